@@ -24,6 +24,7 @@ def command(surface: Surface, what: WhatArgument = What.status) -> None:  # noqa
     """Show what readers' clicks and opinions say of the config that serves, against the one before."""
     from hive_agents.verification import canary_status
 
+    surface.asker.operator("see the canary")
     found = canary_status(surface.workspace)
     surface.show(found.to_json(), *_parts(found))
 

@@ -37,6 +37,7 @@ def command(
     from hive_agents.evaluation import compare
     from hive_agents.verification import visible_part
 
+    surface.asker.operator("measure configs")
     if engine:
         if b is not None:
             raise HiveError.of("HIVE-409", "--engine compares one config with itself", fix="name one config, or none")

@@ -18,6 +18,7 @@ def command(
     ] = False,
 ) -> None:
     """Check everything: settings with their sources, model, index, active config, permissions, audit log, disk."""
+    surface.asker.operator("examine the workspace")
     if documents:
         _show_documents(surface)
     from hive_agents.doctor import examine

@@ -13,6 +13,8 @@ from hive_agents.cli.surface import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hive_agents.evaluation import Evaluation
 
 SplitOption = Annotated[str | None, typer.Option("--split", help="train, validation or holdout (spends a use).")]
@@ -29,32 +31,40 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Measure a config against the golden set."""
-    from hive_agents.access import local_user
+    from hive_agents.access import ViewGate, local_user, permissions_of
     from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import evaluate, load_golden, record
     from hive_agents.verification import accept, visible_part
 
     place = surface.workspace
+    operator, holder = surface.asker.operator("measure configs"), surface.asker.token_holder()
     surface.refresh_index()
     if accept_golden:
-        accept(place, load_golden(place, golden), local_user(), "hive evaluate --accept-golden")
+        by = local_user() if operator is None else surface.asker.decider().by
+        accept(place, load_golden(place, golden), by, "hive evaluate --accept-golden")
     queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")
     surface.warn(warnings)
     program = chosen_config(place, config, surface, queries)
     evaluation = evaluate(place, program, golden=queries)
     record(place, program, evaluation)
-    surface.show(evaluation.to_json(split=split, hide=hidden), *_parts(evaluation, hidden))
+    value = evaluation.to_json(split=split, hide=hidden)
+    found = {hit.doc_id for query in evaluation.queries for hit in query.hits}
+    shown = found if holder is None else ViewGate(permissions_of(place), holder).allowed(sorted(found))
+    for query in value["queries"]:
+        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in shown]
+    surface.show(value, *_parts(evaluation, hidden, shown))
 
 
-def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
+def _parts(evaluation: Evaluation, hidden: str | None, shown: Collection[str]) -> list[Any]:
+    """`hidden` is the split of which no query is listed; `shown` are the documents whose hits are."""
     from rich.table import Table
 
     metrics = evaluation.metrics
     title = f"{evaluation.config}: {count(len(evaluation.queries), 'query')}, k = {evaluation.k}"
-    shown = Table(title=title, title_justify="left")
+    figures = Table(title=title, title_justify="left")
     for name in ("nUDCG", "nDCG", "recall", "MRR", "distr.", "returned", "p95 ms"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    shown.add_row(
+        figures.add_column(name, justify="right", no_wrap=True)
+    figures.add_row(
         *(figure(metrics[name]) for name in ("nudcg", "ndcg", "recall", "mrr")),
         *(figure(metrics[name], 2) for name in ("distractors", "results")),
         figure(metrics["latency_ms_p95"], 1),
@@ -64,7 +74,7 @@ def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
         tags.add_column(name, justify="left" if name == "tag" else "right")
     for tag, values in evaluation.tags.items():
         tags.add_row(tag, str(values["n"]), figure(values["nudcg"]), figure(values["distractors"], 2))
-    parts: list[Any] = [shown, tags] if evaluation.tags else [shown]
+    parts: list[Any] = [figures, tags] if evaluation.tags else [figures]
     abstention = evaluation.abstention
     if abstention["n"]:
         unanswerable = count(int(abstention["n"]), "query")
@@ -77,7 +87,8 @@ def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
             low.add_column(name, ratio=4 if name.startswith("returned") else None)
         marks = {"relevant": "+", "distractor": "−", "irrelevant": "·", "unjudged": "?", "repeat": "="}
         for query in worst:
-            hits = "  ".join(f"{marks[hit.label]}{hit.doc_id}" for hit in query.hits[:5])
+            viewed = [hit for hit in query.hits if hit.doc_id in shown]
+            hits = "  ".join(f"{marks[hit.label]}{hit.doc_id}" for hit in viewed[:5])
             low.add_row(query.query.id, query.query.query, figure(query.nudcg), hits)
         parts += [low, "+ relevant   − distractor   · irrelevant   ? unjudged   = again"]
     return parts

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hive_agents.cli.surface import Surface, with_surface
+
+if TYPE_CHECKING:
+    from hive_agents.retrieval import ScopedIndex, SqliteIndex
 
 
 @with_surface()
@@ -16,11 +19,17 @@ def command(
     from rich.table import Table
 
     from hive_agents.cli.configs import named_collection
+    from hive_agents.copilot import certain_scope, declared, open_scope
 
     place = surface.workspace
     schema = named_collection(place, collection)
+    holder = surface.asker.token_holder()
     surface.refresh_index()
-    index = place.engine().index(schema.name)
+    engine = place.engine()
+    index: SqliteIndex | ScopedIndex = engine.index(schema.name)
+    if holder is not None:
+        index = certain_scope(place, engine, holder, open_scope(place, engine, holder, schema.name))
+        schema = declared(schema)
     listed = [
         {
             "name": name,

@@ -158,6 +158,7 @@ def _finding(
     def workspace() -> Workspace:
         if not opened:
             opened.append(surface.workspace)
+            surface.asker.operator("measure configs")
             surface.refresh_index()
         return surface.workspace
 

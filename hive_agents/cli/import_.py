@@ -40,6 +40,7 @@ def command(
     from hive_agents.importing import changes, import_documents
 
     place = surface.workspace
+    surface.asker.operator("import documents")
     metadata = _labels(tenant or [], view or [])
 
     def once(given: Sequence[str], revision: str | None) -> ImportReport:

@@ -34,11 +34,12 @@ def command(
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
     place = surface.workspace
+    by = surface.asker.operator("build the index")
     with surface.progress(INTERRUPTED) as progress:
         report = build_index(place, progress, write_seed=write_seed, accept=accept)
     surface.warn(report.warnings)
     if accept and reason:
-        accept_generations(place, collection_names(place), reason, local_user())
+        accept_generations(place, collection_names(place), reason, by or local_user())
     decisions = decide_generations(place) if report.waiting else []
     lines: list[Any] = [
         f"{count(report.documents, 'document')}, {count(report.chunks, 'chunk')}",

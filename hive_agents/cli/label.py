@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 from hive_agents.cli.surface import GoldenOption, Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.evaluation import LabelYield
     from hive_agents.workspace import Workspace
@@ -57,8 +58,12 @@ def command(
     if query is not None:
         require_words(query)
     schema = named_collection(place, collection)
+    operator, holder = surface.asker.operator("label questions"), surface.asker.token_holder()
+    if holder is not None and suggest is not None:
+        why = f"{operator} may not have questions made of documents that their gate doesn't show them"
+        raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token")
     surface.refresh_index()
-    session = _Session(surface, schema.name, golden, tag or [], split)
+    session = _Session(surface, schema.name, golden, tag or [], split, reader=holder, by=operator)
     if suggest is not None:
         session.suggest(suggest)
     elif query is None:
@@ -72,11 +77,25 @@ def command(
 
 
 class _Session:
-    """Labels go into one golden set, each question's as soon as it is answered."""
+    """Labels go into one golden set, each question's as soon as it is answered.
+
+    `reader` is shown the documents that they may view, and `by` labels; None is the workspace's owner.
+    """
 
     def __init__(
-        self, surface: Surface, collection: str, golden: Path | None, tags: list[str], split: str | None
+        self,
+        surface: Surface,
+        collection: str,
+        golden: Path | None,
+        tags: list[str],
+        split: str | None,
+        *,
+        reader: Principal | None,
+        by: str | None,
     ) -> None:
+        from hive_agents.access import ViewGate, permissions_of
+        from hive_agents.copilot import open_scope
+
         self._surface = surface
         self._place: Workspace = surface.workspace
         self._engine = self._place.engine()
@@ -84,6 +103,13 @@ class _Session:
         self._golden = golden
         self._tags = tags
         self._split = split
+        self._by = by
+        self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
+        self._within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
+
+    def _may(self, doc_ids: Sequence[str]) -> Collection[str]:
+        """Return those of the documents that who labels may view."""
+        return doc_ids if self._gate is None else self._gate.allowed(list(doc_ids))
 
     def ask(self, query: str) -> LabelledQuestion:
         from hive_agents.cli.labelling import LabelPages
@@ -93,7 +119,9 @@ class _Session:
         def text_of(doc_id: str) -> str:
             return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
 
-        return LabelPages(query, pool(self._engine, query, self._collection), text_of).ask()
+        hits = pool(self._engine, query, self._collection, within=self._within)
+        may = self._may([hit.doc_id for hit in hits])
+        return LabelPages(query, [hit for hit in hits if hit.doc_id in may], text_of).ask()
 
     def show_one(self, query: str, judged: LabelledQuestion) -> None:
         value = self._saved(query, judged)
@@ -109,7 +137,7 @@ class _Session:
         """Ask question after question; what they can show together is told on the way."""
         from hive_agents.evaluation import LabelYield, open_questions
 
-        worth = LabelYield(self._engine, self._collection)
+        worth = LabelYield(self._engine, self._collection, within=self._within)
         labelled = self._labelled(worth)
         left = open_questions(questions, labelled)
         written, why = [], "every question is labelled"
@@ -176,7 +204,11 @@ class _Session:
             return []
         known = load_golden(self._place, self._golden)
         for query in known if worth is not None else ():
-            if worth is not None and GENERATED not in query.tags:
+            if (
+                worth is not None
+                and GENERATED not in query.tags
+                and set(query.relevant) <= set(self._may(query.relevant))
+            ):
                 worth.add(query)
         return known.texts
 
@@ -207,7 +239,7 @@ class _Session:
             path=self._golden,
         )
         if trusted:
-            accept(self._place, load_golden(self._place, self._golden), local_user(), "hive label")
+            accept(self._place, load_golden(self._place, self._golden), self._by or local_user(), "hive label")
         labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
         return {"query_id": entry["id"], **labels}
 

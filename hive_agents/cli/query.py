@@ -31,6 +31,13 @@ def command(
     from hive_agents.retrieval import explain_hit, explain_text, parse_filters
 
     place = surface.workspace
+    if (holder := surface.asker.token_holder()) is not None:
+        if config is not None or explain is not None:
+            message = f"{holder.user} may search what their gate shows them, with the config that serves, and no more"
+            fix = "leave --config and --explain out; in `hive chat`, /why 1 explains a result"
+            raise HiveError.of("HIVE-415", message, fix=fix)
+        _search_as_reader(surface, text, filters or [])
+        return
     surface.keep_fresh()
     program = chosen_config(place, config, surface, refresh=not place.settings.index.auto_refresh)
     engine = place.engine()
@@ -49,6 +56,26 @@ def command(
         value["explanation"] = explain_hit(engine, text, program, explain)
         parts.append(explain_text(value["explanation"]))
     surface.show(value, *parts)
+
+
+def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
+    """Show the token's holder what POST /api/query would."""
+    import asyncio
+
+    from hive_agents.cli.replies import results_table
+    from hive_agents.copilot import LIMITED, search
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime import Chat
+
+    surface.keep_fresh()
+    chat = Chat(surface.workspace, surface.asker.reader)
+    try:
+        pinned = chat.filters(filters) if filters else []
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+    found = asyncio.run(search(chat.workspace, chat.reader, text, pinned, engine=chat.engine))
+    value = {"query": text, "config": chat.active.name, "results": found}
+    surface.show(value, *results_table(found), count(len(found), "document"), LIMITED)
 
 
 _ENDINGS = {

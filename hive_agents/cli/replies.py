@@ -32,7 +32,7 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
     if reply["answer"]:
         yield styled(safe_text(reply["answer"]), "")
     if reply["results"]:
-        yield from _results(reply)
+        yield from results_table(reply["results"], one_document=reply["route"] == "documents.doc_context")
     if reply["notice"]:
         yield styled(reply["notice"], "yellow")
     if reply["strategy"] in _SEARCHED:
@@ -54,17 +54,17 @@ def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
         yield styled(f"run {reply['run_id']} · go on with {thread}", "dim")
 
 
-def _results(reply: dict[str, Any]) -> Iterator[RenderableType]:
+def results_table(results: list[dict[str, Any]], *, one_document: bool = False) -> Iterator[RenderableType]:
+    """Each result's title, passage and reason; the title once, above, where all are of one document."""
     from rich.console import Group
     from rich.table import Table
 
-    one_document = reply["route"] == "documents.doc_context"
     if one_document:
-        yield _heading(reply["results"][0])
+        yield _heading(results[0])
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=3)
     table.add_column(overflow="fold")
-    for result in reply["results"]:
+    for result in results:
         parts = [] if one_document else [_heading(result)]
         parts.append(marked(result["excerpt"]))
         if result["relevance_source"] != "filter":  # the filters are the reason, and stand above

@@ -22,12 +22,15 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Find documents that contradict or supersede each other, those first that are returned most often."""
+    from hive_agents.access import ViewGate, permissions_of
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
     from hive_agents.evaluation import FILE, load_golden
     from hive_agents.optimizer import stale_pairs
 
     place = surface.workspace
+    surface.asker.operator("compare documents with each other")
+    holder = surface.asker.token_holder()
     surface.keep_fresh()
     program = chosen_config(place, config, surface)
     labels = None
@@ -35,8 +38,11 @@ def command(
         found = load_golden(place, golden)
         labels = found if found.collection == program.collection else None
     asked = [one.query for one in labels if one.split != "holdout"] if labels else []
-    queries = list(dict.fromkeys([*asked, *asked_questions(place, surface.asker.token_holder())[-CHATS:]]))
+    queries = list(dict.fromkeys([*asked, *asked_questions(place, holder)[-CHATS:]]))
     pairs = stale_pairs(place.engine(), program, queries, labels)
+    if holder is not None:
+        may = ViewGate(permissions_of(place), holder).allowed([name for pair in pairs for name in pair.documents])
+        pairs = [pair for pair in pairs if may.issuperset(pair.documents)]
     value = {"pairs": [pair.to_json() for pair in pairs], "queries": len(queries), "config": program.name}
     surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))
 

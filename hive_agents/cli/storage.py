@@ -45,6 +45,7 @@ def migrate(
     from hive_agents.runtime import move_records
 
     place = surface.workspace
+    surface.asker.operator("move the records")
     target = _named(place, to)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:
         moved = move_records(place, target, replacing=replace, progress=progress)
@@ -74,6 +75,7 @@ def reopen(surface: Surface) -> None:
     from hive_agents.runtime import reopen_records, where
 
     place = surface.workspace
+    surface.asker.operator("reopen the records")
     reopen_records(place)
     told = f"{safe_line(where(place))} can be written; what happened elsewhere since the move isn't here"
     surface.show({"records": where(place)}, told)

@@ -164,12 +164,14 @@ class Surface:
     def keep_fresh(self, *, told: bool = True) -> None:
         """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
 
-        What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist.
+        What is wrong with documents is `told` to the workspace's owner only, and to no token's holder: a reader may not
+        know that they exist.
         That a damaged database was set aside, and conversations with it, everybody is told. Where an engine is away
         that would have to get the changes, or another process writes, the search is over the documents as they were.
         """
         from hive_agents.retrieval import index_is_stale, is_indexed
 
+        told = told and self.asker.authn == "local"
         if self.workspace.settings.index.auto_refresh:
             try:
                 searchable = is_indexed(self.workspace)
@@ -195,7 +197,7 @@ class Surface:
         """Bring the index up to date, for what is measured. Raises: HIVE-402 after `wait` seconds."""
         from hive_agents.retrieval import build_index
 
-        if not told:
+        if not (told and self.asker.authn == "local"):
             with told_now_and_then(lambda line: self.say("the index is brought up to date …")) as progress:
                 report = build_index(self.workspace, progress, quick=True, wait=wait)
             self.warn(warning for warning in report.warnings if warning.code == "HIVE-407")

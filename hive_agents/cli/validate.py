@@ -27,6 +27,7 @@ def command(
     from hive_agents.verification import check_config, named_config, run_gate
 
     place = surface.workspace
+    surface.asker.operator("check configs")
     value: dict[str, Any] = {"ok": True}
     parts: list[Any] = []
     findings: list[Diagnostic] = []

@@ -27,6 +27,7 @@ def command(
     from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
 
     place = surface.workspace
+    surface.asker.operator("ask what would put a document first")
     surface.keep_fresh()
     program = chosen_config(place, config, surface)
     question = DocumentQuestion(place.engine(), text, doc, program)
