@@ -74,9 +74,10 @@ def _first_config(path: Path) -> None:
     file = path / "configs" / "v1.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     config["description"] = (
-        "Hybrid search, ten documents, nothing below a cosine of all-MiniLM-L6-v2 that no answer had"
+        "Hybrid search, ten documents; nothing below a cosine of all-MiniLM-L6-v2 that no answer had, but where every "
+        "word of the question stands"
     )
     config["retrieval"]["per_document"] = 1
-    config["abstain"] = {"min_cosine": NEAREST}
+    config["abstain"] = {"min_cosine": NEAREST, "unless_all_words": True}
     config["boilerplate"] = {"weight": REPEATED}
     atomic_write_text(file, json.dumps(config, indent=2) + "\n")

@@ -42,6 +42,8 @@ def function_name(config: str) -> str:
 
 
 def _differences(plan: ExportPlan) -> Iterator[Difference]:
+    if plan.config.abstain.min_cosine is not None and plan.config.abstain.unless_all_words:
+        yield Difference("abstain.unless_all_words", "no chunk is looked for that has every word of the query")
     if not plan.keyword:
         yield Difference("retrieval.method", "a question without any word is searched for too")
     if plan.vector:

@@ -8,7 +8,7 @@ at once; a reranker is asked once for each query and chunk. The result equals th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,12 @@ from hive_agents.retrieval import (
     SearchEngine,
     boost_key,
     by_boilerplate,
+    has_all_words,
     lane_weights,
     occurrences,
     rank_step,
     rrf_scores,
+    worded_depth,
 )
 
 _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
@@ -192,6 +194,7 @@ class LaneCache:
         self._plain: Recent[tuple[_PoolKey, object], _FusedPool] = Recent(min(_PLAIN, most))
         self._fused: Recent[tuple[object, ...], _Fused] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
+        self._all_words: Recent[tuple[int, tuple[int, ...]], bool] = Recent(_SCORES * max(1, len(golden)))
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
         """Return the scores of each query. Raises: `BudgetExhausted`."""
@@ -200,7 +203,8 @@ class LaneCache:
         if not len(self.golden):
             return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0))
         retrieval, dynamic = config.retrieval, config.dynamic_k
-        cut = (retrieval.top_k, retrieval.per_document, config.abstain.min_cosine)
+        abstain = (config.abstain.min_cosine, config.abstain.unless_all_words)
+        cut = (retrieval.top_k, retrieval.per_document, *abstain)
         cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
         key = (self._used(config), _fusion(config), _weighing(config), _reranking(config), *cut, *cliff)
         return self._scores.get(key, lambda: self._scored(config))
@@ -317,9 +321,21 @@ class LaneCache:
         if config.dynamic_k.enabled:
             returned = _dynamic_k(fused.descending, available, _lane_weights(config), config)
         if config.abstain.min_cosine is not None:
-            best = self._pool(pool_key).best_cosine
-            returned = np.where(best >= config.abstain.min_cosine, returned, 0)
+            near = self._pool(pool_key).best_cosine >= config.abstain.min_cosine
+            if config.abstain.unless_all_words and retrieval.keyword:
+                near |= self._worded(config, ~near)
+            returned = np.where(near, returned, 0)
         return fused, returned
+
+    def _worded(self, config: RetrievalConfig, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the queries that are `asked` about have a chunk with every word of theirs."""
+        filters, params, *_ = self._key(config, 0, 0)
+        lane, found = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(asked), np.bool_)
+        for row in asked.nonzero()[0].tolist():
+            chunks = tuple(chunk for chunk in lane[row].tolist() if chunk >= 0)
+            query = self.golden.texts[row]
+            found[row] = self._all_words.get((row, chunks), partial(has_all_words, self._index, query, chunks))
+        return found
 
     def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> _Fused:
         most, reranks = config.retrieval.per_document, config.rerank.enabled

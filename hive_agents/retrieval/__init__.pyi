@@ -160,9 +160,11 @@ from .stages import (
     Cut as Cut,
     Search as Search,
     finish as finish,
+    has_all_words as has_all_words,
     require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+    worded_depth as worded_depth,
 )
 from .vectors import (
     Mask as Mask,

@@ -90,7 +90,14 @@ class Rerank(Format):
 
 
 class Abstain(Format):
+    """Nothing is returned where no cosine reaches `min_cosine`.
+
+    With `unless_all_words` a list is returned all the same where one of the keyword lane's first chunks has every word
+    of the query: what somebody typed word for word is there.
+    """
+
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
+    unless_all_words: bool = False
 
 
 class BoilerplateSettings(Format):

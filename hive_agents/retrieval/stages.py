@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.analysis import words
+from hive_agents.retrieval.analysis import terms, words
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.boosts import boosted, by_boilerplate
 from hive_agents.retrieval.config import RetrievalConfig
@@ -22,6 +22,9 @@ from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
+
+WORDED = 10
+"""So many chunks of the keyword lane are looked at for one that has every word of the query."""
 
 CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
 
@@ -108,8 +111,7 @@ def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> 
 
 def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
     """The candidates of lanes already ranked, boosted; a lane that only abstention needs is not fused."""
-    min_cosine = config.abstain.min_cosine
-    best_cosine = lanes["vector"].scores[:1].tolist() if min_cosine is not None else []
+    abstains = _abstains(index, query, lanes, config)
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
     fused = rrf(list(lanes.values()), _weights(config), config.retrieval.rrf_k)
@@ -120,9 +122,33 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
         fused = boosted(fused, by_boilerplate(shares, config.boilerplate.weight))
     documents = index.document_numbers(fused.chunks)
     order: NDArray[np.intp] = np.arange(len(fused))
-    if min_cosine is not None and not (best_cosine and best_cosine[0] >= min_cosine):
+    if abstains:
         return Search(query, lanes, fused, documents, order[:0], {}, Cut("abstain", 0))
     return Search(query, lanes, fused, documents, order, {}, Cut("none", len(fused)))
+
+
+def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
+    """Whether nothing is near enough to be returned."""
+    floor = config.abstain.min_cosine
+    if floor is None or (len(lanes["vector"].scores) and float(lanes["vector"].scores[0]) >= floor):
+        return False
+    if not (config.abstain.unless_all_words and config.retrieval.keyword):
+        return True
+    first = lanes["keyword"].chunks[: worded_depth(config)]
+    return not has_all_words(index, query, first.tolist())
+
+
+def worded_depth(config: RetrievalConfig) -> int:
+    """Return how many chunks of the keyword lane may have every word of the query."""
+    return min(WORDED, config.retrieval.candidates)
+
+
+def has_all_words(index: LaneIndex, query: str, chunks: Sequence[int]) -> bool:
+    """Return whether one of the chunks has every term of the query: in its title, heading or text."""
+    wanted = set(terms(query, index.language))
+    return any(
+        wanted.issubset(terms(f"{row.title}\n{row.heading}\n{row.text}", index.language)) for row in index.rows(chunks)
+    )
 
 
 def rerank(

@@ -240,6 +240,33 @@ def test_nothing_is_returned_when_the_best_cosine_is_too_low(indexed: Workspace,
     assert cut(indexed, method=method, abstain={"min_cosine": best + 0.001}) == ("abstain", 0)
 
 
+def test_every_word_of_a_query_in_one_chunk_is_near_enough(indexed: Workspace) -> None:
+    words = " ".join(indexed.engine().search(QUERY, config_json("a", "keyword")).hits[0].title.split()[:2])
+    strict = {"min_cosine": 0.99}
+    assert indexed.engine().search(words, config_json("a", "hybrid", abstain=strict)).cut.reason == "abstain"
+    lenient = strict | {"unless_all_words": True}
+    found = indexed.engine().search(words, config_json("a", "hybrid", abstain=lenient))
+    assert found.cut.reason != "abstain"
+    assert found.hits == indexed.engine().search(words, config_json("a", "hybrid")).hits
+    absent = indexed.engine().search(f"{words} zebra", config_json("a", "hybrid", abstain=lenient))
+    assert (absent.hits, absent.cut.reason) == ([], "abstain")
+    by_meaning = indexed.engine().search(words, config_json("a", "vector", abstain=lenient))
+    assert by_meaning.cut.reason == "abstain"  # no lane of words is searched
+
+
+def test_a_word_that_only_a_filtered_chunk_has_makes_nothing_near(indexed: Workspace) -> None:
+    engine, lenient = indexed.engine(), {"min_cosine": 0.99, "unless_all_words": True}
+    first = engine.search(QUERY, config_json("a", "keyword")).hits[0]
+    category = first.metadata["category"]
+    words = first.title
+    found = engine.search(words, config_json("a", "hybrid", abstain=lenient, filters={"category": category}))
+    assert found.hits
+    without = engine.search(
+        words, config_json("a", "hybrid", abstain=lenient, filters={"category": {"not": [category]}})
+    )
+    assert (without.hits, without.cut.reason) == ([], "abstain")
+
+
 def test_abstaining_looks_at_the_filtered_documents_alone(indexed: Workspace) -> None:
     assert cut(indexed, abstain={"min_cosine": 0.5})[0] == "none"
     assert cut(indexed, abstain={"min_cosine": 0.5}, filters={"category": "guides"}) == ("abstain", 0)
