@@ -211,6 +211,8 @@ class Surface:
 
         with self.progress(INTERRUPTED) as progress:
             report = build_index(self.workspace, progress, quick=True, plan=plan, wait=wait)
+        if not report.documents:
+            self.say("no documents are indexed yet: add some with `hive import PATH`")
         changed = report.added or report.updated or report.deleted
         # That there is no embedding model is told when an index is built, and not at each question to it.
         self.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")

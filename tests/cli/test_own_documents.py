@@ -94,6 +94,14 @@ def test_an_empty_workspace_shows_nothing_for_a_question_that_no_document_is_nea
     assert (ranking.hits, ranking.cut.reason) == ([], "abstain")
 
 
+@pytest.mark.parametrize("command", ["query", "chat"])
+def test_a_search_in_a_workspace_without_documents_says_that_there_are_none(tmp_path: Path, command: str) -> None:
+    hive("init", tmp_path / "new", "--empty")
+    assert "hive import PATH" in hive(command, "leave", "-w", tmp_path / "new").err
+    (tmp_path / "new" / "documents" / "leave.md").write_text(LEAVE)
+    assert "hive import PATH" not in hive(command, "leave", "-w", tmp_path / "new").err
+
+
 def test_a_missing_embedding_model_is_told_when_the_index_is_built_and_not_at_each_question(own: Workspace) -> None:
     (own.root / "hive.toml").write_text('[models]\nembedding = "none"\n')
     config = json.loads((own.configs / "v1.json").read_text())
