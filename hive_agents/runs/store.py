@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents import approvals, events
 from hive_agents.errors import HiveError, NotFound, Taken, closest
@@ -17,7 +17,7 @@ from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.runs.leases import Lease
+    from hive_agents.store import RecordsConnection
     from hive_agents.workspace import Workspace
 
 
@@ -38,6 +38,13 @@ ACTIVE = ("queued", "running", "waiting", "paused")
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 
 _COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error"
+
+
+class Fence(Protocol):
+    """What proves that a write is still its worker's: a `Lease`."""
+
+    def require(self, connection: RecordsConnection) -> None:
+        """Called inside the transaction of the write. Raises: LeaseLost (HIVE-425)."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +252,7 @@ class RunStore:
         result: dict[str, Any] | None = None,
         stopped_by: str | None = None,
         error: dict[str, str] | None = None,
-        lease: Lease | None = None,
+        lease: Fence | None = None,
         among: Sequence[str] | None = None,
         unasked: bool = False,
         seen: RunRow | None = None,
