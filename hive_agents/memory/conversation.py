@@ -211,7 +211,7 @@ class ConversationStore:
             ).fetchone()
             if known is None:
                 why = f"there is no conversation {conversation_id}"
-                raise NotFound.of("HIVE-409", why, fix="`hive runs` lists the runs")
+                raise NotFound.of("HIVE-409", why, fix="`hive runs`, or GET /api/runs, lists the runs")
             timeline = self._cache[conversation_id] = Timeline()
             if len(self._cache) > _CACHED:
                 self._cache.popitem(last=False)

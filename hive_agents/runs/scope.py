@@ -101,7 +101,9 @@ class Scope:
                 raise
             row = None  # what it suggests may be somebody else's run
         if row is None or not self.sees(row):
-            raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="`hive runs` lists the runs")
+            raise NotFound.of(
+                "HIVE-409", f"there is no run {run_id}", fix="`hive runs`, or GET /api/runs, lists the runs"
+            )
         return _standing(workspace, [row])[0]
 
     def sees(self, row: RunRow) -> bool:

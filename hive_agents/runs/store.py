@@ -195,7 +195,7 @@ class RunStore:
             newest = "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1000"
             known = [row[0] for row in connection.execute(newest)]
         guess = closest(run_id, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive runs` lists the runs"
+        fix = f'did you mean "{guess}"?' if guess else "`hive runs`, or GET /api/runs, lists the runs"
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
     def has_key(self, key: str, *, tenant: str) -> bool:

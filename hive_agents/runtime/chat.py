@@ -162,7 +162,9 @@ class Chat:
         may = may_open(self.workspace, index, self.gate, doc_id)
         rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
-            raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
+            raise NotFound.of(
+                "HIVE-409", f"{doc_id} is not found", fix="name it as a result does, by its doc_id", exit_code=2
+            )
         copilot.credit_open(self.workspace, self.reader, doc_id)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
         text = "\n\n".join(row.text for row in rows)

@@ -209,7 +209,7 @@ def export(call: Call, thread_id: str) -> Response:
     for turn in call.chat(thread_id).transcript():
         asked = "\n".join(f"> {line}" for line in turn["text"].splitlines())
         sources = "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in turn["results"]
-                            if one["citation"])  # fmt: skip
+                            if one["citation"] and turn["answer"])  # fmt: skip
         parts.append("\n\n".join(part for part in (asked, spoken(turn), sources) if part))
     headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{thread_id}.md"'}
     return Response("\n\n---\n\n".join(parts) + "\n", headers=headers, media_type="text/markdown")

@@ -28,7 +28,7 @@ class KnownHosts:
         if scope["type"] == "http" and self._hosts and scope["path"] not in _PROBES:
             sent = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
             if name_of(sent) not in self._hosts:
-                await problem(421, "this server has another name")(scope, receive, send)
+                await problem(421, "this server has another name", path=scope["path"])(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

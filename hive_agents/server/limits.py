@@ -34,7 +34,8 @@ class BodyLimit:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._most:
-            await problem(413, self._told, headers={"Connection": "close"})(scope, receive, send)
+            told = problem(413, self._told, headers={"Connection": "close"}, path=scope["path"])
+            await told(scope, receive, send)
             return
         size, whole = 0, False
         until = asyncio.get_running_loop().time() + self._limits.body_seconds

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hive_agents.server.api import Operation, needed
-from hive_agents.server.shapes import Problem
+from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
 REFUSALS = {
     400: "It can't be read, or is no use of this operation.",
@@ -29,7 +29,7 @@ _REF = "#/components/schemas/{model}"
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document of all operations, OpenAPI 3.1."""
-    models: list[tuple[type[BaseModel], Any]] = [(Problem, "serialization")]
+    models: list[tuple[type[BaseModel], Any]] = [(one, "serialization") for one in (Problem, OpenAiProblem)]
     for one in operations:
         models += [(body, "validation")] if (body := one.body or one.takes) else []
         models += [(one.answer, "serialization")] if one.answer else []
@@ -100,7 +100,8 @@ def _responses(one: Operation, named: Any) -> dict[str, Any]:
     if one.media == "text/event-stream":
         found["204"] = {"description": "The run is over, and the client has all of it."}
     told = REFUSALS | (WITH_BODY if one.body or one.takes else {})
-    problem = {"application/problem+json": {"schema": _problem()}}
+    kind = OpenAiProblem if one.path.startswith(OPENAI) else Problem
+    problem = {"application/problem+json": {"schema": _named(kind)}}
     return found | {str(status): {"description": told[status], "content": problem} for status in sorted(told)}
 
 
@@ -112,5 +113,5 @@ def _text(media: str) -> dict[str, Any]:
     return {"type": "object", "properties": fields | {"retry": {"type": "integer"}}, "required": ["data"]}
 
 
-def _problem() -> dict[str, str]:
-    return {"$ref": _REF.format(model="Problem")}
+def _named(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from hive_agents.errors import Diagnostic, HiveError, NotFound, RightsWithdrawn, Taken, TooMany
 from hive_agents.server.api import NEVER_KEPT
-from hive_agents.server.shapes import Problem
+from hive_agents.server.shapes import OPENAI, OpenAiError, OpenAiProblem, Problem
 from hive_agents.triggers import kind_of
 
 if TYPE_CHECKING:
@@ -52,29 +52,47 @@ def problem(
     detail: str | None = None,
     diagnostics: Sequence[Diagnostic] = (),
     headers: Mapping[str, str] | None = None,
+    *,
+    path: str = "",
 ) -> JSONResponse:
-    """`code` is the first diagnostic's; `detail` its message, unless something else is said."""
+    """`code` is the first diagnostic's; `detail` its message, unless something else is said.
+
+    `path` is what was asked for: clients of OpenAI's shape show their reader nothing but its `error`.
+    """
     if not diagnostics and status in _BY_STATUS:
         code, fix = _BY_STATUS[status]
         diagnostics = [Diagnostic(code, detail or HTTPStatus(status).description, fix=fix)]
     value = Problem.of(status, diagnostics, detail).model_dump()
+    if path.startswith(OPENAI):
+        value = OpenAiProblem(**value, error=_as_openai(value)).model_dump()
     sent = {"Cache-Control": NEVER_KEPT, **(headers or {})}
     return JSONResponse(value, status, headers=sent, media_type="application/problem+json")
 
 
-async def of_http(_: Request, error: Exception) -> JSONResponse:
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def _as_openai(told: dict[str, Any]) -> OpenAiError:
+    """Return a problem as OpenAI's error object, its fix in the message."""
+    first: dict[str, Any] = next(iter(told["diagnostics"]), {})
+    message = "; ".join(part for part in (told["detail"], first.get("fix")) if part)
+    kind = _KINDS.get(told["status"], "server_error" if told["status"] >= 500 else "invalid_request_error")
+    return OpenAiError(message=message, type=kind, code=told["code"], param=first.get("path"))
+
+
+async def of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     plain = error.detail if error.detail != HTTPStatus(error.status_code).phrase else None
-    return problem(error.status_code, plain, headers=error.headers)
+    return problem(error.status_code, plain, headers=error.headers, path=request.url.path)
 
 
-async def of_hive(_: Request, error: Exception) -> JSONResponse:
+async def of_hive(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HiveError)
     status = status_of(error)
     headers = CHALLENGE if status == 401 else AGAIN if status == 503 else None
     if isinstance(error, TooMany):
         headers = {"Retry-After": str(error.retry_after)}
-    return problem(status, None, error.diagnostics, headers)
+    return problem(status, None, error.diagnostics, headers, path=request.url.path)
 
 
 def status_of(error: HiveError) -> int:
@@ -111,4 +129,4 @@ class Faults:
             _log.error("a request failed: %s", kind_of(error))
             # An answer that began is broken off by the server; it would log what is raised, message and all.
             if scope["type"] == "http" and not began:
-                await problem(500)(scope, receive, send)
+                await problem(500, path=scope["path"])(scope, receive, send)

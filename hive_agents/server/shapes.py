@@ -14,6 +14,8 @@ from hive_agents.files import NAME_PATTERN
 from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 
+OPENAI = "/v1/"
+"""Below it a server speaks OpenAI's shape."""
 Item = TypeVar("Item")
 Limit = Annotated[int, Field(ge=1, le=500)]
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
@@ -61,6 +63,21 @@ class Problem(Value):
             code=first.code if first else None,
             diagnostics=[DiagnosticShape(**one.to_json()) for one in diagnostics],
         )
+
+
+class OpenAiError(Value):
+    """A problem as clients of OpenAI's shape read it; `code` is the problem's."""
+
+    message: str
+    type: str
+    code: str | None
+    param: str | None
+
+
+class OpenAiProblem(Problem):
+    """What is told below `OPENAI`: `error` is the same, where these clients look for it."""
+
+    error: OpenAiError
 
 
 class RunSummary(Value):

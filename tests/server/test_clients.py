@@ -104,7 +104,11 @@ async def test_openais_and_langchains_packages_complete_a_session(place: Workspa
     assert seen["decided"] == 200
     assert "So it is." in seen["resumed"]["text"]
     assert seen["outputs"] == {"text": "the second"}
-    assert (seen["forged"], seen["reader"]) == ("AuthenticationError", "PermissionDeniedError")
+    assert [seen[name][:2] for name in ("forged", "reader")] == [
+        ["AuthenticationError", "HIVE-417"],
+        ["PermissionDeniedError", "HIVE-415"],
+    ]
+    assert all("; " in seen[name][2] for name in ("forged", "reader")), "the message has its fix"
     assert "".join(seen["langchain_pieces"])
     assert "Waits for a person" in seen["langchain_waits"]
     assert "So it is." in seen["langchain_resumed"]

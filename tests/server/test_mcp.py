@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import os
 import sys
@@ -98,6 +100,24 @@ async def test_resources_are_listed_as_far_as_the_caller_may_read_them(place: Wo
     both = {"hive://collections/knowledge-base", "hive://schemas/config", "hive://schemas/goal"}
     assert both <= listed["dana"] < listed["root"]
     assert listed["root"] - listed["dana"] == {"hive://configs/v1-naive"}
+
+
+async def test_without_the_sdk_the_first_request_is_told_as_all_others(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("mcp", *(one for one in list(sys.modules) if one.split(".")[0] in ("mcp", "mcp_types"))):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "hive_agents.server.protocols.mcp_tools", raising=False)
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with served(place, roles=("http",)) as client:
+        headers = {"Authorization": f"Bearer {token(place)}"}
+        both = await asyncio.gather(*(client.post("/mcp", json=sent, headers=headers) for _ in range(2)))
+        later = await client.post("/mcp", json=sent, headers=headers)
+    for found in (*both, later):
+        assert (found.status_code, found.json()["code"]) == (503, "HIVE-411")
+        assert "hive-agents[mcp]" in found.json()["diagnostics"][0]["fix"]
+    gc.collect()  # a task whose failure nobody looked at tells of it then
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_token_that_was_revoked_is_refused(place: Workspace) -> None:

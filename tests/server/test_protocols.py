@@ -123,6 +123,48 @@ async def test_a_completion_answers_with_its_sources(place: Workspace, client: h
     assert opened.json()["title"] == cited["title"]
 
 
+async def test_without_an_answer_a_completion_shows_the_passages_with_their_citations(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    said = [{"role": "user", "content": "webhook retries"}]
+    found = (await client.post("/v1/chat/completions", json={"messages": said}, headers=bearer(place))).json()
+    reply = (await client.get(f"/api/runs/{found['hive']['run_id']}", headers=bearer(place))).json()["result"]
+    assert (reply["status"], reply["answer"]) == ("results", None)
+    (choice,) = found["choices"]
+    shown, annotations = choice["message"]["content"], choice["message"]["annotations"]
+    for one, cited in zip(reply["results"], annotations, strict=True):
+        passage = " ".join(re.sub("</?mark>", "", one["excerpt"]).split())
+        assert f"{one['citation']} {one['title']} ({one['doc_id']})\n{passage}" in shown
+        place_of = cited["url_citation"]
+        assert shown[place_of["start_index"] : place_of["end_index"]] == one["citation"]
+        assert place_of["url"] == f"/api/documents/{one['doc_id']}"
+
+
+async def test_what_is_matched_by_filter_is_listed(place: Workspace, client: httpx.AsyncClient) -> None:
+    said = [{"role": "user", "content": "list all documents"}]
+    found = (await client.post("/v1/chat/completions", json={"messages": said}, headers=bearer(place))).json()
+    lines = found["choices"][0]["message"]["content"].splitlines()
+    assert all(re.match(r"\d+\. .+ \(.+\.md\)$", line) for line in lines[:5])
+
+
+async def test_an_error_of_openais_shape_is_where_its_clients_look(place: Workspace, client: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {"model": "gpt-4", "messages": [{"role": "user", "content": "x"}]}
+    path, asked = "/v1/chat/completions", bearer(place)
+    unknown = await client.post(path, json=body, headers=asked)
+    told = unknown.json()
+    message = "there is no model 'gpt-4'; GET /v1/models lists them"
+    assert told["error"] == {"message": message, "type": "invalid_request_error", "code": "HIVE-409", "param": None}
+    assert (unknown.status_code, told["status"], told["code"]) == (404, 404, "HIVE-409")
+    nobody = (await client.get("/v1/models", headers={"Authorization": "Bearer x.y.z"})).json()["error"]
+    assert (nobody["type"], nobody["code"]) == ("authentication_error", "HIVE-417")
+    empty = (await client.post(path, json={"messages": []}, headers=asked)).json()["error"]
+    assert (empty["type"], empty["param"]) == ("invalid_request_error", "messages")
+    nowhere = (await client.get("/v1/embeddings", headers=asked)).json()["error"]
+    assert nowhere["code"] == "HIVE-409"
+    other = await client.get("/api/runs/none", headers=asked)
+    assert "error" not in other.json()
+
+
 async def test_a_streamed_completion_is_the_same_in_pieces(place: Workspace, client: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}]}
     whole = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()

@@ -158,3 +158,10 @@ async def test_what_depends_on_who_asks_is_kept_by_no_cache(place: Workspace, cl
         answers.append(stream)
     assert {answer.headers.get("cache-control") for answer in answers} == {"no-store, private"}
     assert not any("etag" in answer.headers for answer in answers)
+
+
+async def test_what_to_do_instead_is_said_for_who_came_by_http(place: Workspace, client: httpx.AsyncClient) -> None:
+    unknown = await client.get("/api/documents/none.md", headers=bearer(place))
+    assert "doc_id" in unknown.json()["diagnostics"][0]["fix"]
+    stopped = await client.post("/api/runs/none/stop", headers=bearer(place))
+    assert "GET /api/runs" in stopped.json()["diagnostics"][0]["fix"]

@@ -8,6 +8,7 @@ was judged and gated.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -233,8 +234,24 @@ def spoken(reply: dict[str, Any]) -> str:
     if reply["options"]:
         text += "".join(f"\n- {option}" for option in reply["options"])
     if not text and reply["results"]:
-        text = "\n".join(f"{one['rank']}. {one['title']} ({one['doc_id']})" for one in reply["results"])
+        text = ("\n\n" if reply["results"][0]["citation"] else "\n").join(map(_listed, reply["results"]))
     return "\n\n".join(part for part in (text, reply["notice"]) if part)
+
+
+def _listed(result: dict[str, Any]) -> str:
+    """Return a result in words, with the passage that was found; what was matched by filter has none.
+
+    Clients render Markdown, and would fetch a picture of a document's from wherever it says.
+
+    >>> found = {"title": "Keys", "doc_id": "a.md", "rank": 1, "citation": "[1]", "excerpt": "<mark>Keys</mark> end."}
+    >>> _listed(found), _listed(found | {"citation": None})
+    ('[1] Keys (a.md)\\nKeys end.', '1. Keys (a.md)')
+    """
+    named = f"{result['title']} ({result['doc_id']})"
+    if result["citation"] is None:
+        return f"{result['rank']}. {named}"
+    passage = " ".join(re.sub("</?mark>", "", result["excerpt"]).split()).replace("![", "!\\[")
+    return f"{result['citation']} {named}\n{passage}"
 
 
 def text_message(id: str, text: str) -> Iterator[BaseEvent]:

@@ -54,10 +54,12 @@ class McpEndpoint:
         call.require(ANYBODY)
         scope["state"]["call"] = call
         if self._running is None:
+            self._begun = asyncio.Event()
             self._running = asyncio.create_task(self._run(call.workspace), name="mcp")
+        running = self._running
         await self._begun.wait()
         if not self._managers:
-            await self._running  # it tells why
+            await running  # it tells why
         await self._managers[_streams(request)].handle_request(scope, receive, send)
 
     async def close(self) -> None:

@@ -230,10 +230,12 @@ def citations_in(result: dict[str, Any], text: str) -> list[dict[str, Any]]:
     found = []
     for one in result.get("results") or ():
         mark = one["citation"]
-        start = text.find(mark) if mark and result.get("status") == "answered" else -1
+        # Where passages are listed, the mark stands before a title; elsewhere in a passage it is the document's own.
+        sought = mark if result["status"] == "answered" or not mark else f"{mark} {one['title']}"
+        start = text.find(sought) if mark else -1
         while start >= 0:
             cited = {"start_index": start, "end_index": start + len(mark), "title": one["title"]}
             cited["url"] = f"/api/documents/{quote(one['doc_id'])}"
             found.append({"type": "url_citation", "url_citation": cited})
-            start = text.find(mark, start + 1)
+            start = text.find(sought, start + 1)
     return found

@@ -56,7 +56,7 @@ for name, made in (("forged", openai.OpenAI(base_url=f"{url}/v1", api_key="x.y.z
     try:
         made.chat.completions.create(model="agent/writer", messages=ORDER)
     except openai.APIStatusError as error:
-        seen[name] = type(error).__name__
+        seen[name] = [type(error).__name__, error.code, (error.body or {})["message"]]  # type: ignore[index]
 
 # LangChain, whole and streamed, in one conversation.
 model = ChatOpenAI(model="copilot", base_url=f"{url}/v1", api_key=reader)
