@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.files import frontmatter
 from hive_agents.importing.decoding import decode
+from hive_agents.importing.html_in_markdown import without_html
 from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.literal import outside_code
 from hive_agents.retrieval import first_heading
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
-_FENCE = re.compile(
-    r"^(?P<indent> {0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)", re.S | re.M
-)
-_CODE = re.compile(rf"{_FENCE.pattern}|(?P<ticks>`+)", re.S | re.M)
 # Templates' calls: Hugo, Jekyll and Liquid, Docusaurus' comments. The text between an opening and a closing call stays.
 _SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
 _SHORTCODE_ENDS = {"{{<": ("%}}", ">}}"), "{{%": ("%}}", ">}}"), "{%": ("%}",), "{/*": ("*/}",), "<!--": ("-->",)}
@@ -38,7 +35,7 @@ _JSX_TEXT = re.compile(r"\{\s*(['\"`])((?:(?!\1).)*)\1\s*\}")
 def from_markdown(data: bytes) -> Imported:
     text = decode(data)
     metadata, body, is_yaml = split(text)
-    clean = _outside_code(body, _without_shortcodes)
+    clean = without_html(outside_code(body, _without_shortcodes))
     if is_yaml and clean == body:
         return Imported(clean, _title(metadata), metadata, source=text)
     return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
@@ -46,7 +43,7 @@ def from_markdown(data: bytes) -> Imported:
 
 def from_mdx(data: bytes) -> Imported:
     metadata, body, _ = split(decode(data))
-    clean = _outside_code(_outside_code(body, _without_jsx), _without_shortcodes)
+    clean = without_html(outside_code(outside_code(body, _without_jsx), _without_shortcodes))
     return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
 
 
@@ -78,32 +75,6 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
         found = error.diagnostics[0]
         why = found.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
         raise ImportFailure(f"its {why} (line {found.line}); {found.fix}") from None
-
-
-def _outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Return the text, changed everywhere but in fences and code spans."""
-    parts, start = [], 0
-    for begin, end in _code(text):
-        parts += [change(text[start:begin]), text[begin:end]]
-        start = end
-    return "".join([*parts, change(text[start:])])
-
-
-def _code(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where fences and code spans begin and end; a span ends at the next run of as many backticks."""
-    runs: dict[int, list[int]] = {}
-    for run in re.finditer("`+", text):
-        runs.setdefault(len(run[0]), []).append(run.start())
-    start = 0
-    while (found := _CODE.search(text, start)) is not None:
-        start = found.end()
-        if found["ticks"] is not None:
-            same = runs.get(len(found["ticks"]), [])
-            place = bisect_left(same, start)
-            if place == len(same):
-                continue
-            start = same[place] + len(found["ticks"])
-        yield found.start(), start
 
 
 def _without_shortcodes(text: str) -> str:

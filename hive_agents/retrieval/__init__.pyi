@@ -9,6 +9,9 @@ from .analysis import (
     unmarked as unmarked,
     words as words,
 )
+from .block_parser import (
+    block_parser as block_parser,
+)
 from .bm25 import (
     BM25Params as BM25Params,
 )

@@ -551,3 +551,59 @@ def test_links_to_the_pages_above_and_to_other_languages_are_no_text_of_a_page()
     <h2>Overview <a href="#overview">&para;</a></h2><p>{words}, <a href="a">A</a> or <a href="b">B</a>.</p>
     <div class="top"><a href="#page-header"><img alt="top" src="up.gif"></a></div>"""
     assert read("a.html", page).markdown == f"# Ports\n\n## Overview\n\n{words}, A or B.\n"
+
+
+def test_scripts_and_styles_in_markdown_are_for_browsers() -> None:
+    text = """\
+        # Lamps
+
+        <style>
+        table { margin: 0 }
+
+        .lamp { color: `red` }
+        </style>
+        <script type="module">
+        ready(function () {
+
+          lamp("<b>");
+        });
+        </script>
+
+        A lamp<script>track()</script> is red.
+
+        ```html
+        <script>shown()</script> &lt;
+        ```
+
+            <style>indented {}</style>
+        """
+    assert read("a.md", text).markdown == (
+        "# Lamps\n\n\n\n\nA lamp is red.\n\n```html\n<script>shown()</script> &lt;\n```\n\n"
+        "    <style>indented {}</style>\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Press <kbd>F2</kbd> for a <b class='x > y'>red</b> lamp.", "Press F2 for a red lamp."),
+        ('## <a id="top"></a>Lamps <br/>and boxes', "## Lamps and boxes"),
+        ("<div>\n\nA lamp.\n\n</div>", "\n\nA lamp.\n\n"),
+        ("<p align=center>\n      <em>Red</em>\n      and green\n</p>", "\nRed\nand green\n"),
+        ("<ul><li>one</li><li>two</li></ul>", "one two"),
+        ("- a\n- b <img src='x.png'\n  alt='y'>\n", "- a\n- b \n"),
+        ("Fill in <name> and Vec<T>, or `<b>&lt;`.", "Fill in <name> and Vec<T>, or `<b>&lt;`."),
+        ("5 &lt; 6 &amp;&amp; a&nbsp;b &copy; &#42;x&#42; &nosuch; AT&T", r"5 \< 6 && a b © \*x\* &nosuch; AT&T"),
+        ("&amp;lt; is an entity", r"\&lt; is an entity"),
+        ("| a &#124; b |", r"| a \| b |"),
+        ("See <https://example.org> and a < b > c", "See <https://example.org> and a < b > c"),
+        ("| `a`<br>`b` | <b>`c`</b> |", "| `a` `b` | `c` |"),
+        ("Use a <script> here.", "Use a here."),
+        (
+            "Run:\n\n<pre><code class='sh'>lamp <b>-v</b>\n\t[--to &lt;room&gt;]</code></pre>\n\nDone.",
+            "Run:\n\n\n\n```\nlamp -v\n\t[--to <room>]\n```\n\n\n\nDone.",
+        ),
+    ],
+)
+def test_of_html_in_markdown_stays_what_a_browser_shows(text: str, shown: str) -> None:
+    assert convert_bytes("a.md", text.encode()).markdown == shown
