@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hive_agents.cli.surface import Surface
     from hive_agents.evaluation import GoldenSet
-    from hive_agents.retrieval import Collection, RetrievalConfig
+    from hive_agents.retrieval import Collection, RetrievalConfig, StoredConfig
     from hive_agents.workspace import Workspace
 
 
@@ -34,6 +34,18 @@ def chosen_config(
         stored = named_config(workspace, reference)
     require_sound(workspace, stored, golden=golden, refresh=refresh)
     return stored.config
+
+
+def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConfig | None = None) -> None:
+    """Say what a look at the holdout costs before it is spent; there is none where `candidate` serves already."""
+    from hive_agents.retrieval import find_active
+    from hive_agents.verification import cost_of_look
+
+    active = find_active(surface.workspace)
+    compared = candidate is None or (active is not None and active.stored.hash != candidate.hash)
+    told = cost_of_look(surface.workspace, golden) if compared else None
+    if told is not None:
+        surface.say(told)
 
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:

@@ -42,6 +42,7 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Put a config through the gate, and switch to it if it passes."""
+    from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
     from hive_agents.runtime import ask_for_override
@@ -56,11 +57,12 @@ def command(
     operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
     requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
     who = surface.asker.reviewer() if accept_tag else None
-    stored = named_config(place, config)
+    stored, queries = named_config(place, config), load_golden(place, golden)
+    tell_cost_of_look(surface, queries, stored)
     outcome = deploy(
         place,
         stored,
-        load_golden(place, golden),
+        queries,
         allow_inconclusive=allow_inconclusive,
         accept_tags=accept_tag or (),
         reason=reason,

@@ -37,6 +37,8 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
+    from hive_agents.cli.configs import tell_cost_of_look
+    from hive_agents.evaluation import load_golden
     from hive_agents.runtime import OptimizeRun
 
     place = surface.workspace
@@ -55,6 +57,7 @@ def command(
     if resume:
         run = OptimizeRun.resume(place, resume)
     else:
+        tell_cost_of_look(surface, load_golden(place, golden))
         run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
     if not surface.as_json and not surface.quiet:
         live = Live()
@@ -207,9 +210,12 @@ def _what_next(result: dict[str, Any]) -> str:
     best, by = result["best"]["config"], result["stopped_by"]
     again = "search on: hive optimize"
     if by == "too_few_queries":
+        judged = "would judge it by the very queries that chose it: evidence `tuning_set`"
+        if result["certificate"] and result["certificate"].get("named"):
+            judged = "would look at the same holdout again, and have to prove it at a stricter level"
         return (
             f"nothing was deployed; {best} stays in configs/; add queries with `hive label QUERY`, then: hive optimize"
-            f" (`hive deploy {best}` would judge it by the very queries that chose it: evidence `tuning_set`)"
+            f" (`hive deploy {best}` {judged})"
         )
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"

@@ -20,6 +20,7 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
+    from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.errors import Diagnostic, HiveError, has_errors
     from hive_agents.evaluation import load_golden
@@ -37,6 +38,7 @@ def command(
         findings = check_config(place, stored, golden=queries)
         if behavioral and queries is not None and not has_errors(findings):
             surface.refresh_index()
+            tell_cost_of_look(surface, queries, stored)
             active = find_active(place)
             result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
             value["gate"] = {"decision": result.decision, **result.to_json()}

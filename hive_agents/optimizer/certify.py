@@ -36,6 +36,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "reasons": [reason.to_json() for reason in result.reasons],
         "watch": [change.to_json() for change in result.watch],
         "n": len(result.candidate.queries),
+        "named": golden.has_holdout,
         "before": result.active.metrics["nudcg"] if result.active else None,
         "after": result.candidate.metrics["nudcg"],
         "distractors_before": result.active.metrics["distractors"] if result.active else None,

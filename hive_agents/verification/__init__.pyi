@@ -65,6 +65,7 @@ from .golden_trust import (
     is_accepted as is_accepted,
 )
 from .holdout import (
+    cost_of_look as cost_of_look,
     visible_part as visible_part,
 )
 from .interleaving import (

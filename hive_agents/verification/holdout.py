@@ -5,11 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation import GoldenSet, load_golden
+from hive_agents.evaluation import GoldenSet, load_golden, spent_alpha
 from hive_agents.store import audit
 from hive_agents.verification.certificate import log_verdict
-from hive_agents.verification.ledger import MAX_USES, spend
+from hive_agents.verification.ledger import MAX_USES, spend, uses
 from hive_agents.workspace import Workspace
+
+
+def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
+    """Return what the next look at a golden set's holdout costs, in words; None without one, or with a worn-out one."""
+    if not golden.has_holdout:
+        return None
+    j, alpha = len(uses(workspace, golden.split("holdout"))) + 1, workspace.settings.gate.alpha
+    if j > MAX_USES:
+        return None
+    later = f", at {spent_alpha(j + 1, alpha):.4f} in the look after it" if j < MAX_USES else ", and it is the last"
+    return (
+        f"the next look at the holdout is number {j} of {MAX_USES}, also where the same comparison was made before:"
+        f" a gain has to be proved at {spent_alpha(j, alpha):.4f}{later}"
+    )
 
 
 def visible_part(

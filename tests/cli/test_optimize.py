@@ -97,6 +97,10 @@ def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: 
     assert missing in told
     assert missing in page_of(place, result)
     assert f"hive deploy {result['best']['config']} --allow-inconclusive" in told
+    assert "tuning_set" not in told
+    assert "would look at the same holdout again" in told
+    deployed = hive("deploy", result["best"]["config"], "--json", "-w", place.root)
+    assert deployed.json["evaluation"]["evidence"] == "holdout"
 
 
 @pytest.mark.parametrize("held_out", [0, 6])
@@ -118,6 +122,22 @@ def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_p
     told = in_one_line(hive("optimize", "--resume", result["run_id"], "-w", place.root).out)
     assert f"too few queries to hold any out: at least about {result['needed_queries']} more" in told
     assert "hive label" in told
+    assert "evidence `tuning_set`" in told
+
+
+def test_what_a_look_at_the_holdout_costs_is_told_before_it_is_spent(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
+    ran = optimize(place, "--json")
+    assert "number 1 of 10" in in_one_line(ran.err)
+    best = ran.json["best"]["config"]
+    for j, level in ((2, "0.0076"), (3, "0.0034")):
+        again = hive("deploy", best, "--json", "-w", place.root)
+        assert again.json["evaluation"]["j"] == j
+        assert f"number {j} of 10, also where the same comparison was made before" in in_one_line(again.err)
+        assert f"proved at {level}" in in_one_line(again.err)
+    assert "number 4" in in_one_line(hive("validate", best, "--behavioral", "-w", place.root).err)
+    assert hive("deploy", "naive", "--quiet", "-w", place.root).err == ""
+    assert "holdout is number" not in hive("validate", best, "-w", place.root).err
 
 
 def test_what_a_tag_stopped_is_told_with_a_command_that_works(tmp_path: Path) -> None:
