@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hive_agents.errors import HiveError
 from hive_agents.files import frontmatter, jsontext, read_bytes
 from hive_agents.importing.imported import ImportFailure
+from hive_agents.importing.including import with_includes
 from hive_agents.importing.records import Records
 from hive_agents.importing.sources import list_files
 from hive_agents.importing.syncing import SyncProgress
@@ -53,6 +54,7 @@ def examine_documents(workspace: Workspace, progress: SyncProgress | None = None
         *_twins(bodies),
         *_boilerplate(bodies),
         *_stale(workspace),
+        *_includes(workspace),
     ]
     return findings or [DocumentFinding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
 
@@ -254,3 +256,32 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
     if behind:
         message = f"{len(behind)} are behind the files that they were imported from"
         yield DocumentFinding("stale", "warn", message, "run `hive import`", [sorted(behind)])
+
+
+def _includes(workspace: Workspace) -> Iterator[DocumentFinding]:
+    """Calls for lines of other files that an import had to drop."""
+    if not workspace.database.exists():
+        return
+    dropped: dict[str, int] = {}
+    with connected(workspace.database) as connection:
+        records = Records(connection)
+        for source in records.sources():
+            try:
+                files = {found.file: found for found in list_files(source.path, source.pattern, source.rev).found}
+            except ImportFailure:
+                continue
+            for record in records.of(source).values():
+                found = files.get(PurePosixPath(record.file))
+                if record.doc_id is None or found is None:
+                    continue
+                with suppress(ImportFailure):
+                    number = with_includes(found.read(), found.file, files)[1]
+                    if number:
+                        dropped[record.doc_id] = number
+    if dropped:
+        message = (
+            f"{sum(dropped.values())} includes in {len(dropped)} documents were dropped: what they name isn't in the "
+            "folder that was imported, or can't be read"
+        )
+        fix = "import the folder that holds the included files, too, instead of the one inside it"
+        yield DocumentFinding("includes", "warn", message, fix, [sorted(dropped)])

@@ -24,6 +24,7 @@ from typing import Any, TypedDict
 from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
 from hive_agents.importing.imported import UNSUPPORTED, ImportFailure
+from hive_agents.importing.including import with_includes
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, RememberedSource
 from hive_agents.importing.sources import Listing, SourceFile, list_files
@@ -101,6 +102,7 @@ class Sync:
         self._theirs = theirs
         self._progress = progress
         self._known = self._records.of(source)
+        self._files: dict[PurePosixPath, SourceFile] = {}
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
         self._told_of: list[Record] = []
@@ -118,6 +120,7 @@ class Sync:
         self._finish_moves()
         source = self._source
         listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
+        self._files = {found.file: found for found in listing.found}
         if only is not None:
             listing = _limited(listing, only)
         for why, number in listing.ignored.items():
@@ -214,7 +217,7 @@ class Sync:
             if kind_of(found.file.name) is None:
                 suffix = found.file.suffix or "no suffix"
                 raise ImportFailure(f"{suffix}{UNSUPPORTED}")
-            data = found.read()
+            data, _ = with_includes(found.read(), found.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(known, digest):
                 return

@@ -94,3 +94,14 @@ def test_documents_that_are_behind_their_files_are_stale(place: Workspace, tmp_p
     late = (source / "b.md").stat().st_mtime + 60
     __import__("os").utime(source / "b.md", (late, late))
     assert found(place)["stale"].documents == [["a.md", "b.md"]]
+
+
+def test_includes_that_were_dropped_are_counted(place: Workspace, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    book.mkdir()
+    (book / "a.md").write_text("# A\n\n{{#include ../gone.rs}}\n{{#include b.md}}\n\\{{#include x}}\n")
+    (book / "b.md").write_text("Lamps are red.\n")
+    import_documents(place, book)
+    finding = found(place)["includes"]
+    assert (finding.status, finding.documents) == ("warn", [["a.md"]])
+    assert finding.message.startswith("1 includes in 1 documents were dropped")

@@ -591,3 +591,72 @@ def test_names_that_no_disk_takes_or_a_folder_has_lose_no_file(place: Workspace,
     assert all("is a document already" in one["message"] for one in report.skipped)
     again = run(place, source)
     assert again.unchanged == len(report.imported)
+
+
+MAIN = """\
+use lamps;
+// ANCHOR: all
+fn main() {
+    // ANCHOR: on
+    lamps::on();
+    // ANCHOR_END: on
+}
+// ANCHOR_END: all
+"""
+
+
+def included(place: Workspace, tmp_path: Path, text: str) -> str:
+    book = tmp_path / "book"
+    for name, content in (("code/main.rs", MAIN), ("src/part.md", "A part.\n{{#include more.md}}\n")):
+        (book / name).parent.mkdir(parents=True, exist_ok=True)
+        (book / name).write_text(content)
+    (book / "src" / "more.md").write_text("More.\n{{#include part.md}}\n")
+    (book / ".env").write_text("secret")
+    (tmp_path / "outside.md").write_text("outside")
+    (book / "src" / "page.md").write_text(text)
+    run(place, book)
+    return documents(place)["src/page.md"]
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("{{#include ../code/main.rs}}", "use lamps;\nfn main() {\n    lamps::on();\n}\n"),
+        ("{{#rustdoc_include ../code/main.rs:on}}", "    lamps::on();\n"),
+        ("{{#playground ../code/main.rs:3:5 editable}}", "fn main() {\n    lamps::on();\n"),
+        ("{{#include ../code/main.rs:1}}", "use lamps;\n"),
+        ("- {{#include ../code/main.rs::1}}.", "- use lamps;.\n"),
+        ("  {{ #include ../code/main.rs:all}}", "  fn main() {\n      lamps::on();\n  }\n"),
+        ("{{#include part.md}}", "A part.\nMore.\n"),
+        ("\\{{#include ../code/main.rs}}", "\\{{#include ../code/main.rs}}\n"),
+        ("{{#include ../code/gone.rs}}", ""),
+        ("{{#include ../code/main.rs:gone}}", ""),
+        ("{{#include ../code/main.rs:90:}}", ""),
+        ("{{#include ../../outside.md}}", ""),
+        ("{{#include ../.env}}", ""),
+        ("{{#include /etc/hostname}}", ""),
+        ("{{#include page.md}}", ""),
+        ("See {{#include gone.md}}.", "See .\n"),
+    ],
+)
+def test_a_book_s_includes_are_the_lines_that_they_name(
+    place: Workspace, tmp_path: Path, call: str, lines: str
+) -> None:
+    assert included(place, tmp_path, f"# Lamps\n\n```rust\n{call}\n```\n") == f"# Lamps\n\n```rust\n{lines}```\n"
+
+
+def test_a_document_follows_what_it_includes(place: Workspace, tmp_path: Path) -> None:
+    included(place, tmp_path, "{{#include ../code/main.rs:on}}\n")
+    assert run(place).changed == []
+    (tmp_path / "book" / "code" / "main.rs").write_text(MAIN.replace("lamps::on", "lamps::off"))
+    assert run(place, tmp_path / "book" / "src" / "page.md").changed == ["src/page.md"]
+    assert documents(place)["src/page.md"] == "    lamps::off();\n"
+
+
+def test_files_that_include_one_another_many_times_stay_small(place: Workspace, tmp_path: Path) -> None:
+    bombs = tmp_path / "bombs"
+    bombs.mkdir()
+    for number in range(9):
+        (bombs / f"{number}.md").write_text(f"{{{{#include {number + 1}.md}}}}\n" * 9 + "boom " * 1000)
+    run(place, bombs)
+    assert all(len(text) < 8_000_000 for text in documents(place).values())
