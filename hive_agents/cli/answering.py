@@ -95,14 +95,16 @@ def _told(outcome: dict[str, Any]) -> str:
 
 
 def read_patch(source: str) -> Any:
-    """The JSON of a file, or of stdin for "-". Raises: HIVE-409 for a file that can't be read, HIVE-101."""
+    """JSON as it is given, of a file, or of stdin for "-". Raises: HIVE-409 for a file that can't be read, HIVE-101."""
     from hive_agents.errors import HiveError
     from hive_agents.files import jsontext
 
+    if source.lstrip().startswith(("{", "[")):
+        return jsontext.parse(source, "--patch")
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
         message = f"cannot read {source}: {error.strerror}"
-        raise HiveError.of("HIVE-409", message, fix="name a file, or - for stdin") from None
+        raise HiveError.of("HIVE-409", message, fix="write the JSON, or name a file, or - for stdin") from None
     file = "stdin" if source == "-" else source
     return jsontext.parse(jsontext.decode(data, file), file)

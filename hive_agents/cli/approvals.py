@@ -169,7 +169,7 @@ def reject(
 def edit(
     surface: Surface,
     request: IdArgument,
-    patch: Annotated[str, typer.Option("--patch", metavar="FILE", help="JSON patch of context.args; - reads stdin.")],
+    patch: Annotated[str, typer.Option("--patch", metavar="JSON|FILE", help="Changes context.args; - reads stdin.")],
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:

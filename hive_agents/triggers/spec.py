@@ -51,6 +51,18 @@ class Cron:
         return day.month in self.sim.months and self.sim.match_day(day)
 
 
+def _each_field_reads(parts: list[str]) -> bool:
+    """Whether nothing is wrong with any field by itself: then there is no such day in such a month."""
+    from cronsim import CronSim, CronSimError
+
+    try:
+        for place, part in enumerate(parts):
+            CronSim(" ".join(part if n == place else "*" for n in range(5)), dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
+    except CronSimError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> Cron:
     from cronsim import CronSim, CronSimError
@@ -64,6 +76,8 @@ def _parsed(text: str) -> Cron:
         if next(sim, None) is None:
             raise ValueError("it never comes")
     except CronSimError as error:
+        if _each_field_reads(parts):
+            raise ValueError(f"it never comes: no month of {parts[3]} has a day {parts[2]}") from None
         raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}; {fields}") from None
     fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
     return Cron(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)

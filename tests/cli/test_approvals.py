@@ -168,6 +168,12 @@ def test_edit_and_respond(place: Workspace, tmp_path: Path) -> None:
     assert (ran.code, ran.json["status"]) == (0, "edited")
     assert approvals(place, "show", first).json["context"]["args"]["n"] == 2
     assert approvals(place, "edit", first, "--patch", tmp_path / "gone", "--as", "dana").code == 2
+    third = store.file(editable()).id
+    assert approvals(place, "edit", third, "--patch", '{"n": 2', "--as", "dana").codes == {"HIVE-101"}
+    assert approvals(place, "edit", third, "--patch", '{"n": 2}', "--as", "dana").json["status"] == "edited"
+    assert approvals(place, "show", third).json["context"]["args"]["n"] == 2
+    steps = '[{"op": "replace", "path": "/n", "value": 2}]'
+    assert approvals(place, "edit", store.file(editable()).id, "--patch", steps, "--as", "dana").code == 0
     ran = approvals(place, "respond", second, "--message", "ask dana", "--as", "dana")
     assert (ran.code, ran.json["status"]) == (0, "responded")
 

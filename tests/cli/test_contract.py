@@ -251,7 +251,7 @@ def test_deploy_rollback_and_history(place: Workspace) -> None:
         "deployed"
     ] == "v1-naive"
     assert (place.configs / "v1.json").exists()
-    assert hive("rollback", "-w", place.root).code == 1
+    assert (back.json["queries"] > back.json["held_out"], hive("rollback", "-w", place.root).code) == (True, 1)
     listed = hive("history", "-w", place.root, "--json").json["versions"]
     assert [version["active"] for version in listed] == [True, False, False]
     assert [version["via"] for version in listed] == ["rollback", "deploy", "deploy"]

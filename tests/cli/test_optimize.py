@@ -125,6 +125,15 @@ def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_p
     assert "evidence `tuning_set`" in told
 
 
+def test_a_rollback_says_over_what_its_figures_are(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    deployed = optimize(place, "--json").json["best"]["config"]
+    assert active_config(place).stored.name == deployed
+    told = in_one_line(hive("rollback", "-w", place.root).out)
+    over = "over all 10 queries of the golden set, and not the 6 held out alone as in a deployment: nudcg"
+    assert f"as measured now, {over}" in told
+
+
 def test_what_a_look_at_the_holdout_costs_is_told_before_it_is_spent(tmp_path: Path) -> None:
     place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
     ran = optimize(place, "--json")

@@ -131,6 +131,25 @@ def test_an_id_is_that_of_the_file_and_a_file_is_needed(place: Workspace) -> Non
     assert (raised.value.diagnostics[0].code, raised.value.exit_code) == ("HIVE-107", 2)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        ("0 0 30 2 *", "it never comes: no month of 2 has a day 30"),
+        ("0 0 31 4,6 *", "it never comes: no month of 4,6 has a day 31"),
+        ("0 0 32 2 *", "bad day-of-month; use five fields"),
+        ("0 0 30 13 *", "bad month; use five fields"),
+        ("0 0 * *", "use five fields"),
+    ],
+)
+def test_a_schedule_that_never_comes_is_told_from_one_that_is_misspelt(
+    place: Workspace, schedule: str, told: str
+) -> None:
+    with pytest.raises(HiveError) as raised:
+        sound_trigger(place, trigger(place, NIGHTLY, schedule=schedule))
+    (found,) = raised.value.diagnostics
+    assert told in f"{found.message} {found.fix}"
+
+
 def test_writing_reads_back_the_same_and_never_over_another(place: Workspace) -> None:
     spec = sound_trigger(place, trigger(place, NIGHTLY))
     (place.root / "triggers" / "nightly.json").unlink()
