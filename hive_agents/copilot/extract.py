@@ -25,7 +25,7 @@ from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
 from hive_agents.llm import Usage
-from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, terms
+from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
 
 PASSAGES = 3
 """An answer is looked for in the first passages alone."""
@@ -197,23 +197,22 @@ def _candidates(
     for rank, passage in enumerate(ordered[:PASSAGES]):
         if not all(name in f"{passage.title} {passage.heading} {passage.text}" for name in names):
             continue  # what tells of another version or code doesn't answer
-        if _aside(passage.heading.rsplit(" > ", 1)[-1]):
-            continue
         quoted = _quotes(passage.text)
         status = " ".join(_not_current(passage.metadata))
-        around = _shared(asked, f"{passage.title} {passage.heading} {status}", language)
         for place, sentence in enumerate(quoted):
+            section = section_of(passage.heading, passage.text, sentence.line)
+            if _aside(section.rsplit(" > ", 1)[-1]):
+                continue
             if not _states(sentence) or tells(question, sentence.text) is False:
                 continue
             if not as_bounded(question, sentence.text):
                 continue
-            if not numbers.issubset(
-                _NUMBER.findall(f"{passage.title} {passage.heading} {sentence.above} {sentence.text}")
-            ):
+            if not numbers.issubset(_NUMBER.findall(f"{passage.title} {section} {sentence.above} {sentence.text}")):
                 continue  # the 17 of 15.17 is no 17
             subjects = _IDENTIFIER.findall(sentence.above)
             if identifiers and subjects and identifiers.isdisjoint(subjects):
                 continue  # what is said of another parameter may well mention this one
+            around = _shared(asked, f"{passage.title} {section} {status}", language)
             # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
             if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(around)):
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.retrieval import heading_text, unmarked
+from hive_agents.retrieval import heading_text, unmarked, without_references
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -202,7 +202,7 @@ def _links(token: Token) -> list[str]:
 def _text(token: Token) -> str:
     """Return inline text: what is between marks, images and HTML left out."""
     lines = "".join(_shown(child) for child in token.children or []).split("\n")
-    return " ".join(map(unmarked, lines))
+    return without_references(" ".join(map(unmarked, lines)))
 
 
 def _shown(child: Token) -> str:

@@ -7,6 +7,7 @@ from .analysis import (
     heading_text as heading_text,
     terms as terms,
     unmarked as unmarked,
+    without_references as without_references,
     words as words,
 )
 from .block_parser import (

@@ -58,6 +58,7 @@ _LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|]+)(?:\|(?P<alias>[^\[\]]+))?\]\]")
 _CONTAINER = re.compile(r"^:{3,}[ \t]*[\w-]*[ \t]*")
 _CALLOUT = re.compile(r"^(?P<quote>>\s?)?\[!\w+\][-+]?[ \t]*")
+_REFERENCE = re.compile(r"(?<![\w\])\\])!?\[(?!\d+\])([^\[\]]+)\]\[[^\[\]]*\]")
 _ATTACHED = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|webm|ogg|canvas)$", re.I)
 
 
@@ -168,6 +169,15 @@ def unmarked(line: str) -> str:
     """
     line = _CALLOUT.sub(lambda found: found["quote"] or "", _CONTAINER.sub("", line))
     return _WIKI_LINK.sub(_linked, line) if "[[" in line else line
+
+
+def without_references(text: str) -> str:
+    """Return text in which a link to a name that stands elsewhere is its words alone.
+
+    >>> without_references("as in [Chapter 2][storing] and [maps][], grid[0][1] or [1][2]")
+    'as in Chapter 2 and maps, grid[0][1] or [1][2]'
+    """
+    return _REFERENCE.sub(r"\1", text) if "][" in text else text
 
 
 def _linked(link: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, heading_text, terms, unmarked
+from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, heading_text, terms, unmarked, without_references
 from hive_agents.retrieval.lanes import ChunkRow
 from hive_agents.retrieval.sections import section_of
 
@@ -20,6 +20,7 @@ _MARKUP = re.compile(
     r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\[\]]+\]:\s+\S+(?:\s+[\"'(].*)?\s*$")
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
 LENGTH = 240
@@ -85,6 +86,8 @@ def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
             fence = opened["mark"]
         elif opened and opened["mark"].startswith(fence):
             fence = ""
+        elif not fence and _DEFINITION.match(line):
+            continue
         elif fence:
             if line.strip():
                 yield number, " ".join(line.split())
@@ -105,7 +108,7 @@ def plain_text(markdown: str) -> str:
     'l(ist) · show where'
     """
     if not _ROW.match(markdown):
-        return " ".join(_MARKUP.sub(_shown, unmarked(markdown.strip())).split())
+        return " ".join(_MARKUP.sub(_shown, without_references(unmarked(markdown.strip()))).split())
     if _NO_CELLS.fullmatch(markdown):
         return ""
     return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))

@@ -351,3 +351,15 @@ def test_an_endless_answer_is_read_as_far_as_its_bound() -> None:
     found = cleaned("Buffers are kept cold [1]. " * 10_000 + "[1](" * 10_000, BUFFERS)
     assert len(found.text) < 20_000
     assert {claim.bare for claim in claims(found.text)} == {"Buffers are kept cold."}
+
+
+@pytest.mark.parametrize(("section", "told"), [("Cleaning", True), ("Revision history", False)])
+def test_a_sentence_is_judged_by_the_section_that_it_stands_in(section: str, told: bool) -> None:
+    text = f"## 4. Use\n\nOil it.\n\n### {section}\n\nThe pump is cleaned after use.\n"
+    found = [Passage(1, "a.md#0", "a.md", "Pumps", "Pumps > 4. Use", text)]
+    assert (said("when is the pump cleaned", found) == "The pump is cleaned after use. [1]") is told
+
+
+def test_a_quoted_sentence_shows_the_words_of_a_link() -> None:
+    told = said("what makes a lamp red", passages("A filter makes a lamp red, as in [Chapter\n2][storing-lamps]."))
+    assert told == "A filter makes a lamp red, as in Chapter 2. [1]"

@@ -102,3 +102,8 @@ def test_what_a_reader_does_not_see_is_no_excerpt(markdown: str, shown: str) -> 
 def test_the_name_of_a_heading_for_links_is_not_shown() -> None:
     assert excerpt("## 什么是侦听器？ {#watchers}\n\nIt {#waits}.\n", "侦听器") == "什么是侦听器？ It {#waits}."
     assert excerpt("## Watchers {#watch .wide}\n", "watch") == "Watchers"
+
+
+def test_a_link_to_a_name_defined_elsewhere_is_shown_as_its_words() -> None:
+    text = 'As in [Chapter 2][storing] and [the maps][], call `grid[0][1]`.\n\n[storing]: ch02.html#storing "Two"\n'
+    assert excerpt(text, "maps storing") == "As in Chapter 2 and the maps, call grid[0][1]."
