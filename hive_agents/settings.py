@@ -97,7 +97,11 @@ Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
 
 
 class Models(Format):
-    """Names are `provider:model`, where a provider may be the name of an endpoint."""
+    """Names are `provider:model`, where a provider may be the name of an endpoint.
+
+    A role has a list, tried in order; one without asks the models of `chat`. A call may be silent for
+    `deadline_seconds`. `embedding_path` and `reranker` name models in files, or of a provider; "" is none.
+    """
 
     endpoints: dict[EndpointName, EndpointSettings] = {}
     chat: list[str] = []
@@ -142,6 +146,8 @@ class McpServer(Format):
 
 
 class Mcp(Format):
+    """Servers of tools by name: an agent knows their tools as `NAME__tool`."""
+
     servers: dict[ServerName, McpServer] = {}
 
 
@@ -203,11 +209,19 @@ class SearchSettings(Format):
 
 
 class RelevanceFloor(Format):
+    """Results whose `reranker` score, or where none reranked whose `cosine`, is lower aren't shown."""
+
     reranker: float = 0.0
     cosine: float = 0.0
 
 
 class Copilot(Format):
+    """How readers' questions are answered: `top_k` results at most, planned by a model ("auto") or by rules alone.
+
+    Where a filter leaves up to `hybrid_threshold` documents, the search is within them; above, it looks `overfetch`
+    times as deep. With `rerank_before_gate` a reranker is sent passages before each document was asked about.
+    """
+
     hybrid_threshold: Count = 1000
     relevance_floor: RelevanceFloor = RelevanceFloor()
     overfetch: Positive = 5
@@ -217,13 +231,19 @@ class Copilot(Format):
 
 
 class Key(Format):
+    """A key that signs tokens: the `kid` in their header, and `secret_ref`, a reference to it."""
+
     kid: str
     alg: Literal["HS256", "RS256", "ES256"]
     secret_ref: str
 
 
 class Access(Format):
-    """In mode "open" the local owner reads everything; with `until_named` only until `access/` names principals."""
+    """In mode "open" the local owner reads everything; with `until_named` only until `access/` names principals.
+
+    `service_url` is a service that is asked who may view what, and has `timeout_seconds`. `issuer`, `audience` and
+    `keys` are those of tokens; without keys the workspace has one of its own.
+    """
 
     mode: Annotated[Literal["enforced", "open"], AnyCase] = "enforced"
     until_named: bool = False
@@ -235,7 +255,11 @@ class Access(Format):
 
 
 class Gate(Format):
-    """A tag that falls by more than `tag_drop` blocks where the loss is shown, or with `tag_evidence` "any" always."""
+    """A tag that falls by more than `tag_drop` blocks where the loss is shown, or with `tag_evidence` "any" always.
+
+    `alpha` is the level of its tests, shared by all looks at a holdout. Latency (p95) blocks above both
+    `latency_floor_ms` and `latency_ratio` times what it was, and so does a share of `unjudged` documents above that.
+    """
 
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     tag_drop: Amount = 0.10
@@ -253,6 +277,9 @@ class CanarySettings(Format):
 
 
 class Optimizer(Format):
+    """What a run may spend: rounds, `patience` rounds without a gain, seconds, measured configs, calls of a model, US
+    dollars. The same `seed` and inputs give the same run; with `share_text` a model is sent passages of documents."""
+
     iterations: Positive = 12
     patience: Positive = 3
     seconds: Seconds = 60.0
@@ -264,6 +291,10 @@ class Optimizer(Format):
 
 
 class Judge(Format):
+    """Below `llm_confidence_threshold` a model's judgement goes to a person. Calibration lets at most `alpha` disagree
+    above the threshold that it learns, at confidence 1 - `delta`; a share of decisions is drawn for audit, of those
+    about security `audit_rate_security`. Runs are looked after each `tick_seconds`."""
+
     llm_confidence_threshold: Share = 0.7
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.10
@@ -293,20 +324,33 @@ class Health(Format):
 
 
 class Approvals(Format):
-    due_hours: Amount = 72.0
-    remind_hours: Amount = 24.0
-    on_timeout: Annotated[Literal["reject", "escalate"], AnyCase] = "escalate"
-    require_token: bool = False
-    notify: list[str] = []
+    """Requests that wait for people; time rejects one or asks again, and approves none."""
+
+    due_hours: Annotated[Amount, Field(description="Hours until a request is due; 0 is never.")] = 72.0
+    remind_hours: Annotated[Amount, Field(description="Hours between reminders; 0 is none.")] = 24.0
+    on_timeout: Annotated[
+        Literal["reject", "escalate"], AnyCase, Field(description="A due request expires, or is told of again.")
+    ] = "escalate"
+    require_token: Annotated[bool, Field(description="Who decides or asks for changes needs a signed token.")] = False
+    notify: Annotated[
+        list[str], Field(description='http(s) addresses that get {"occasion", "request"} by POST, once trusted.')
+    ] = []
 
 
 class Agents(Format):
+    """A conversation above `context_tokens` is compacted, a tool's result above `spillover_chars` becomes a file, and
+    `loop_repeats` equal turns are a loop."""
+
     context_tokens: Positive = 100_000
     spillover_chars: Positive = 30_000
     loop_repeats: Annotated[int, Field(ge=2, le=100)] = 3
 
 
 class Runs(Format):
+    """The most that a run of an agent may spend; 0 is no limit. A run of a host whose model is away waits up to
+    `patience_seconds`; a worker that isn't heard of for `lease_seconds` has lost its run; what ended is forgotten after
+    `retention_days`, and with 0 never."""
+
     max_steps: Count = 200
     max_tokens: Count = 0
     max_usd: Amount = 0.0

@@ -6,6 +6,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.schemas import json_schema
 from hive_agents.settings import Settings, load_settings
 
 DEFAULTS = """
@@ -302,3 +303,9 @@ def test_workspace_reads_its_own_file_and_the_environment(
     monkeypatch.setenv("HIVE_GATE__ALPHA", "0.2")
     assert text_workspace.settings.models.embedding == "none"
     assert text_workspace.settings.gate.alpha == 0.2
+
+
+def test_the_schema_says_what_each_section_is_and_who_is_told_of_a_request() -> None:
+    sections = json_schema("settings")["$defs"]
+    assert {name for name, section in sections.items() if not section.get("description")} == set()
+    assert {name for name, key in sections["Approvals"]["properties"].items() if not key.get("description")} == set()

@@ -181,7 +181,9 @@ class Surface:
                 self.refresh_index(told=told, wait=WAITED if searchable else PATIENT)
             except Busy as error:
                 if not searchable:
-                    raise
+                    why = f"there is no index yet, and nothing can be asked before: {error.diagnostics[0].message}"
+                    fix = "ask again when it is built; who builds it says how far that is"
+                    raise Busy.of("HIVE-402", why, file=error.diagnostics[0].file, fix=fix) from None
                 if told:
                     message = f"{error.diagnostics[0].message}: this is the index as it was before"
                     fix = "search again when that is done"

@@ -11,6 +11,7 @@ import pytest
 
 from hive_agents.cli.terminal import told_now_and_then
 from hive_agents.files import locked
+from tests.conftest import make_workspace
 from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
 
 HIVE = [sys.executable, "-m", "hive_agents"]
@@ -97,6 +98,18 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         lock.__exit__(None, None, None)
     assert waiting.returncode == 0
     assert told.startswith("waiting: another process is indexing (process ")
+
+
+def test_what_is_asked_before_there_is_an_index_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = make_workspace(tmp_path / "workspace", embedding=False)
+    monkeypatch.setattr("hive_agents.cli.surface.PATIENT", 0.1)
+    with place.exclusive("indexing"):
+        ran = hive("query", "key", "--config", "words", "-w", place.root, "--json")
+    (found,) = ran.json["diagnostics"]
+    assert (ran.code, found["code"]) == (3, "HIVE-402")
+    assert found["message"].startswith("there is no index yet, and nothing can be asked before: ")
+    assert "indexing" in found["message"]
+    assert hive("query", "key", "--config", "words", "-w", place.root, "--json").code == 0
 
 
 @pytest.mark.slow
