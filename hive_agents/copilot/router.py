@@ -69,9 +69,9 @@ def route(
 def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> list[PastTurn]:
     """Return the turns that these questions would have been, oldest first: what each looked for, and not what it found.
 
-    >>> turns = reread(["tell me about API tokens", "thanks"], Vocabulary({}), reader="ada", today=datetime.date.min)
+    >>> turns = reread(["API tokens", "and the lifetime?"], Vocabulary({}), reader="ada", today=datetime.date.min)
     >>> [(turn.decision.search_value, turn.doc_ids) for turn in turns]
-    [('API tokens', ()), (None, ())]
+    [('API tokens', ()), ('API tokens lifetime', ())]
     """
     found: list[PastTurn] = []
     for text in texts:
