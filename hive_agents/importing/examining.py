@@ -283,5 +283,5 @@ def _includes(workspace: Workspace) -> Iterator[DocumentFinding]:
             f"{sum(dropped.values())} includes in {len(dropped)} documents were dropped: what they name isn't in the "
             "folder that was imported, or can't be read"
         )
-        fix = "import the folder that holds the included files, too, instead of the one inside it"
+        fix = "import the folder around them: one that holds the included files as well"
         yield DocumentFinding("includes", "warn", message, fix, [sorted(dropped)])

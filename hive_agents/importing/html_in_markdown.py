@@ -27,6 +27,9 @@ _BLOCKS += "script style svg table tbody td template textarea tfoot th thead tit
 _TAG = re.compile(
     rf"</?(?:(?:{'|'.join(_INLINE.split())})|(?P<block>{'|'.join(_BLOCKS.split())}))(?=[\s/>]){_INSIDE_A_TAG}>", re.I
 )
+_OWN_TAG = re.compile(rf"<[A-Za-z][\w.-]*\s+[\w:.-]+={_INSIDE_A_TAG}>|</[A-Za-z][\w.-]*\s*>")
+"""A tag that some site made for itself: a name that is to be filled in has no attribute, and no end."""
+_CAPTION = re.compile(r"\b(?:title|caption)=\"([^\"]*)\"")
 _ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*{_INSIDE_A_TAG}>")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _SIGNS = frozenset("\\`*_[]<>#|~")
@@ -49,6 +52,8 @@ def without_html(text: str) -> str:
     for kind, part in _parts(text):
         if kind == "html":
             part = re.sub(r"^[ \t]+", "", part, flags=re.M)  # it would be code where its tags are gone
+            begins = _TAG.match(part) or _OWN_TAG.match(part)  # backticks in it part no code
+            part = part if begins is None else _marked(begins[0]) + part[begins.end() :]
         parts.append(part if kind == "code" else _without_marks(outside_code(part, _marked)))
     return "".join(parts)
 
@@ -94,7 +99,9 @@ def _without_elements(text: str) -> str:
 
 def _marked(text: str) -> str:
     """Return a text outside of code with a mark for each tag, and the signs that entities stand for."""
-    return _ENTITY.sub(_sign, _TAG.sub(lambda tag: _BLOCK_MARK if tag["block"] else _INLINE_MARK, text))
+    text = _TAG.sub(lambda tag: _BLOCK_MARK if tag["block"] else _INLINE_MARK, text)
+    text = _OWN_TAG.sub(lambda tag: _BLOCK_MARK + " ".join(_CAPTION.findall(tag[0])) + _BLOCK_MARK, text)
+    return _ENTITY.sub(_sign, text)
 
 
 def _without_marks(text: str) -> str:

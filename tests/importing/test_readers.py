@@ -598,6 +598,11 @@ def test_scripts_and_styles_in_markdown_are_for_browsers() -> None:
         ("| a &#124; b |", r"| a \| b |"),
         ("See <https://example.org> and a < b > c", "See <https://example.org> and a < b > c"),
         ("| `a`<br>`b` | <b>`c`</b> |", "| `a` `b` | `c` |"),
+        (
+            "<Listing number='1' caption=\"Adding `x`\">\n\nA lamp.\n\n</Listing>\n",
+            "Adding `x`\n\nA lamp.\n\n\n",
+        ),
+        ("A <video-box src='x'>film</video-box> and a > b.", "A film and a > b."),
         ("Use a <script> here.", "Use a here."),
         (
             "Run:\n\n<pre><code class='sh'>lamp <b>-v</b>\n\t[--to &lt;room&gt;]</code></pre>\n\nDone.",
