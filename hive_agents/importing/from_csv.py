@@ -6,6 +6,7 @@ import csv
 import io
 
 from hive_agents.importing.decoding import decode
+from hive_agents.importing.html_in_markdown import without_tags
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape, table
 
@@ -17,13 +18,14 @@ def from_csv(data: bytes) -> Imported:
     text = decode(data)
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:_SAMPLE], delimiters=",;\t|")
+        dialect.doublequote = True  # it is guessed from a few rows, and no other way to write a quote is in use
     except csv.Error:
         dialect = csv.excel_tab if "\t" in text[:_SAMPLE].split("\n", 1)[0] else csv.excel
     try:
         rows = [row for row in csv.reader(io.StringIO(text), dialect) if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise ImportFailure(f"not a readable table: {error}") from None
-    return Imported(rows_as_markdown(rows) + "\n")
+    return Imported(rows_as_markdown([[without_tags(cell) for cell in row] for row in rows]) + "\n")
 
 
 def rows_as_markdown(rows: list[list[str]]) -> str:

@@ -31,6 +31,7 @@ _OWN_TAG = re.compile(rf"<[A-Za-z][\w.-]*\s+[\w:.-]+={_INSIDE_A_TAG}>|</[A-Za-z]
 """A tag that some site made for itself: a name that is to be filled in has no attribute, and no end."""
 _CAPTION = re.compile(r"\b(?:title|caption)=\"([^\"]*)\"")
 _ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*{_INSIDE_A_TAG}>")
+_ENDED = re.compile(r"</[A-Za-z][\w-]*\s*>|<br\s*/?>", re.I)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _SIGNS = frozenset("\\`*_[]<>#|~")
 _INLINE_MARK, _BLOCK_MARK, _MARKS = "\ue001", "\ue002", "\ue001\ue002"
@@ -56,6 +57,18 @@ def without_html(text: str) -> str:
             part = part if begins is None else _marked(begins[0]) + part[begins.end() :]
         parts.append(part if kind == "code" else _without_marks(outside_code(part, _marked)))
     return "".join(parts)
+
+
+def without_tags(text: str) -> str:
+    """Return a text that may hold HTML as a browser shows it, on one line; one without any tag stays as it is.
+
+    >>> without_tags("<p>Wash <b>both</b> hands &amp; dry&nbsp;them.</p><p>Twice.</p>"), without_tags("a <b> c &lt;")
+    ('Wash both hands & dry them. Twice.', 'a <b> c &lt;')
+    """
+    if not _ENDED.search(text):
+        return text
+    plain = _TAG.sub(lambda tag: " " if tag["block"] else "", _without_elements(text))
+    return " ".join(html.unescape(plain).split())
 
 
 def _parts(text: str) -> Iterator[tuple[_Kind, str]]:

@@ -612,3 +612,11 @@ def test_scripts_and_styles_in_markdown_are_for_browsers() -> None:
 )
 def test_of_html_in_markdown_stays_what_a_browser_shows(text: str, shown: str) -> None:
     assert convert_bytes("a.md", text.encode()).markdown == shown
+
+
+def test_html_in_a_table_s_cell_is_its_text() -> None:
+    rows = 'question,answer\nMay I?,"<p class=""x"">Yes, see <a href=\'x\'>the rules</a> &amp; ask.</p><p>Soon.</p>"\n'
+    rows += "5 < 6 &amp;,a <b> c\n"
+    assert read("faq.csv", rows).markdown == (
+        "| question | answer |\n| --- | --- |\n| May I? | Yes, see the rules & ask. Soon. |\n| 5 < 6 \\&amp; | a \\<b> c |\n"
+    )
