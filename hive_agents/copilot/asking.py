@@ -11,6 +11,7 @@ from hive_agents.copilot.language import (
     LANGUAGES,
     answer_alternatives,
     answer_pattern,
+    function_words,
     language as language_tables,
     word_list,
     words,
@@ -40,6 +41,8 @@ SHORTEST, LONGEST = 5, 24
 _VOCABULARY = WordPieces()
 """Splits what isn't a frequent word of English into pieces."""
 _SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
+_OPENING = 400
+"""Characters of a text that tell its language."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -56,7 +59,7 @@ def content_terms(text: str, language: str) -> list[str]:
 def _content_terms(text: str, language: str) -> tuple[str, ...]:
     """Return the same; a turn asks for those of its question wherever it shows why something was found."""
     found = tuple(dict.fromkeys(terms(text, language)))
-    function_terms = _function_terms(language)
+    function_terms = _function_terms(language, _spoken(text, language))
     return tuple(term for term in found if term not in function_terms) or found
 
 
@@ -68,7 +71,7 @@ def asked_terms(question: str, language: str) -> list[str]:
     """
     rest = answer_pattern("asks.form").sub(" ", question)
     found = list(dict.fromkeys(terms(rest, language)))
-    function_terms = _function_terms(language)
+    function_terms = _function_terms(language, _spoken(question, language))
     return [term for term in found if term not in function_terms] or content_terms(question, language)
 
 
@@ -107,10 +110,22 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=32)
-def _function_terms(index_language: str) -> frozenset[str]:
-    """Return those of the index's language; of English where the index stems none, or one without a file."""
-    listed = language_tables(LANGUAGES.get(index_language, "en"))["function_words"]
-    return frozenset(terms(listed, index_language))
+def _function_terms(index_language: str, spoken: str) -> frozenset[str]:
+    """Return those of the language that a text is in, and of the index's, as the index has them."""
+    codes = {LANGUAGES.get(index_language, "en"), spoken}
+    return frozenset(term for code in codes for term in terms(language_tables(code)["function_words"], index_language))
+
+
+@lru_cache(maxsize=4096)
+def _spoken(text: str, index_language: str) -> str:
+    """Return the language that most of a text's function words are of; the index's unless another has more of them.
+
+    An index of one language may hold documents and questions of another, whose small words are as empty.
+    """
+    own = LANGUAGES.get(index_language, "en")
+    said = [word[0].lower() for word in found_words(text[:_OPENING])]
+    counts = {code: sum(word in function_words(code) for word in said) for code in LANGUAGES.values()}
+    return max(counts, key=lambda code: (counts[code], code == own))
 
 
 def tells(question: str, sentence: str) -> bool | None:

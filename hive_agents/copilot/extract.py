@@ -21,6 +21,7 @@ from hive_agents.copilot.asking import (
     stemmed_words,
     tells,
 )
+from hive_agents.copilot.demands import demands, is_cut, is_elliptic
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
@@ -136,6 +137,8 @@ def extractive(
     known = equal_weights(query, language) if weights is None else weights
     if not known or not all(known.values()):
         return None  # a word that no document has: whatever was found answers another question
+    if is_elliptic(query):
+        return None
     found = sorted(_candidates(query, passages, language, known), key=lambda each: (-each.score, each.place))
     if not found:
         return None
@@ -188,6 +191,7 @@ def _candidates(
     identifiers = set(_IDENTIFIER.findall(question))
     plain = asks_plainly(question)
     own_share = OWN_OF_PLAIN if plain else OWN
+    demanded = demands(question, language)
 
     def share(held: Mapping[str, float]) -> float:
         return sum(weights[term] * part for term, part in held.items()) / total
@@ -216,10 +220,16 @@ def _candidates(
             # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
             if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(around)):
                 continue
+            if not demanded.met(sentence.text, sentence.above, f"{passage.title} {section}"):
+                continue
+            before = _before(quoted, place)
+            if before is None or (before and demanded.is_polar):
+                continue
             own = _held(sentence, asked, language)
             if not plain and len(own) < DENSE * len(content_terms(sentence.text, language)):
                 continue
-            before = _before(quoted, place)
+            if before and answer_pattern("stands_for", r"^(?:{})\b").match(sentence.text):
+                own = {**_shared(asked, before, language), **own}
             beside = _shared(asked, f"{sentence.above} {before}", language)
             covered = {term: max(each.get(term, 0.0) for each in (own, around, beside)) for term in asked}
             if share(own) >= own_share and share(covered) >= COVERED:
@@ -229,7 +239,8 @@ def _candidates(
 
 def _states(sentence: ProseSentence) -> bool:
     """Whether it is something that a text says: no code, no log, nothing that points elsewhere, announces or asks."""
-    return sentence.is_written and len(sentence.text) <= LONGEST and not _points(sentence.text)
+    cut = sentence.kind == "prose" and is_cut(sentence.text)
+    return sentence.is_written and not cut and len(sentence.text) <= LONGEST and not _points(sentence.text)
 
 
 @lru_cache(maxsize=4096)
@@ -270,13 +281,15 @@ def _is_stale(passage: Passage, asked: Question, language: str) -> bool:
     return bool(status) and asked.keys().isdisjoint(terms(" ".join(status), language))
 
 
-def _before(quoted: Sequence[ProseSentence], place: int) -> str:
-    """Return the sentence that this one leans on, where it stands just before it and is one to show."""
-    if place == 0 or not answer_pattern("leans", r"^(?:{})\b").match(quoted[place].text):
+def _before(quoted: Sequence[ProseSentence], place: int) -> str | None:
+    """Return the sentence that this one leans on, "" where it leans on none, None where that one can't be shown."""
+    if not answer_pattern("leans", r"^(?:[^:]{{1,40}}:\ )?(?:{})\b").match(quoted[place].text):
         return ""
+    if place == 0:
+        return None
     before = quoted[place - 1]
     usable = before.whole and before.is_written and before.above == quoted[place].above and not _points(before.text)
-    return before.text if usable and len(before.text) <= LONGEST else ""
+    return before.text if usable and len(before.text) <= LONGEST else None
 
 
 def _tells_of_one(question: str, asked: Question, sentence: str, *, about: bool) -> bool:

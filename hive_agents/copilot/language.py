@@ -51,6 +51,12 @@ def word_table(section: str) -> Mapping[str, str]:
 
 
 @cache
+def function_words(code: str) -> frozenset[str]:
+    """Return the words of a language that carry no meaning in a question."""
+    return frozenset(language(code)["function_words"].split())
+
+
+@cache
 def pattern(section: str, name: str) -> re.Pattern[str]:
     """Return an English pattern."""
     return re.compile(_section(section, "en")[name], re.I | re.X)

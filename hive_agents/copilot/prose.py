@@ -19,6 +19,11 @@ _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|approx|ca|figs?|dr|mrs?|ms|prof|eq|sec|vol|st|z\.\s?b|d\.\s?h|bzw|nr)|(?<!\d)\s(?-i:[A-Z]))\.\s*$",
     re.I,
 )
+_DAY = re.compile(r"\b[0-3]?\d\.\s*$")
+_MONTH = re.compile(
+    r"(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b|[01]?\d\."
+)
+_LOOKED_AT = 12
 _STOPS = (".", "!", "?", "…", "。", "！", "？", '."', ".)")
 _LOG = re.compile(
     r"^\W{0,3}(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d)"
@@ -82,7 +87,7 @@ def split(line: str) -> list[str]:
     parts: list[str] = []
     start = 0
     for found in _BREAK.finditer(line):
-        if _ends(line[start : found.end()], line[found.end() : found.end() + 1]):
+        if _ends(line[start : found.end()], line[found.end() : found.end() + _LOOKED_AT]):
             parts.append(" ".join(line[start : found.end()].split()))
             start = found.end()
     rest = " ".join(line[start:].split())
@@ -101,9 +106,11 @@ def without_marks(text: str) -> str:
 
 
 def _ends(before: str, after: str) -> bool:
-    """Whether a sentence ends here: a small letter goes on with it, and a number may belong to a "no."."""
-    numbered = after.isdigit() and before.rstrip().lower().endswith(" no.")
-    return bool(before.strip()) and not after.islower() and not numbered and not _ABBREVIATED.search(before[-12:])
+    """Whether a sentence ends here: a small letter goes on, a number may follow a "no.", a month its day."""
+    if not before.strip() or after[:1].islower() or _ABBREVIATED.search(before[-12:]):
+        return False
+    numbered = after[:1].isdigit() and before.rstrip().lower().endswith(" no.")
+    return not numbered and not (_DAY.search(before) and _MONTH.match(after))
 
 
 def _blocks(markdown: str) -> Iterator[ProseSentence]:

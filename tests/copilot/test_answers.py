@@ -8,8 +8,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.copilot.answer import claims, cleaned, grounded
+from hive_agents.copilot.asking import content_terms
 from hive_agents.copilot.extract import Passage, extractive, quotable
 from hive_agents.copilot.planner import prompt
+from hive_agents.copilot.prose import read
 from hive_agents.llm import ModelError
 from tests.copilot.scripts import INJECTIONS, scripted
 
@@ -160,6 +162,84 @@ def test_bounds_denials_and_numbers_of_a_question_are_those_of_its_answer(
     assert (said(query, passages(text)) is not None) is answered
 
 
+@pytest.mark.parametrize(
+    ("query", "beside", "answer"),
+    [
+        (
+            "how many gates does the harbour have?",
+            "The harbour has a plan of about 40 pages.",
+            "The harbour has 6 gates.",
+        ),
+        ("how many gates does the harbour have?", "The harbour has two kinds of gates.", "The harbour has 6 gates."),
+        ("how many wide gates are there?", "There are two wide iron gates.", "There are 5 wide gates."),
+        ("how many berths can a pier have?", "This is a pier with two berths.", "A pier can have at most 8 berths."),
+        ("how many berths does a pier have?", "For example, a pier with 3 berths is short.", "A pier has 8 berths."),
+        ("how large is a crane file?", "Cranes named in one kept file weigh 8 tons.", "A crane file is 16 MB large."),
+        ("how high is the toll?", "Up to 300 marks the toll is waived.", "The toll is 40 marks."),
+        (
+            "can I sink a barge?",
+            "A SINK flag takes the name off a barge.",
+            "A barge can be sunk, and you can sink a barge.",
+        ),
+        ("is a pilot needed for tugs?", "If tugs meet, a pilot tells the harbour.", "A pilot is needed for tugs."),
+        ("may a tug own its ropes?", "We name the ropes of a tug.", "A tug may own its ropes."),
+        ("where is the log kept?", "If a log is given, the log is used.", "The log is kept in the chart room."),
+        ("where is the log kept?", "What is kept in the log is short.", "The log is kept in the chart room."),
+        ("when does a lamp dim?", "When the lamp dims, its ring dims, too.", "A lamp dims at noon."),
+        ("who appoints the pilots?", "The pilots of the office appoint a person.", "The owner appoints the pilots."),
+        ("what is a fender?", "Fenders are usually wet.", "A fender is a cushion of rope."),
+        ("what is a fender?", "Round fenders are cushions of rope.", "A fender is a cushion of rope."),
+        ("when is a berth closed?", "A flooded berth is closed at noon.", "A berth is closed at noon, when it is hot."),
+        ("how long is a berth kept?", "A berth isn't kept 5 days.", "A berth is kept for 2 days."),
+        ("what is the default of tide.level?", "The default of tide is 4.", "The default of tide.level is 3."),
+        ("wie viele Tore hat der Hafen?", "(2) Tore hat der Hafen im Westen.", "Der Hafen hat sechs Tore."),
+        ("wie hoch ist die Maut?", "Bis zu 300 Mark ist die Maut frei.", "Die Maut beträgt 40 Mark."),
+        ("wer ernennt die Lotsen?", "Der Lotse ernennt einen Mitarbeiter.", "Die Leitung ernennt die Lotsen."),
+        ("was ist ein Fender?", "Runde Fender sind Kissen.", "Ein Fender ist ein Kissen."),
+        ("wo liegt das Logbuch?", "Was im Logbuch steht, liegt fest.", "Das Logbuch liegt im Kartenraum."),
+    ],
+)
+def test_a_sentence_with_the_words_of_a_question_is_no_answer_to_it(query: str, beside: str, answer: str) -> None:
+    language = "german" if re.match(r"w(ie|er|as|o) ", query) else "english"
+    assert said(query, passages(beside, heading="Harbour"), language) is None
+    assert said(query, passages(f"{beside}\n\n{answer}", heading="Harbour"), language) == f"{answer} [1]"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("how long is it valid?", "A pass is valid for 24 hours."),
+        ("when does it expire?", "A pass expires on Fridays."),
+        ("wie lange gilt er?", "Der Ausweis gilt 90 Tage."),
+    ],
+)
+def test_a_pronoun_that_nothing_was_named_for_is_answered_by_nothing(query: str, text: str) -> None:
+    found = passages(text, text.replace("24", "36").replace("90", "30"))
+    assert said(query, found, "german" if query.startswith("wie") else "english") is None
+
+
+def test_half_a_sentence_is_no_answer() -> None:
+    cut = "The keeper pays the toll of 40 marks\n\n1. at noon, or\n2. at six.\n"
+    assert said("who pays the toll", passages(cut)) is None
+    assert said("who pays the toll", passages("The keeper pays the toll of 40 marks.")) is not None
+    leaning = passages("That is the most common way to get a lamp.", heading="Lamps")
+    assert said("lamps", leaning) is None
+
+
+def test_a_german_date_ends_no_sentence() -> None:
+    dated = "Die Maut beträgt ab dem 1. Januar 2031 mindestens 40 Mark. Sie wird am 3. 4. fällig."
+    assert [sentence.text for sentence in read(dated)] == [
+        "Die Maut beträgt ab dem 1. Januar 2031 mindestens 40 Mark.",
+        "Sie wird am 3. 4. fällig.",
+    ]
+
+
+def test_german_is_read_in_an_index_of_english() -> None:
+    found = passages("Das Amt des Lotsen dauert fünf Jahre.")
+    assert said("Wie lange dauert das Amt des Lotsen?", found) == "Das Amt des Lotsen dauert fünf Jahre. [1]"
+    assert content_terms("Wie backe ich ein Brot?", "english") == ["back", "brot"]
+
+
 MEMORY = "**`work_mem` (`integer`)**\n\nThe default of `work_mem` is 4 MB.\n"
 FACTOR = "**`mem_factor` (`float`)**\n\nThe default is 2.0, of the work_mem.\n"
 
@@ -211,7 +291,7 @@ def test_one_word_is_answered_only_by_a_text_about_it() -> None:
 
 def test_a_sentence_that_leans_on_the_one_before_brings_it_along() -> None:
     found = passages("The code is shown once. It expires after ten minutes. Type it in.")
-    assert said("after how many minutes does it expire", found) == (
+    assert said("after how many minutes does the code expire", found) == (
         "The code is shown once. [1] It expires after ten minutes. [1]"
     )
 

@@ -1,0 +1,392 @@
+"""What a question demands of a sentence that answers it, beyond that the sentence holds its words.
+
+A sentence about the right things is most often one beside the answer: it counts something else, tells where another
+thing lies, or holds the words in another sense. Each kind of question has a form that its answers have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from hive_agents.copilot.asking import asked_terms, content_terms, stemmed_words, tells
+from hive_agents.copilot.language import LANGUAGES, answer_pattern, function_words
+
+NEAR = 4
+"""Words from one to the other of two that stand side by side in the question."""
+NEAR_IN_POLAR = 5
+"""The same where a question asks whether: its subject stands beside its verb."""
+BESIDE = 2
+"""Words with content that the question doesn't have in what is so when a condition holds."""
+COUNTED = 4
+"""Words from a number to what it counts."""
+AT_PLACE = 5
+"""Words from what is done with something to the place where it is done."""
+
+_LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
+_DIGITS = re.compile(r"\d+")
+_CLAUSES = re.compile(r"[,;:]\s|\s[–—-]\s")
+_PATH = re.compile(r"(?<!\w)[~$%.]?/?\w*/\w|[A-Z]:\\")
+_ENDS = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
+_CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
+
+
+@dataclass(frozen=True)
+class _Word:
+    start: int
+    end: int
+    text: str
+    stems: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What one question demands.
+
+    `pairs` are words that stand side by side in it, `bare` those that nothing says the kind of, `counted` what it
+    counts, and `verbs` those of its verbs that are small words elsewhere.
+    """
+
+    question: str
+    language: str
+    asked: tuple[str, ...]
+    literals: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    bare: frozenset[str]
+    counted: frozenset[str]
+    verbs: frozenset[str]
+    is_polar: bool
+
+    def met(self, sentence: str, above: str, around: str) -> bool:
+        """Whether a sentence can be the answer; `above` is what it stands under, `around` the names of its place."""
+        found = _words(sentence, self.language)
+        whole = f"{around} {above} {sentence}".lower()
+        return (
+            all(literal in whole for literal in self.literals)
+            and all(self._beside(pair, found, above, around) for pair in self.pairs)
+            and not (len(self.asked) == 1 and self._asks("which"))
+            and self._as_allowed(sentence, f"{around} {above}")
+            and not self._is_narrower(sentence, found)
+            and not self._is_one_case(sentence)
+            and self._tells_together(sentence)
+            and self._in_its_sense(sentence)
+            and self._denies_as_asked(sentence)
+            and (not self.counted or self._counts(sentence, found))
+            and (not self._asks("where") or self._places(sentence, found))
+            and (not any(map(self._asks, ("who", "when", "where"))) or self.verbs <= _stems(found))
+            and (not self._asks("who") or self._names(sentence, found))
+            and (not self._asks("when") or self._dates(sentence))
+            and (not self._asks("amount") or self._measures(sentence))
+            and (not self._asks("what") or self._defines(sentence, found))
+            and (not self.is_polar or self._decides(sentence, found))
+        )
+
+    def _asks(self, kind: str) -> bool:
+        return answer_pattern(f"asks.{kind}").search(self.question) is not None
+
+    def _beside(self, pair: tuple[str, str], found: Sequence[_Word], above: str, around: str) -> bool:
+        """Whether two words that stand side by side in the question stand near each other in the sentence or above.
+
+        Where one of them stands in neither, how much of the question is held decides.
+        """
+        left, right = pair
+        near = NEAR_IN_POLAR if self.is_polar else NEAR
+        seen: set[str] = set()
+        for words in (found, _words(above, self.language), _words(around, self.language)):
+            lefts = [n for n, word in enumerate(words) if left in word.stems]
+            rights = [n for n, word in enumerate(words) if right in word.stems]
+            if any(abs(one - other) <= near for one in lefts for other in rights):
+                return True
+            seen |= {left} if lefts else set()
+            seen |= {right} if rights else set()
+        return len(seen) < 2
+
+    def _in_its_sense(self, sentence: str) -> bool:
+        """Whether no word of the question stands in capitals alone: a DELETE request deletes something else."""
+        shouted = {word.lower() for word in _CAPITALS.findall(sentence)} - set(_CAPITALS.findall(self.question))
+        plain = {word.lower() for word in re.findall(r"\b[a-z]{3,}\b", self.question)}
+        return not shouted & plain
+
+    def _as_allowed(self, sentence: str, names: str) -> bool:
+        """Whether a sentence says what can be where that is asked: one case of many doesn't."""
+        if not self._asks("can") or self.is_polar or self._asks("how_to"):
+            return True
+        allows = answer_pattern("tells.permission").search(sentence) or answer_pattern("tells.boundless").search(
+            sentence
+        )
+        return bool(allows or answer_pattern("tells.bounded").search(f"{names} {sentence}"))
+
+    def _is_narrower(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether a sentence is about a kind of what was asked about: "a frozen sample", "for samples of soil, …"."""
+        lead = answer_pattern("tells.lead", r"^(?:{})\b[^,]*,").match(sentence)
+        if lead is not None and not set(content_terms(lead[0], self.language)) <= set(self.asked):
+            return True
+        article = answer_pattern("tells.article", r"(?:{})")
+        for term in self.bare:
+            places = [n for n, word in enumerate(found) if term in word.stems]
+            narrow = [self._has_other(found[max(0, n - 3) : n], article) for n in places]
+            if narrow and all(narrow):
+                return True
+        return False
+
+    def _is_one_case(self, sentence: str) -> bool:
+        """Whether a sentence begins with a condition that the question doesn't name."""
+        told = any(map(self._asks, ("when", "how_to", "condition")))
+        return not told and answer_pattern("tells.condition").search(sentence) is not None
+
+    def _tells_together(self, sentence: str) -> bool:
+        """Whether a time stands in one clause with what it is asked for."""
+        if not any(map(self._asks, ("when", "how_long"))):
+            return True
+        clauses = _CLAUSES.split(sentence)
+        return any(
+            tells(self.question, clause) and not _stems(_words(clause, self.language)).isdisjoint(self.asked)
+            for clause in clauses
+        )
+
+    def _has_other(self, before: Sequence[_Word], article: re.Pattern[str]) -> bool:
+        """Whether between an article and the word behind these stands one that wasn't asked."""
+        places = [n for n, word in enumerate(before) if article.fullmatch(word.text)]
+        between = before[places[-1] + 1 :] if places else ()
+        return any(word.stems.isdisjoint(self.asked) and not _is_small(word.text) for word in between)
+
+    def _names(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether whom it names isn't the question's own verb: the owner owns."""
+        if len(self.asked) == 1:
+            return False
+        asked = _words(self.question, self.language)
+        verb = next((n for n, word in enumerate(found) for each in asked[1:2] if word.stems & each.stems), None)
+        if verb is not None and not answer_pattern("tells.agent").search(sentence):
+            others = set(self.asked) - found[verb].stems
+            rest = found[verb + 1 :]
+            again = any(answer_pattern("tells.again", r"(?:{})").fullmatch(word.text) for word in rest)
+            if others and not again and others.isdisjoint(_stems(rest)):
+                return False  # what is done to it was asked, and it does it itself
+        persons = answer_pattern("tells.person").finditer(sentence)
+        own = {word.start for word in found if not self.verbs.isdisjoint(word.stems) or word.stems & set(self.asked)}
+        return not self.verbs or any(person.start() not in own for person in persons)
+
+    def _denies_as_asked(self, sentence: str) -> bool:
+        """Whether a sentence denies something only where the question does, or asks whether."""
+        denies = answer_pattern("tells.negation").search(sentence) is not None
+        return self.is_polar or not denies or self._asks("denial")
+
+    def _counts(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether a number stands beside what is counted, with nothing between that narrows it down."""
+        if answer_pattern("tells.example").search(sentence):
+            return False
+        if answer_pattern("tells.boundless").search(sentence):
+            return True
+        asked = _stems(_words(self.question, self.language))
+
+        def passes(words: Sequence[_Word]) -> bool:
+            return all(
+                not asked.isdisjoint(word.stems)
+                or _is_small(word.text)
+                or answer_pattern("tells.neutral", r"(?:{})").fullmatch(word.text)
+                for word in words
+            )
+
+        heads = [n for n, word in enumerate(found) if not self.counted.isdisjoint(word.stems)]
+        numbers = [n for n, word in enumerate(found) if _is_number(word, sentence)]
+        for head in heads:
+            for number in numbers:
+                low, high = sorted((head, number))
+                between = sentence[found[low].end : found[high].start]
+                if high - low > COUNTED or re.search(r"[.!?;][\s\"']", between):
+                    continue
+                if number < head and passes(found[low + 1 : high]):
+                    return True
+                if head < number and passes(found[low + 1 : high]) and _ends_phrase(sentence, found, number):
+                    return True
+        return False
+
+    def _places(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether it names a place beside what is done there."""
+        verb = _words(self.question, self.language)[-1]
+        here = [n for n, word in enumerate(found) if word.text.lower() == verb.text.lower()]
+        if not here:
+            return False
+        if _PATH.search(sentence):
+            return True
+        place = answer_pattern("tells.place", r"(?:{})")
+        return any(
+            place.fullmatch(found[n].text) and _stems(found[n + 1 : n + 3]).isdisjoint(self.asked)
+            for at in here
+            for n in range(max(0, at - AT_PLACE), min(len(found), at + AT_PLACE + 1))
+        )
+
+    def _dates(self, sentence: str) -> bool:
+        """Whether the condition or the time is what is told and not where the question's words stand."""
+        marker = answer_pattern("tells.clause", r"\b(?:{})\b")
+        asked = set(self.asked) & _stems(_words(sentence, self.language))
+        found = marker.search(sentence)
+        if found is None:
+            return True
+        if found.start() > 0:
+            return self._is_nearly_all(sentence[: found.start()], asked)
+        clause, comma, main = sentence.partition(",")
+        said = _stems(_words(clause, self.language))
+        return bool(comma) and asked.isdisjoint(said) and self._is_nearly_all(main, asked)
+
+    def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
+        """Whether a clause holds these words and not much else: its condition may be another's otherwise."""
+        said = set(content_terms(clause, self.language))
+        return asked <= said and len(said - set(self.asked)) <= BESIDE
+
+    def _measures(self, sentence: str) -> bool:
+        """Whether a question of one word is told its measure: behind the word, and as what it is."""
+        if answer_pattern("tells.example").search(sentence):
+            return False
+        if len(self.asked) > 1:
+            return True
+        found = _words(sentence, self.language)
+        measured = answer_pattern("tells.measured", r"\W*(?:{})\W(?:\W*\w+){{0,3}}?\W*\d")
+        return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
+
+    def _defines(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether it is said of what was asked about, and not of a part or of something else that has its name."""
+        if self._asks("attribute"):
+            return bool(answer_pattern("tells.value").search(sentence))
+        is_ = answer_pattern("tells.meaning").search(sentence)
+        if is_ is None:
+            return False
+        subject = set(content_terms(sentence[: is_.start()], self.language))
+        if subject == set(self.asked):
+            return not answer_pattern("tells.remark", r"\W*(?:{})\b").match(sentence[is_.end() :])
+        return set(content_terms(sentence[is_.end() :], self.language)) == set(self.asked)
+
+    def _decides(self, sentence: str, found: Sequence[_Word]) -> bool:
+        """Whether it says yes or no to a whole question: of its subject, and of all that is said of it."""
+        if len(self.asked) < 2:
+            return False
+        stems = _stems(found)
+        if not {*self.asked, *self.verbs} <= stems:
+            return False
+        if self._asks("permission") and not answer_pattern("tells.permission").search(sentence):
+            return False
+        if self._asks("having") and not answer_pattern("tells.having").search(sentence):
+            return False
+        if self._asks("need") and not answer_pattern("tells.need").search(sentence):
+            return False
+        last = max(n for n, word in enumerate(found) if self.asked[-1] in word.stems)
+        if last + 1 < len(found) and sentence[found[last].end : found[last + 1].start] == " ":
+            after = found[last + 1]
+            if not _is_small(after.text) and after.stems.isdisjoint(self.asked):
+                return False  # it is part of another name
+        if self._asks("of_reader"):
+            return True
+        places = [next(n for n, word in enumerate(found) if term in word.stems) for term in self.asked]
+        return places[0] == min(places)
+
+
+def is_elliptic(question: str) -> bool:
+    """Whether a question is about something that only an earlier one could have named.
+
+    >>> is_elliptic("how long is it valid?"), is_elliptic("Is it possible to run it twice?")
+    (True, False)
+    """
+    found = answer_pattern("asks.elliptic").search(question)
+    return found is not None and not content_of(question[: found.start()])
+
+
+def content_of(text: str) -> bool:
+    """Whether a text names anything; in either language."""
+    rest = answer_pattern("asks.form").sub(" ", text)
+    return any(not _is_small(word.text) for word in _words(rest, "none"))
+
+
+def is_cut(sentence: str) -> bool:
+    """Whether a sentence stops before its end, as one whose list follows.
+
+    >>> is_cut("The fee is due"), is_cut("The fee is due (see no. 2).")
+    (True, False)
+    """
+    return _ENDS.search(sentence) is None
+
+
+@lru_cache(maxsize=256)
+def demands(question: str, language: str) -> Demands:
+    """Return what a question demands."""
+    asked = tuple(asked_terms(question, language))
+    words = _words(question, language)
+    pairs = {
+        (one, other)
+        for left, right in pairwise(words[2:] if answer_pattern("asks.which").match(question) else words)
+        if question[left.end : right.start] in (" ", "-")
+        for one in left.stems.intersection(asked)
+        for other in right.stems.intersection(asked)
+        if one != other
+    }
+    verbs = {
+        stem for word in words if answer_pattern("asks.verb", r"(?:{})").fullmatch(word.text) for stem in word.stems
+    }
+    bare = {
+        stem
+        for left, right in pairwise(words)
+        if answer_pattern("tells.article", r"(?:{})").fullmatch(left.text) and question[left.end : right.start] == " "
+        for stem in right.stems.intersection(asked)
+    }
+    literals = {found.lower() for found in _LITERAL.findall(question)}
+    return Demands(
+        question=question,
+        language=language,
+        asked=asked,
+        literals=frozenset(literals),
+        pairs=frozenset(pairs),
+        bare=frozenset(bare),
+        counted=_counted(question, language),
+        verbs=frozenset(verbs),
+        is_polar=answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question) is not None,
+    )
+
+
+def _counted(question: str, language: str) -> frozenset[str]:
+    """Return the stems of what a question counts: the noun behind "how many"."""
+    found = answer_pattern("asks.how_many").search(question)
+    if found is None or answer_pattern("asks.how_long").search(question):
+        return frozenset()
+    run: list[_Word] = []
+    for word in _words(question[found.end() :], language):
+        if _is_small(word.text):
+            break
+        run.append(word)
+    capitals = [word for word in run if word.text[0].isupper()]
+    plural = [word for word in run if word.text.endswith("s")]
+    german = found[0].lower().startswith("wie")
+    heads = (capitals or run[:1]) if german else (plural or run)[-1:]
+    return frozenset(stem for word in heads for stem in word.stems)
+
+
+def _is_number(word: _Word, sentence: str) -> bool:
+    if answer_pattern("tells.number", r"(?:{})").fullmatch(word.text):
+        return True
+    before = sentence[: word.start]
+    named = re.search(r"[\w.]-$|\w\.$|\($", before) or answer_pattern("asks.names", r"\b(?:{})\s$").search(before)
+    return bool(_DIGITS.fullmatch(word.text)) and not named
+
+
+def _ends_phrase(sentence: str, found: Sequence[_Word], number: int) -> bool:
+    """Whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
+    if number + 1 == len(found):
+        return True
+    gap = sentence[found[number].end : found[number + 1].start]
+    return gap.strip() != "" or _is_small(found[number + 1].text)
+
+
+def _is_small(word: str) -> bool:
+    """Whether it is a word without content in any language."""
+    return any(word.lower() in function_words(code) for code in LANGUAGES.values())
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str, language: str) -> tuple[_Word, ...]:
+    found = stemmed_words(text, language)
+    return tuple(_Word(start, end, text[start:end], frozenset(stems)) for start, end, stems in found)
+
+
+def _stems(words: Sequence[_Word]) -> frozenset[str]:
+    return frozenset(stem for word in words for stem in word.stems)
