@@ -12,7 +12,7 @@ def command(surface: Surface) -> None:
     from hive_agents.retrieval import versions
     from hive_agents.verification import TagChange
 
-    surface.asker.operator("see the history")
+    surface.asker.operator("see the history", "approver")
     listed = [
         {
             "id": version.id,
