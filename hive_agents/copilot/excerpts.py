@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -82,21 +83,17 @@ def _best_of(
     found = [
         window(text, question, inside, language, heading=row.heading) for row, text in zip(rows, texts, strict=True)
     ]
-    best = max(range(len(rows)), key=lambda n: found[n].score + meaning[n])
-    others = [
-        window(
-            text,
-            question,
-            inside,
-            language,
-            BESIDE,
-            heading=row.heading,
-            apart_from=found[best].lines if n == best else range(0),
-        )
-        for n, (row, text) in enumerate(zip(rows, texts, strict=True))
-    ]
-    beside = max(range(len(rows)), key=lambda n: (others[n].score > 0, others[n].score + meaning[n]))
-    return numbers[best], numbers[beside] if others[beside].score > 0 else None
+    order = sorted(range(len(rows)), key=lambda n: found[n].score + meaning[n], reverse=True)
+    best = order[0]
+    beside, most = None, -math.inf
+    for n in order:
+        if found[n].score + meaning[n] < most:
+            break  # a shorter passage holds no more, but for the rare line that is cut elsewhere
+        apart = found[best].lines if n == best else range(0)
+        other = window(texts[n], question, inside, language, BESIDE, heading=rows[n].heading, apart_from=apart)
+        if other.score > 0 and other.score + meaning[n] > most:
+            beside, most = n, other.score + meaning[n]
+    return numbers[best], None if beside is None else numbers[beside]
 
 
 def telling_text(row: ChunkRow, question: str, weights: FieldWeights, language: str) -> str:

@@ -31,9 +31,16 @@ def section_of(heading: str, text: str, line: int) -> str:
     >>> [section_of("Bicycles > Lights", text, line) for line in (0, 4, 8)]
     ['Bicycles > Lights', 'Bicycles > Lights > Front', 'Bicycles > Lights > Back']
     """
+    begun = [path for at, path in _sections(heading, text) if at <= line]
+    return begun[-1] if begun else heading
+
+
+@lru_cache(maxsize=512)
+def _sections(heading: str, text: str) -> tuple[tuple[int, str], ...]:
+    """Return the line that each section of a chunk begins with, and its path, in order."""
     found = _headings(text)
     if not found:
-        return heading
+        return ()
     first, level, own = found[0]
     begins = not "".join(re.split(r"\r\n|\n|\r", text)[:first]).strip()
     if begins and (heading == own or heading.endswith(_BELOW + own)):
@@ -41,22 +48,21 @@ def section_of(heading: str, text: str, line: int) -> str:
     else:
         above, least = heading, 2 if heading else 1
     path: dict[int, str] = {}
+    sections = []
     for at, level, name in found:
-        if at > line:
-            break
         if level >= least:  # else it is a remark in code that is cut where its fence can't be seen
             path = {higher: kept for higher, kept in path.items() if higher < level} | {level: name}
-    return _BELOW.join(filter(None, [above, *path.values()])) if path else heading
+            sections.append((at, _BELOW.join(filter(None, [above, *path.values()]))))
+    return tuple(sections)
 
 
-@lru_cache(maxsize=512)
-def _headings(text: str) -> tuple[tuple[int, int, str], ...]:
+def _headings(text: str) -> list[tuple[int, int, str]]:
     """Return line, level and words of each heading of a text."""
     if not _LIKE_A_HEADING.search(text):
-        return ()
+        return []
     tokens = block_parser().parse(text)
-    return tuple(
+    return [
         (token.map[0], int(token.tag[1:]), heading_text(tokens[place + 1].content))
         for place, token in enumerate(tokens)
         if is_heading(token) and token.map
-    )
+    ]
