@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from hive_agents.files import Exceeded, JobFailed, Sandbox
-from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure
+from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure, TableRow
 
 KINDS = {
     ".md": "markdown",
@@ -28,6 +28,9 @@ KINDS = {
     ".ipynb": "notebook",
     ".csv": "csv",
     ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".eml": "mail",
     ".mbox": "mailbox",
     ".epub": "epub",
@@ -37,12 +40,12 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "9"
+VERSION = "10"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS, _SMALL = ("markdown", "text"), 200_000
 """Kinds that are read right here up to so many bytes: the work of our own readers may grow faster than a text."""
-_TEXTS = ("markdown", "mdx", "text", "rst", "asciidoc", "html", "notebook", "csv")
+_TEXTS = ("markdown", "mdx", "text", "rst", "asciidoc", "html", "notebook", "csv", "json", "jsonl")
 """Kinds whose work is known by their length: none of them unpacks anything."""
 _A_LETTER = re.compile(r"[^\W_]")
 _Parts = tuple[str, str | None, dict[str, Any], str | None]
@@ -57,6 +60,8 @@ _READERS = {
     "html": ("from_html", "from_html"),
     "notebook": ("from_notebook", "from_notebook"),
     "csv": ("from_csv", "from_csv"),
+    "json": ("from_json", "from_json"),
+    "jsonl": ("from_json", "from_jsonl"),
     "mail": ("from_mail", "from_mail"),
     "mailbox": ("from_mail", "from_mailbox"),
     "epub": ("from_epub", "from_epub"),
@@ -64,6 +69,12 @@ _READERS = {
     "docx": ("from_docx", "from_docx"),
     "pptx": ("from_pptx", "from_pptx"),
     "xlsx": ("from_xlsx", "from_xlsx"),
+}
+_TABLES = {
+    "csv": ("from_csv", "csv_rows"),
+    "json": ("from_json", "json_rows"),
+    "jsonl": ("from_json", "jsonl_rows"),
+    "xlsx": ("from_xlsx", "xlsx_rows"),
 }
 # Plain texts that carry no suffix, or one that says nothing of their kind.
 _PLAIN = re.compile(
@@ -88,6 +99,11 @@ def is_plain_name(name: str) -> bool:
     return _PLAIN.match(name) is not None
 
 
+def is_table(name: str) -> bool:
+    """Return whether a file of this name may hold rows that are documents."""
+    return kind_of(name) in _TABLES
+
+
 def convert(path: Path, kind: str | None = None) -> Imported:
     """Return the file as Markdown; `kind` overrides what the name says.
 
@@ -104,14 +120,29 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
     kind = kind or kind_of(name)
     if kind not in _READERS:
         raise ImportFailure(f"{PurePath(name).suffix or 'no suffix'}{UNSUPPORTED}")
-    if name.lower().endswith(".gz"):
-        data = _unzipped(data)
-    if not data.strip():
-        raise ImportFailure("the file is empty")
-    imported = Imported(*(converted(data, kind) if kind in _OURS and len(data) <= _SMALL else _bounded(data, kind)))
+    data = _content(name, data)
+    small = kind in _OURS and len(data) <= _SMALL
+    imported = Imported(*(converted(data, kind) if small else _bounded("converted", data, kind)))
     if not _A_LETTER.search(imported.markdown):  # an empty table is markup alone
         raise ImportFailure("no text in it")
     return imported
+
+
+def rows_in(name: str, data: bytes) -> list[TableRow] | None:
+    """Return the documents that a table's rows are; None of what is no table, or whose rows are no texts.
+
+    Raises: ImportFailure, whose message is for the person who owns the file.
+    """
+    kind = kind_of(name)
+    parts = _bounded("split", _content(name, data), kind) if kind in _TABLES else None
+    return None if parts is None else [TableRow(*each) for each in parts]
+
+
+def split(data: bytes, kind: str) -> list[tuple[str, ...]] | None:
+    """Return the parts of each `TableRow`; a reader of a foreign format is called in a `Sandbox` only."""
+    module, function = _TABLES[kind]
+    rows: list[TableRow] | None = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
+    return None if rows is None else [tuple(row) for row in rows]
 
 
 def converted(data: bytes, kind: str) -> _Parts:
@@ -121,10 +152,10 @@ def converted(data: bytes, kind: str) -> _Parts:
     return found.markdown, found.title, found.metadata, found.source
 
 
-def _bounded(data: bytes, kind: str) -> _Parts:
-    """As `converted`, in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
+def _bounded(function: str, data: bytes, kind: str) -> Any:
+    """Call a function of this module in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
     try:
-        found: _Parts = _SANDBOX.call(__name__, "converted", data, kind, work=_work(data, kind))
+        return _SANDBOX.call(__name__, function, data, kind, work=_work(data, kind))
     except Exceeded as exceeded:
         raise ImportFailure(f"{exceeded}; split it") from None
     except JobFailed as failed:
@@ -140,7 +171,6 @@ def _bounded(data: bytes, kind: str) -> _Parts:
         # A parser of a foreign format may raise anything at all over a broken file.
         detail = " ".join(str(failed).split())[:200] or failed.kind
         raise ImportFailure(f"not a readable {kind} file: {detail}") from None
-    return found
 
 
 def _work(data: bytes, kind: str) -> int | None:
@@ -158,6 +188,15 @@ def read(path: Path) -> bytes:
         raise ImportFailure("no such file") from None
     except OSError as error:
         raise ImportFailure(f"cannot be read: {error.strerror}") from error
+
+
+def _content(name: str, data: bytes) -> bytes:
+    """Return what a file holds, unpacked. Raises: ImportFailure where that is nothing, or too much."""
+    if name.lower().endswith(".gz"):
+        data = _unzipped(data)
+    if not data.strip():
+        raise ImportFailure("the file is empty")
+    return data
 
 
 def _unzipped(data: bytes) -> bytes:

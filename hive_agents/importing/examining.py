@@ -247,7 +247,8 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
             for record in records.of(source).values():
                 if record.doc_id is None:
                     continue
-                shown = there.get(record.file)
+                table = str(PurePosixPath(record.file).parent)  # where it is a row
+                shown = there.get(record.file) or there.get(table)
                 changed = shown is None
                 with suppress(OSError):
                     changed = changed or (shown is not None and os.stat(shown).st_mtime > synced + 1)

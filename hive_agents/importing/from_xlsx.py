@@ -5,21 +5,38 @@ from __future__ import annotations
 import datetime as dt
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import openpyxl
 
-from hive_agents.importing.from_csv import rows_as_markdown
-from hive_agents.importing.imported import Imported
+from hive_agents.importing.imported import Imported, TableRow
 from hive_agents.importing.markdown import escape
 from hive_agents.importing.office import checked_package
+from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
 
 
 def from_xlsx(data: bytes) -> Imported:
+    book = _opened(data)
+    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in _sheets(book)]
+    title = str(book.properties.title or "").strip()
+    return Imported("\n\n".join(parts) + "\n" if parts else "", title or None)
+
+
+def xlsx_rows(data: bytes) -> list[TableRow] | None:
+    """Return the rows of a workbook that has one sheet, None of any other."""
+    sheets = list(_sheets(_opened(data)))
+    return rows_of_texts(sheets[0][1]) if len(sheets) == 1 else None
+
+
+def _opened(data: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of extensions that it drops, such as coloured bars
-        book = openpyxl.load_workbook(checked_package(data, "xlsx"), data_only=True)
-    parts = []
+        return openpyxl.load_workbook(checked_package(data, "xlsx"), data_only=True)
+
+
+def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield the name and the rows of each sheet that is shown and holds anything."""
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             continue
@@ -28,9 +45,7 @@ def from_xlsx(data: bytes) -> Imported:
         rows = [row for row in rows if any(row)]
         used = [number for number in range(max(map(len, rows), default=0)) if any(row[number] for row in rows)]
         if used:
-            parts.append(f"## {escape(sheet.title)}\n\n{rows_as_markdown([[row[n] for n in used] for row in rows])}")
-    title = str(book.properties.title or "").strip()
-    return Imported("\n\n".join(parts) + "\n" if parts else "", title or None)
+            yield sheet.title, [[row[number] for number in used] for row in rows]
 
 
 def _repeat_merged(sheet: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 UNSUPPORTED = ": not a supported kind of file"
 """How a refusal ends that is for the kind of a file, and not for what is in it."""
@@ -25,3 +25,15 @@ class Imported:
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
+
+
+class TableRow(NamedTuple):
+    """A row of a table as a document of its own.
+
+    `key` tells it from the other rows, and stays when they change; `name` is what a file of it would be called.
+    """
+
+    key: str
+    name: str
+    title: str
+    markdown: str

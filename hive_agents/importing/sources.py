@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from hive_agents.importing.conversion import MAX_BYTES, read
 from hive_agents.importing.ignoring import GitIgnore, file_is_ignored, folder_is_ignored, is_workspaces_own
-from hive_agents.importing.imported import ImportFailure
+from hive_agents.importing.imported import ImportFailure, TableRow
 
 _GIT_SECONDS = 120
 _OWN = "the workspace's own"
@@ -21,11 +21,28 @@ _LINK, _SUBMODULE = "120000", "160000"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a source: `file` is its path below the source, `read` its bytes (raises ImportFailure)."""
+    """One file of a source: `file` is its path below the source, `read` its bytes (raises ImportFailure).
+
+    A `row` of a table is a file as well: it lies in its table, as if that were a folder.
+    """
 
     file: PurePosixPath
     shown: str
     read: Callable[[], bytes]
+    row: TableRow | None = None
+
+    @property
+    def origin(self) -> PurePosixPath:
+        """The file on disk: of a row its table."""
+        return self.file.parent if self.row else self.file
+
+    @property
+    def place(self) -> PurePosixPath:
+        """The path that its document is named after."""
+        if self.row is None:
+            return self.file
+        table = PurePosixPath(self.origin.name.removesuffix(".gz")).stem
+        return self.origin.parent / table / self.row.name
 
 
 @dataclass

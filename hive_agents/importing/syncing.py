@@ -23,11 +23,12 @@ from typing import Any, TypedDict
 
 from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
-from hive_agents.importing.imported import UNSUPPORTED, ImportFailure
+from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure
 from hive_agents.importing.including import with_includes
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, RememberedSource
 from hive_agents.importing.sources import Listing, SourceFile, list_files
+from hive_agents.importing.splitting import with_rows
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
@@ -121,8 +122,7 @@ class Sync:
         source = self._source
         listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
         self._files = {found.file: found for found in listing.found}
-        if only is not None:
-            listing = _limited(listing, only)
+        listing = with_rows(listing if only is None else _limited(listing, only))
         for why, number in listing.ignored.items():
             self._report.ignored[why] = self._report.ignored.get(why, 0) + number
         self._refusals(listing)
@@ -252,8 +252,9 @@ class Sync:
         root = self._workspace.documents.resolve()
         if self._source.rev is None and Path(found.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
-        imported = convert_bytes(found.file.name, data)
-        return document_text(imported, found.file, self._source.metadata)
+        row = found.row
+        imported = Imported(row.markdown, row.title) if row else convert_bytes(found.file.name, data)
+        return document_text(imported, found.origin, self._source.metadata)
 
     def _place(self, found: SourceFile, digest: str, text: str, known: Record | None, old: Record | None) -> None:
         """Decide what becomes of a file that is new, renamed or changed."""
@@ -306,14 +307,14 @@ class Sync:
 
         `own` is the document of a renamed file, which keeps its place where the new name leads there, too.
         """
-        for doc_id in places(PurePosixPath(found.file)):
+        for doc_id in places(found.place):
             doc_id = str(PurePosixPath(self._source.place, doc_id))
             if doc_id in self._taken and doc_id != own:
                 continue
             if self._path(doc_id).is_dir():
                 continue
             there = self._text(doc_id)
-            if there is None or there == text or doc_id == own or _origin(there) == found.file.name:
+            if there is None or there == text or doc_id == own or _origin(there) == found.origin.name:
                 return doc_id, there
         raise AssertionError("places never ends")
 
@@ -373,7 +374,10 @@ class Sync:
         return self._workspace.relative(path)
 
     def _shown(self, file: str) -> str:
-        return f"{self._source.rev}:{file}" if self._source.rev is not None else str(self._source.path / file)
+        path = self._source.path
+        if self._source.rev is not None:
+            return f"{self._source.rev}:{file}"
+        return str(path if path.name == file and path.is_file() else path / file)
 
     def _path(self, doc_id: str) -> Path:
         return self._workspace.documents / doc_id

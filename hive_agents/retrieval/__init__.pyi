@@ -10,7 +10,7 @@ from .analysis import (
     without_references as without_references,
     words as words,
 )
-from .block_parser import (
+from .block_parsing import (
     block_parser as block_parser,
 )
 from .bm25 import (

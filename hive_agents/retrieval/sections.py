@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hive_agents.retrieval.analysis import heading_text
-from hive_agents.retrieval.block_parser import block_parser
+from hive_agents.retrieval.block_parsing import block_parser
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from hive_agents.retrieval.block_parser import block_parser
+from hive_agents.retrieval.block_parsing import block_parser
 from hive_agents.sample import init_workspace
 
 LINES = """

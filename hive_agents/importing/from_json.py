@@ -1,0 +1,86 @@
+"""JSON and JSONL whose records are objects: a table, every value as it stands there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from hive_agents.importing.decoding import decode
+from hive_agents.importing.html_in_markdown import without_tags
+from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure, TableRow
+from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
+
+_DEEPEST = 5
+
+
+def from_jsonl(data: bytes) -> Imported:
+    return _as_table(_lines(data))
+
+
+def from_json(data: bytes) -> Imported:
+    """Return an array of records that are texts. Raises: ImportFailure for JSON that nobody reads as a text."""
+    rows = _array(data)
+    if rows_of_texts(rows) is None:
+        raise ImportFailure(f".json{UNSUPPORTED}")
+    return _as_table(rows)
+
+
+def jsonl_rows(data: bytes) -> list[TableRow] | None:
+    return rows_of_texts(_lines(data))
+
+
+def json_rows(data: bytes) -> list[TableRow] | None:
+    return rows_of_texts(_array(data))
+
+
+def _lines(data: bytes) -> list[list[str]]:
+    """Return a head and a row for each line. Raises: ImportFailure."""
+    records = []
+    for number, line in enumerate(decode(data).split("\n"), start=1):
+        if line.strip():
+            record = _parsed(line)
+            if not isinstance(record, dict):
+                raise ImportFailure(f"line {number} is no JSON object")
+            records.append(record)
+    return _table(records)
+
+
+def _array(data: bytes) -> list[list[str]]:
+    """Return a head and a row for each object of an array. Raises: ImportFailure."""
+    text = decode(data)
+    records = _parsed(text) if text.lstrip().startswith("[") else None
+    if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
+        raise ImportFailure(f".json{UNSUPPORTED}")
+    return _table(records)
+
+
+def _as_table(rows: list[list[str]]) -> Imported:
+    return Imported(rows_as_markdown([[without_tags(cell) for cell in row] for row in rows]) + "\n")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=str, parse_float=str)  # 3.10 stays what it is
+    except ValueError:
+        return None
+
+
+def _table(records: list[dict[str, Any]]) -> list[list[str]]:
+    flat = [dict(_values(record)) for record in records]
+    names = list(dict.fromkeys(name for record in flat for name in record))
+    return [names, *([record.get(name, "") for name in names] for record in flat)]
+
+
+def _values(record: dict[str, Any], above: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
+    """Yield the values with their names; those of an object inside have its name before theirs."""
+    for key, value in record.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict) and depth < _DEEPEST:
+            yield from _values(value, f"{name}.", depth + 1)
+        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            yield name, ", ".join(value)
+        elif isinstance(value, str):
+            yield name, value
+        elif value is not None:
+            yield name, json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,193 @@
+"""Tables whose rows are texts of their own, such as questions with their answers: each row becomes a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from hive_agents.importing.from_text import text_as_markdown
+from hive_agents.importing.html_in_markdown import without_tags
+from hive_agents.importing.imported import ImportFailure, TableRow
+from hive_agents.importing.markdown import escape, table
+
+MAX_CELLS = 500_000
+MOST_ROWS = 20_000
+_WORDS, _NAMED_WORDS = 8, 3
+"""How long half of the texts of a column are at least; of one that is called like a text."""
+_TITLES = """question title subject headline heading summary topic term name product frage titel betreff thema begriff
+bezeichnung titre sujet pregunta asunto título""".split()
+_TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
+nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
+_IDS = "id key uid uuid guid slug sku code number nr no".split()
+_LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
+_FILLED, _DIFFERENT = 0.9, 0.5
+_RUN = 1000
+_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SENTENCE = re.compile(r"[.!?:;]$|<|://")
+
+
+def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
+    """Return each row as a document; None of a table without a head, without texts, or with over `MOST_ROWS` rows.
+
+    A row is called by the column that is called like a title, else by the first whose values differ, else by the
+    beginning of its text. It is known by its id where the table has such a column, else by its title, so that it stays
+    the same when rows come and go.
+    """
+    if not 3 <= len(rows) <= MOST_ROWS + 1 or not is_head(rows[0]):
+        return None
+    head = [" ".join(name.split()) for name in rows[0]]
+    body = [[*row[: len(head)], *[""] * (len(head) - len(row))] for row in rows[1:]]
+    columns = [[without_tags(cell) for cell in column] for column in zip(*body, strict=True)]
+    texts = [at for at, column in enumerate(columns) if _has_texts(head[at], column)]
+    title_at = _title_column(head, columns, texts)
+    texts = [at for at in texts if at != title_at]
+    if not texts:
+        return None
+    id_at = next((at for at, column in enumerate(columns) if head[at].lower() in _IDS and _tells_apart(column)), None)
+    found: dict[str, TableRow] = {}
+    for number, row in enumerate(body):
+        plain = [" ".join(column[number].split()) for column in columns]
+        text = next((plain[at] for at in texts if plain[at]), "") or " ".join(plain).strip()
+        title = plain[title_at] if title_at is not None and plain[title_at] else _short(text, _LONGEST_NAME)
+        name = _name(title)
+        key = _free(found, name if id_at is None else _name(plain[id_at]))
+        found[key] = TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts))
+    return list(found.values())
+
+
+def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows as a pipe table; a long one as several with the same head, so that each part of it can be read
+    alone. Raises: ImportFailure for a data set.
+    """
+    if sum(map(len, rows)) > MAX_CELLS:
+        raise ImportFailure(
+            f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
+        )
+    shown = [[escape(cell) for cell in row] for row in rows]
+    runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
+    return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
+
+
+def is_head(row: Sequence[str]) -> bool:
+    """Return whether a row names its columns.
+
+    >>> is_head(["Name", "Price"]), is_head(["Bolt", "0.20"]), is_head(["May I?", "No."])
+    (True, False, False)
+    """
+    names = [name.strip().lower() for name in row]
+    given = [name for name in names if name]
+    return (
+        len(given) > 1
+        and len(given) >= len(names) - 1
+        and len(set(given)) == len(given)
+        and all(len(name) <= _LONGEST_HEAD and re.search(r"[^\W\d_]", name) for name in given)
+        and not any(_SENTENCE.search(name) for name in given)
+    )
+
+
+def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: Sequence[int]) -> int | None:
+    """Return the column that names a row: the one with a title's name, else the first that could, best no text."""
+    could = [at for at, column in enumerate(columns) if _is_titles(column)]
+    named = {head[at].lower(): at for at in reversed(could)}
+    short = [at for at in could if at not in texts] or (could if len(texts) > 1 else [])
+    return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
+
+
+def _is_titles(column: Sequence[str]) -> bool:
+    given = [cell.strip() for cell in column if cell.strip()]
+    return (
+        len(given) >= len(column) * _FILLED
+        and len(set(given)) >= len(given) * _DIFFERENT
+        and median(map(len, given)) <= _LONGEST_TITLE
+        and sum(re.search(r"[^\W\d_]{2}", cell) is not None for cell in given) >= len(given) * _FILLED
+        and not any(re.match(r"\S+://\S+$|\S+@\S+$", cell) for cell in given[:_LONGEST_HEAD])
+    )
+
+
+def _has_texts(name: str, column: Sequence[str]) -> bool:
+    given = [cell for cell in column if cell.strip()]
+    return (
+        len(given) * 2 >= len(column)
+        and bool(given)
+        and median(map(_length, given)) >= (_NAMED_WORDS if name.lower() in _TEXTS else _WORDS)
+    )
+
+
+def _length(text: str) -> float:
+    """Return about how many words a text has, also where no spaces part them."""
+    return len(text.split()) + len(_WIDE.findall(text)) / 2
+
+
+def _tells_apart(column: Sequence[str]) -> bool:
+    return all(cell.strip() for cell in column) and len(set(column)) == len(column)
+
+
+def _markdown(
+    head: Sequence[str], row: Sequence[str], plain: Sequence[str], title_at: int | None, texts: list[int]
+) -> str:
+    """Return a row's texts, each below its column's name where there are several, then its other values."""
+    told = {_words(plain[title_at])} if title_at is not None and len(plain[title_at]) <= _LONGEST_TITLE else set()
+    paragraphs: list[tuple[str, str]] = []
+    facts: list[str] = []
+    for at, cell in enumerate(row):
+        name = head[at] or f"column {at + 1}"
+        if not plain[at] or _words(plain[at]) in told:
+            continue  # a text is often there as HTML, too
+        if at in texts or at == title_at:
+            paragraphs.append((name, _cell(cell)))
+            told.add(_words(plain[at]))
+        elif head[at] or at:  # the first column without a name numbers the rows
+            facts.append(f"- {escape(name)}: {escape(plain[at])}")
+    if len(paragraphs) > 1:
+        parts = [f"## {escape(name)}\n\n{text}" for name, text in paragraphs]
+    else:
+        parts = [text for _, text in paragraphs]
+    return "\n\n".join([*parts, "\n".join(facts)] if facts else parts) + "\n"
+
+
+def _cell(cell: str) -> str:
+    if without_tags(cell) == cell:
+        return text_as_markdown(cell.strip())
+    from hive_agents.importing.from_html import from_markup
+
+    return from_markup(f"<body>{cell}</body>").markdown.strip()
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest].rpartition(" ")[0] or text[:longest]
+
+
+def _name(text: str) -> str:
+    """Return a part of a path, without a dot that would begin a suffix.
+
+    >>> _name("Is v1.2 and/or v1.3 read?")
+    'is-v1-2-and-or-v1-3-read?'
+    """
+    return re.sub(r"[\s./\\]+", "-", _short(text, _LONGEST_NAME).lower()).strip("-") or "row"
+
+
+def _free(taken: dict[str, TableRow], key: str) -> str:
+    number, free = 2, key
+    while free in taken:
+        free, number = f"{key}-{number}", number + 1
+    return free
+
+
+def _runs(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+    """Yield runs of rows, each about as long as a passage may be."""
+    run: list[list[str]] = []
+    size = 0
+    for row in rows:
+        length = sum(len(cell) + 3 for cell in row)
+        if run and size + length > _RUN:
+            yield run
+            run, size = [], 0
+        run.append(row)
+        size += length
+    if run:
+        yield run
