@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from hive_agents.copilot.asking import asked_terms, content_terms, stemmed_words, tells
-from hive_agents.copilot.language import LANGUAGES, answer_pattern, function_words
+from hive_agents.copilot.asking import asked_terms, content_terms, tells
+from hive_agents.copilot.language import answer_pattern
+from hive_agents.copilot.wording import PlacedWord, is_inflected, is_small, placed_words, stems_of
 
 NEAR = 4
 """Words from one to the other of two that stand side by side in the question."""
@@ -27,6 +28,7 @@ AT_PLACE = 5
 """Words from what is done with something to the place where it is done."""
 
 _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
+_COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _DIGITS = re.compile(r"\d+")
 _CLAUSES = re.compile(r"[,;:]\s|\s[–—-]\s")
 _PATH = re.compile(r"(?<!\w)[~$%.]?/?\w*/\w|[A-Z]:\\")
@@ -35,19 +37,11 @@ _CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
 
 
 @dataclass(frozen=True)
-class _Word:
-    start: int
-    end: int
-    text: str
-    stems: frozenset[str]
-
-
-@dataclass(frozen=True)
 class Demands:
     """What one question demands.
 
-    `pairs` are words that stand side by side in it, `bare` those that nothing says the kind of, `counted` what it
-    counts, and `verbs` those of its verbs that are small words elsewhere.
+    `literals` are patterns of what has to stand as it is, `pairs` words side by side in it, `bare` those that nothing
+    says the kind of, `counted` what it counts, and `verbs` those of its verbs that are small words elsewhere.
     """
 
     question: str
@@ -62,21 +56,24 @@ class Demands:
 
     def met(self, sentence: str, above: str, around: str) -> bool:
         """Whether a sentence can be the answer; `above` is what it stands under, `around` the names of its place."""
-        found = _words(sentence, self.language)
+        found = placed_words(sentence, self.language)
         whole = f"{around} {above} {sentence}".lower()
         return (
-            all(literal in whole for literal in self.literals)
+            all(re.search(literal, whole) for literal in self.literals)
             and all(self._beside(pair, found, above, around) for pair in self.pairs)
             and not (len(self.asked) == 1 and self._asks("which"))
             and self._as_allowed(sentence, f"{around} {above}")
             and not self._is_narrower(sentence, found)
             and not self._is_one_case(sentence)
+            and not answer_pattern("tells.headless").search(sentence)
+            and (not self._asks("how_often") or answer_pattern("tells.rhythm").search(sentence) is not None)
+            and (not self._asks("how_done") or self._is_done(found))
             and self._tells_together(sentence)
             and self._in_its_sense(sentence)
             and self._denies_as_asked(sentence)
             and (not self.counted or self._counts(sentence, found))
             and (not self._asks("where") or self._places(sentence, found))
-            and (not any(map(self._asks, ("who", "when", "where"))) or self.verbs <= _stems(found))
+            and (not any(map(self._asks, ("who", "when", "where"))) or self.verbs <= stems_of(found))
             and (not self._asks("who") or self._names(sentence, found))
             and (not self._asks("when") or self._dates(sentence))
             and (not self._asks("amount") or self._measures(sentence))
@@ -87,7 +84,7 @@ class Demands:
     def _asks(self, kind: str) -> bool:
         return answer_pattern(f"asks.{kind}").search(self.question) is not None
 
-    def _beside(self, pair: tuple[str, str], found: Sequence[_Word], above: str, around: str) -> bool:
+    def _beside(self, pair: tuple[str, str], found: Sequence[PlacedWord], above: str, around: str) -> bool:
         """Whether two words that stand side by side in the question stand near each other in the sentence or above.
 
         Where one of them stands in neither, how much of the question is held decides.
@@ -95,7 +92,7 @@ class Demands:
         left, right = pair
         near = NEAR_IN_POLAR if self.is_polar else NEAR
         seen: set[str] = set()
-        for words in (found, _words(above, self.language), _words(around, self.language)):
+        for words in (found, placed_words(above, self.language), placed_words(around, self.language)):
             lefts = [n for n, word in enumerate(words) if left in word.stems]
             rights = [n for n, word in enumerate(words) if right in word.stems]
             if any(abs(one - other) <= near for one in lefts for other in rights):
@@ -119,18 +116,18 @@ class Demands:
         )
         return bool(allows or answer_pattern("tells.bounded").search(f"{names} {sentence}"))
 
-    def _is_narrower(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _is_narrower(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether a sentence is about a kind of what was asked about: "a frozen sample", "for samples of soil, …"."""
         lead = answer_pattern("tells.lead", r"^(?:{})\b[^,]*,").match(sentence)
         if lead is not None and not set(content_terms(lead[0], self.language)) <= set(self.asked):
             return True
+        return any(self._has_other_everywhere(term, found) for term in self.bare)
+
+    def _has_other_everywhere(self, term: str, found: Sequence[PlacedWord]) -> bool:
+        """Whether a word that wasn't asked narrows down this one wherever it stands."""
         article = answer_pattern("tells.article", r"(?:{})")
-        for term in self.bare:
-            places = [n for n, word in enumerate(found) if term in word.stems]
-            narrow = [self._has_other(found[max(0, n - 3) : n], article) for n in places]
-            if narrow and all(narrow):
-                return True
-        return False
+        places = [n for n, word in enumerate(found) if term in word.stems]
+        return bool(places) and all(self._has_other(found[max(0, n - 3) : n], article) for n in places)
 
     def _is_one_case(self, sentence: str) -> bool:
         """Whether a sentence begins with a condition that the question doesn't name."""
@@ -143,27 +140,32 @@ class Demands:
             return True
         clauses = _CLAUSES.split(sentence)
         return any(
-            tells(self.question, clause) and not _stems(_words(clause, self.language)).isdisjoint(self.asked)
+            tells(self.question, clause) and not stems_of(placed_words(clause, self.language)).isdisjoint(self.asked)
             for clause in clauses
         )
 
-    def _has_other(self, before: Sequence[_Word], article: re.Pattern[str]) -> bool:
+    def _has_other(self, before: Sequence[PlacedWord], article: re.Pattern[str]) -> bool:
         """Whether between an article and the word behind these stands one that wasn't asked."""
         places = [n for n, word in enumerate(before) if article.fullmatch(word.text)]
         between = before[places[-1] + 1 :] if places else ()
-        return any(word.stems.isdisjoint(self.asked) and not _is_small(word.text) for word in between)
+        return any(word.stems.isdisjoint(self.asked) and not is_small(word.text) for word in between)
 
-    def _names(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _is_done(self, found: Sequence[PlacedWord]) -> bool:
+        """Whether what is asked of a thing is done with it: what is named so has more than a name."""
+        done = placed_words(self.question, self.language)[-1].text.lower()
+        return any(word.text.lower() == done for word in found)
+
+    def _names(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether whom it names isn't the question's own verb: the owner owns."""
         if len(self.asked) == 1:
             return False
-        asked = _words(self.question, self.language)
+        asked = placed_words(self.question, self.language)
         verb = next((n for n, word in enumerate(found) for each in asked[1:2] if word.stems & each.stems), None)
         if verb is not None and not answer_pattern("tells.agent").search(sentence):
             others = set(self.asked) - found[verb].stems
             rest = found[verb + 1 :]
             again = any(answer_pattern("tells.again", r"(?:{})").fullmatch(word.text) for word in rest)
-            if others and not again and others.isdisjoint(_stems(rest)):
+            if others and not again and others.isdisjoint(stems_of(rest)):
                 return False  # what is done to it was asked, and it does it itself
         persons = answer_pattern("tells.person").finditer(sentence)
         own = {word.start for word in found if not self.verbs.isdisjoint(word.stems) or word.stems & set(self.asked)}
@@ -174,18 +176,18 @@ class Demands:
         denies = answer_pattern("tells.negation").search(sentence) is not None
         return self.is_polar or not denies or self._asks("denial")
 
-    def _counts(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether a number stands beside what is counted, with nothing between that narrows it down."""
         if answer_pattern("tells.example").search(sentence):
             return False
         if answer_pattern("tells.boundless").search(sentence):
             return True
-        asked = _stems(_words(self.question, self.language))
+        asked = stems_of(placed_words(self.question, self.language))
 
-        def passes(words: Sequence[_Word]) -> bool:
+        def passes(words: Sequence[PlacedWord]) -> bool:
             return all(
                 not asked.isdisjoint(word.stems)
-                or _is_small(word.text)
+                or is_small(word.text)
                 or answer_pattern("tells.neutral", r"(?:{})").fullmatch(word.text)
                 for word in words
             )
@@ -204,9 +206,9 @@ class Demands:
                     return True
         return False
 
-    def _places(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _places(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether it names a place beside what is done there."""
-        verb = _words(self.question, self.language)[-1]
+        verb = placed_words(self.question, self.language)[-1]
         here = [n for n, word in enumerate(found) if word.text.lower() == verb.text.lower()]
         if not here:
             return False
@@ -214,7 +216,7 @@ class Demands:
             return True
         place = answer_pattern("tells.place", r"(?:{})")
         return any(
-            place.fullmatch(found[n].text) and _stems(found[n + 1 : n + 3]).isdisjoint(self.asked)
+            place.fullmatch(found[n].text) and stems_of(found[n + 1 : n + 3]).isdisjoint(self.asked)
             for at in here
             for n in range(max(0, at - AT_PLACE), min(len(found), at + AT_PLACE + 1))
         )
@@ -222,14 +224,14 @@ class Demands:
     def _dates(self, sentence: str) -> bool:
         """Whether the condition or the time is what is told and not where the question's words stand."""
         marker = answer_pattern("tells.clause", r"\b(?:{})\b")
-        asked = set(self.asked) & _stems(_words(sentence, self.language))
+        asked = set(self.asked) & stems_of(placed_words(sentence, self.language))
         found = marker.search(sentence)
         if found is None:
             return True
         if found.start() > 0:
             return self._is_nearly_all(sentence[: found.start()], asked)
         clause, comma, main = sentence.partition(",")
-        said = _stems(_words(clause, self.language))
+        said = stems_of(placed_words(clause, self.language))
         return bool(comma) and asked.isdisjoint(said) and self._is_nearly_all(main, asked)
 
     def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
@@ -243,11 +245,11 @@ class Demands:
             return False
         if len(self.asked) > 1:
             return True
-        found = _words(sentence, self.language)
+        found = placed_words(sentence, self.language)
         measured = answer_pattern("tells.measured", r"\W*(?:{})\W(?:\W*\w+){{0,3}}?\W*\d")
         return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
 
-    def _defines(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _defines(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether it is said of what was asked about, and not of a part or of something else that has its name."""
         if self._asks("attribute"):
             return bool(answer_pattern("tells.value").search(sentence))
@@ -259,12 +261,12 @@ class Demands:
             return not answer_pattern("tells.remark", r"\W*(?:{})\b").match(sentence[is_.end() :])
         return set(content_terms(sentence[is_.end() :], self.language)) == set(self.asked)
 
-    def _decides(self, sentence: str, found: Sequence[_Word]) -> bool:
+    def _decides(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether it says yes or no to a whole question: of its subject, and of all that is said of it."""
         if len(self.asked) < 2:
             return False
-        stems = _stems(found)
-        if not {*self.asked, *self.verbs} <= stems:
+        stems = stems_of(found)
+        if not {*self.asked, *self.verbs} <= stems or not all(self._has_form_of(term, found) for term in self.asked):
             return False
         if self._asks("permission") and not answer_pattern("tells.permission").search(sentence):
             return False
@@ -275,12 +277,30 @@ class Demands:
         last = max(n for n, word in enumerate(found) if self.asked[-1] in word.stems)
         if last + 1 < len(found) and sentence[found[last].end : found[last + 1].start] == " ":
             after = found[last + 1]
-            if not _is_small(after.text) and after.stems.isdisjoint(self.asked):
+            if not is_small(after.text) and after.stems.isdisjoint(self.asked):
                 return False  # it is part of another name
+        if self._asks("permission") and not self._permits_that(sentence, found):
+            return False
         if self._asks("of_reader"):
             return True
+        if self._has_other_everywhere(self.asked[0], found):
+            return False
         places = [next(n for n, word in enumerate(found) if term in word.stems) for term in self.asked]
         return places[0] == min(places)
+
+    def _has_form_of(self, term: str, found: Sequence[PlacedWord]) -> bool:
+        """Whether a word of the question stands there as the same part of speech: what is required has requirements."""
+        asked = [word.text for word in placed_words(self.question, self.language) if term in word.stems]
+        return any(term in word.stems and any(is_inflected(word.text, each) for each in asked) for word in found)
+
+    def _permits_that(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
+        """Whether it is what was asked about that can, may or must be, and not something else beside it."""
+        modals = list(answer_pattern("tells.modal").finditer(sentence))
+        verb = answer_pattern("asks.verb", r"(?:{})")
+        telling = [word for word in found if not is_small(word.text) or verb.fullmatch(word.text)]
+        behind = [next((word for word in telling if word.start >= modal.end()), None) for modal in modals]
+        wanted = {*self.asked, *self.verbs}
+        return not modals or any(word is not None and not wanted.isdisjoint(word.stems) for word in behind)
 
 
 def is_elliptic(question: str) -> bool:
@@ -296,7 +316,7 @@ def is_elliptic(question: str) -> bool:
 def content_of(text: str) -> bool:
     """Whether a text names anything; in either language."""
     rest = answer_pattern("asks.form").sub(" ", text)
-    return any(not _is_small(word.text) for word in _words(rest, "none"))
+    return any(not is_small(word.text) for word in placed_words(rest, "none"))
 
 
 def is_cut(sentence: str) -> bool:
@@ -312,7 +332,7 @@ def is_cut(sentence: str) -> bool:
 def demands(question: str, language: str) -> Demands:
     """Return what a question demands."""
     asked = tuple(asked_terms(question, language))
-    words = _words(question, language)
+    words = placed_words(question, language)
     pairs = {
         (one, other)
         for left, right in pairwise(words[2:] if answer_pattern("asks.which").match(question) else words)
@@ -330,7 +350,9 @@ def demands(question: str, language: str) -> Demands:
         if answer_pattern("tells.article", r"(?:{})").fullmatch(left.text) and question[left.end : right.start] == " "
         for stem in right.stems.intersection(asked)
     }
-    literals = {found.lower() for found in _LITERAL.findall(question)}
+    literals = {re.escape(found) for found in _LITERAL.findall(question.lower())}
+    compounds = (found.removesuffix("s").split("-") for found in _COMPOUND.findall(question.lower()))
+    literals |= {r"[-\s]?".join(map(re.escape, parts)) for parts in compounds}
     return Demands(
         question=question,
         language=language,
@@ -349,9 +371,9 @@ def _counted(question: str, language: str) -> frozenset[str]:
     found = answer_pattern("asks.how_many").search(question)
     if found is None or answer_pattern("asks.how_long").search(question):
         return frozenset()
-    run: list[_Word] = []
-    for word in _words(question[found.end() :], language):
-        if _is_small(word.text):
+    run: list[PlacedWord] = []
+    for word in placed_words(question[found.end() :], language):
+        if is_small(word.text):
             break
         run.append(word)
     capitals = [word for word in run if word.text[0].isupper()]
@@ -361,7 +383,7 @@ def _counted(question: str, language: str) -> frozenset[str]:
     return frozenset(stem for word in heads for stem in word.stems)
 
 
-def _is_number(word: _Word, sentence: str) -> bool:
+def _is_number(word: PlacedWord, sentence: str) -> bool:
     if answer_pattern("tells.number", r"(?:{})").fullmatch(word.text):
         return True
     before = sentence[: word.start]
@@ -369,24 +391,9 @@ def _is_number(word: _Word, sentence: str) -> bool:
     return bool(_DIGITS.fullmatch(word.text)) and not named
 
 
-def _ends_phrase(sentence: str, found: Sequence[_Word], number: int) -> bool:
+def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
     """Whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
     if number + 1 == len(found):
         return True
     gap = sentence[found[number].end : found[number + 1].start]
-    return gap.strip() != "" or _is_small(found[number + 1].text)
-
-
-def _is_small(word: str) -> bool:
-    """Whether it is a word without content in any language."""
-    return any(word.lower() in function_words(code) for code in LANGUAGES.values())
-
-
-@lru_cache(maxsize=4096)
-def _words(text: str, language: str) -> tuple[_Word, ...]:
-    found = stemmed_words(text, language)
-    return tuple(_Word(start, end, text[start:end], frozenset(stems)) for start, end, stems in found)
-
-
-def _stems(words: Sequence[_Word]) -> frozenset[str]:
-    return frozenset(stem for word in words for stem in word.stems)
+    return gap.strip() != "" or is_small(found[number + 1].text)

@@ -1,0 +1,58 @@
+"""Sentences that hold every word of a question and yet don't answer it, by the form that an answer to it has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.copilot.test_answers import passages, said
+
+
+@pytest.mark.parametrize(
+    ("query", "beside", "answer"),
+    [
+        ("how often are check-ins?", "Pilots meet at a check-in or hold 1:1s.", "Check-ins are held every month."),
+        ("how often are check-ins?", "Pilots check the hull every day.", "Check-ins are held every month."),
+        ("how often is the hull painted?", "The hull is painted in 3 days.", "The hull is painted twice a year."),
+        ("how often is the hull painted?", "The hull is painted in 3 days.", "The hull is painted every 4 years."),
+        ("what is STORM_MODE?", "Storm mode is based on strict mode.", "Storm mode is a state without sails."),
+        ("what is the rank of a pilot?", "The rank of a pilot is settled by the office.", None),
+        ("is the winch required?", "Mind that the winch has heavy requirements.", "The winch is required."),
+        (
+            "can a tug move another tug's rope?",
+            "Another tug should bring a hook that a tug may use to move the rope.",
+            "A tug can move another tug's rope.",
+        ),
+        (
+            "may buoys be painted black?",
+            "The drifting buoys must not be painted black.",
+            "Buoys must not be painted black.",
+        ),
+        ("what happens if the pump fails?", "Called during a storm when the pump fails.", None),
+        ("how are barges named?", "The barge has a name.", "Barges are named after rivers."),
+        ("wie oft wird der Rumpf gestrichen?", "Der Rumpf wird in 3 Tagen gestrichen.", None),
+    ],
+)
+def test_the_words_of_a_question_in_another_form_are_no_answer(query: str, beside: str, answer: str | None) -> None:
+    language = "german" if re.match(r"w(ie|as) ", query) else "english"
+    heading = "STORM_MODE" if "STORM" in query else "Harbour"
+    assert said(query, passages(beside, heading=heading), language) is None
+    if answer is not None:
+        assert said(query, passages(f"{beside}\n\n{answer}", heading=heading), language) == f"{answer} [1]"
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("is the cargo insured?", "All cargo in the hold is insured."),
+        ("can I paint a barge?", "Painting barges is only possible at noon."),
+        ("does the lock close the canal?", "During a storm, the lock closes the canal."),
+        ("what is a fender?", "A fender means a cushion of rope."),
+        ("what are fenders?", "Fenders are cushions of rope."),
+        ("was sind Bojen?", "Bojen sind Zeichen."),
+    ],
+)
+def test_the_forms_that_answers_have_are_quoted(query: str, answer: str) -> None:
+    language = "german" if query.startswith("was") else "english"
+    assert said(query, passages(answer, heading="Harbour"), language) == f"{answer} [1]"
