@@ -26,6 +26,8 @@ COUNTED = 4
 """Words from a number to what it counts."""
 AT_PLACE = 5
 """Words from what is done with something to the place where it is done."""
+SAME_NAME = 3
+"""Letters by which the name of a value is known: max. is a maximum."""
 
 _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
@@ -61,7 +63,8 @@ class Demands:
         return (
             all(re.search(literal, whole) for literal in self.literals)
             and all(self._beside(pair, found, above, around) for pair in self.pairs)
-            and not (len(self.asked) == 1 and self._asks("which"))
+            and not (len(self.asked) == 1 and any(map(self._asks, ("which", "happening"))))
+            and (self._asks("how_to") or self._asks("of_reader") or not answer_pattern("tells.order").match(sentence))
             and self._as_allowed(sentence, f"{around} {above}")
             and not self._is_narrower(sentence, found)
             and not self._is_one_case(sentence)
@@ -173,7 +176,8 @@ class Demands:
 
     def _denies_as_asked(self, sentence: str) -> bool:
         """Whether a sentence denies something only where the question does, or asks whether."""
-        denies = answer_pattern("tells.negation").search(sentence) is not None
+        kind = "tells.warning" if self._asks("how_to") else "tells.negation"
+        denies = answer_pattern(kind).search(sentence) is not None
         return self.is_polar or not denies or self._asks("denial")
 
     def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
@@ -250,9 +254,16 @@ class Demands:
         return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
 
     def _defines(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether it is said of what was asked about, and not of a part or of something else that has its name."""
-        if self._asks("attribute"):
-            return bool(answer_pattern("tells.value").search(sentence))
+        """Whether it is said of what was asked about, and not of a part or of something else that has its name.
+
+        A value doesn't stand in a clause before the one that names what it is the value of.
+        """
+        attribute = answer_pattern("asks.attribute").search(self.question)
+        if attribute is not None:
+            clauses = _CLAUSES.split(sentence)
+            name = attribute[0][:SAME_NAME].lower()
+            named = next((n for n, clause in enumerate(clauses) if name in clause.lower()), 0)
+            return any(answer_pattern("tells.value").search(clause) for clause in clauses[named:])
         is_ = answer_pattern("tells.meaning").search(sentence)
         if is_ is None:
             return False
@@ -301,22 +312,6 @@ class Demands:
         behind = [next((word for word in telling if word.start >= modal.end()), None) for modal in modals]
         wanted = {*self.asked, *self.verbs}
         return not modals or any(word is not None and not wanted.isdisjoint(word.stems) for word in behind)
-
-
-def is_elliptic(question: str) -> bool:
-    """Whether a question is about something that only an earlier one could have named.
-
-    >>> is_elliptic("how long is it valid?"), is_elliptic("Is it possible to run it twice?")
-    (True, False)
-    """
-    found = answer_pattern("asks.elliptic").search(question)
-    return found is not None and not content_of(question[: found.start()])
-
-
-def content_of(text: str) -> bool:
-    """Whether a text names anything; in either language."""
-    rest = answer_pattern("asks.form").sub(" ", text)
-    return any(not is_small(word.text) for word in placed_words(rest, "none"))
 
 
 def is_cut(sentence: str) -> bool:

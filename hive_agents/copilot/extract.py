@@ -21,10 +21,11 @@ from hive_agents.copilot.asking import (
     stemmed_words,
     tells,
 )
-from hive_agents.copilot.demands import demands, is_cut, is_elliptic
+from hive_agents.copilot.demands import demands, is_cut
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
+from hive_agents.copilot.wording import is_elliptic
 from hive_agents.llm import Usage
 from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
 

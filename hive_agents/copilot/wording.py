@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hive_agents.copilot.asking import stemmed_words
-from hive_agents.copilot.language import LANGUAGES, function_words
+from hive_agents.copilot.language import LANGUAGES, answer_pattern, function_words
 
 _INFLECTIONS = frozenset(
     {
@@ -75,3 +75,19 @@ def is_inflected(word: str, other: str) -> bool:
         (n for n, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), min(len(one), len(two))
     )
     return any({one[n:], two[n:]} <= _INFLECTIONS for n in (same, same - 1) if n > 0)
+
+
+def is_elliptic(question: str) -> bool:
+    """Whether a question is about something that only an earlier one could have named.
+
+    >>> is_elliptic("how long is it valid?"), is_elliptic("Is it possible to run it twice?")
+    (True, False)
+    """
+    found = answer_pattern("asks.elliptic").search(question)
+    return found is not None and not content_of(question[: found.start()])
+
+
+def content_of(text: str) -> bool:
+    """Whether a text names anything; in either language."""
+    rest = answer_pattern("asks.form").sub(" ", text)
+    return any(not is_small(word.text) for word in placed_words(rest, "none"))

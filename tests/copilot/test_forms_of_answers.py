@@ -30,6 +30,23 @@ from tests.copilot.test_answers import passages, said
             "Buoys must not be painted black.",
         ),
         ("what happens if the pump fails?", "Called during a storm when the pump fails.", None),
+        ("what happens when there is a storm?", "The harbour does recognize storms.", None),
+        (
+            "what is the maximum keel size?",
+            "The keel size is the least that needs fewer than 2000 nails, or the maximum keel size for barges.",
+            "The maximum keel size is 40 feet.",
+        ),
+        ("when is the next tide?", "Create a note for the next tide, due at noon.", "The next tide is at noon."),
+        (
+            "how do I close a lock?",
+            "If you are leaving, you can close a lock as described in Leaving.",
+            "You can close a lock by turning its wheel.",
+        ),
+        (
+            "how do I moor a barge?",
+            "You should never moor a barge by its rudder.",
+            "You can moor a barge by its ropes.",
+        ),
         ("how are barges named?", "The barge has a name.", "Barges are named after rivers."),
         ("wie oft wird der Rumpf gestrichen?", "Der Rumpf wird in 3 Tagen gestrichen.", None),
     ],
@@ -45,6 +62,8 @@ def test_the_words_of_a_question_in_another_form_are_no_answer(query: str, besid
 @pytest.mark.parametrize(
     ("query", "answer"),
     [
+        ("how long should I ring the bell?", "Ring the bell for at least 20 seconds."),
+        ("what is the default speed?", "By default, the speed is 5 knots."),
         ("is the cargo insured?", "All cargo in the hold is insured."),
         ("can I paint a barge?", "Painting barges is only possible at noon."),
         ("does the lock close the canal?", "During a storm, the lock closes the canal."),
