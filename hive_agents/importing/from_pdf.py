@@ -1,33 +1,39 @@
-"""PDF: the text layer, page by page; bookmarks say which of its lines are headings."""
+"""PDF: the text layer, page by page; bookmarks say which of its lines are headings, else their numbers and fonts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import groupby, takewhile
 
 import pypdfium2
 
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape, plain_lines
+from hive_agents.importing.pdf_headings import (
+    LEADER,
+    depth,
+    key,
+    usual_size,
+    with_bookmarks,
+    with_headings,
+    without_contents,
+)
+from hive_agents.importing.pdf_lines import PrintedLine, lines_of
 
 _BULLET = re.compile(r"^[•●▪◦‣]\s*")
 _SHORT = 0.7  # of the page's longest line: a shorter one ends its paragraph
-_LINE_END_HYPHEN = re.compile("[\ufffe\x02]")
-_HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
-"""What Word on a Mac calls one hyphen; it calls a space a tab, a carriage return, a space and a hard space."""
-_NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(?:\d*\.)*\d*\s+")
 _PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
-_LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?:\d+|[ivxl]+)?$")
 NO_TEXT = "no text layer (a scan?): `ocrmypdf FILE FILE` adds one (pip install ocrmypdf, with tesseract); then again"
-_SECTION = re.compile(r"(?P<number>\d{1,2}(?:\.\d{1,2}){1,4})\.? +(?P<words>[^\W\d_a-z].{1,70}|/.{1,70})")
-_LEAST_SECTIONS, _IN_ORDER = 3, 0.8
 _MOST_HEADINGS = 5000
+_TITLE_SIZE, _LONGEST_TITLE, _TITLE_LINES = 1.25, 150, 3
+_OTHER_SIZE = 0.6
 _NO_TITLE = re.compile(
-    r"(?i)\W*|untitled.*|(?:document|presentation|slide)\W*\d*|microsoft \w+ - .*|powerpoint presentation"
-    r"|\S*\.(?:pdf|ps|dvi|tex|docx?|odt|rtf|pptx?|xlsx?|indd|qxd|fm|xml|html?|md|rst|txt)"
+    r"(?i)\W*|untitled.*|\W*(?:anonymous|unspecified|unknown|unnamed|no title)\W*|layout \d+"
+    r"|(?:document|presentation|slide)\W*\d*|microsoft \w+ - .*|powerpoint presentation"
+    r"|.*\.(?:pdf|ps|dvi|tex|docx?|odt|rtf|pptx?|xlsx?|indd|qxd|fm|xml|html?|md|rst|txt)"
 )
 
 
@@ -36,20 +42,19 @@ def from_pdf(data: bytes) -> Imported:
         raise ImportFailure("not a PDF file, whatever its name says")
     try:
         with closing(pypdfium2.PdfDocument(data)) as document:
-            pages = [_text(page) for page in document]
-            headings = _headings(document)
+            pages = [lines_of(page) for page in document]
+            bookmarks = _bookmarks(document)
             title = document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
             raise ImportFailure("encrypted: save a copy without a password, then import that") from None
         raise ImportFailure(f"a broken PDF: {error}; open it and print it to a new PDF") from error
-    if not any(page.strip() for page in pages):
+    if not any(pages):
         raise ImportFailure(NO_TEXT)
-    lines = _without_running_lines([[" ".join(line.split()) for line in page.split("\n")] for page in pages])
-    if not headings:
-        headings = _numbered(lines)
-    blocks = [block for number, page in enumerate(lines) for block in _blocks(page, headings.get(number, {}))]
-    return Imported("\n\n".join(blocks) + "\n", _title(title))
+    named = _title(title) or _largest(pages[0])
+    pages = without_contents(_without_running_lines(pages))
+    pages = with_bookmarks(pages, bookmarks) if bookmarks else with_headings(pages)
+    return Imported("\n\n".join(block for page in pages for block in _blocks(page)) + "\n", named)
 
 
 def _title(title: str) -> str | None:
@@ -62,59 +67,34 @@ def _title(title: str) -> str | None:
     return None if _NO_TITLE.fullmatch(title) else title
 
 
-def _text(page: pypdfium2.PdfPage) -> str:
-    with closing(page), closing(page.get_textpage()) as text:
-        plain = _LINE_END_HYPHEN.sub("-\n", str(text.get_text_range())).replace("\0", "")
-        return _HYPHENS_OF_ONE.sub("-", plain)
-
-
-def _headings(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:
+def _bookmarks(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:
     """Return the bookmarks of each page: what they say, and how deep they stand."""
     found: dict[int, dict[str, int]] = {}
     for number, bookmark in enumerate(document.get_toc()):
         target = bookmark.get_dest()
         if target is not None and number < _MOST_HEADINGS:
-            found.setdefault(target.get_index(), {})[_key(bookmark.get_title())] = min(bookmark.level + 1, 6)
+            found.setdefault(target.get_index(), {})[key(bookmark.get_title())] = min(bookmark.level + 1, 6)
     return found
 
 
-def _numbered(pages: list[list[str]]) -> dict[int, dict[str, int]]:
-    """Return lines such as `3.8.1. Purpose` by page, with their depth: the sections of a document without bookmarks.
-
-    None where they don't ascend: then they are rows of a table, or amounts.
-    """
-    found: dict[int, dict[str, int]] = {}
-    numbers: list[list[int]] = []
-    for page, lines in enumerate(pages):
-        for line in lines:
-            section = None if _LEADER.search(line) else _SECTION.fullmatch(line)
-            if section and section["words"][-1] not in ".,;:!?" and _key(line):
-                numbers.append([int(part) for part in section["number"].split(".")])
-                found.setdefault(page, {})[_key(line)] = len(numbers[-1])
-    ascending = sum(first < second for first, second in pairwise(numbers))
-    return found if len(numbers) >= _LEAST_SECTIONS and ascending >= _IN_ORDER * (len(numbers) - 1) else {}
+def _largest(lines: list[PrintedLine]) -> str | None:
+    """Return the title that a first page shows: its largest lines, where they are larger than most of it."""
+    size = max((line.size for line in lines), default=0)
+    runs = (list(run) for same, run in groupby(lines, lambda line: line.size == size) if same)
+    first = next(runs, [])[:_TITLE_LINES]
+    title = " ".join(line.text for line in takewhile(lambda line: line is first[0] or not depth(line.text), first))
+    if size < usual_size([lines]) * _TITLE_SIZE or len(title) > _LONGEST_TITLE or not re.search(r"[^\W\d_]{2}", title):
+        return None
+    return title
 
 
-def _key(line: str) -> str:
-    """Return what a heading and its bookmark have in common.
-
-    >>> _key("4.1.2 The control  file"), _key("Chapter 4 Required files"), _key("A note")
-    ('thecontrolfile', 'requiredfiles', 'anote')
-    """
-    numbered = _NUMBER.match(line)
-    if numbered and (re.search(r"\d", numbered[0])):
-        line = line[numbered.end() :]
-    return re.sub(r"\W+", "", line).casefold()
-
-
-def _without_running_lines(pages: list[list[str]]) -> list[list[str]]:
+def _without_running_lines(pages: list[list[PrintedLine]]) -> list[list[PrintedLine]]:
     """Return the pages without page numbers, and without a header or footer that most of them have."""
-    pages = [[line for line in page if line] for page in pages]
-    ends = Counter(key for page in pages for key in {_running(line) for line in (*page[:1], *page[-1:])})
+    ends = Counter(key for page in pages for key in {_running(line.text) for line in (*page[:1], *page[-1:])})
     often = {key for key, number in ends.items() if not key or (number >= 4 and number * 2 > len(pages))}
     for page in pages:
         for place in (-1, 0):
-            if page and _running(page[place]) in often:
+            if page and _running(page[place].text) in often:
                 del page[place]
     return pages
 
@@ -123,26 +103,28 @@ def _running(line: str) -> str:
     return " ".join(_PAGE_NUMBER.sub("", line).split())
 
 
-def _blocks(lines: list[str], headings: Mapping[str, int]) -> Iterator[str]:
-    """Yield the page's headings and paragraphs, their lines put together again; a PDF knows lines only."""
-    longest = max(map(len, lines), default=0)
+def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
+    """Yield the page's headings, tables and paragraphs, their lines put together again; a PDF knows lines only."""
+    longest = max((len(line.text) for line in lines if not line.is_table), default=0)
     paragraph = ""
+    size = 0.0
     for line in lines:
-        level = headings.get(_key(line))
-        leader = _LEADER.search(line)
-        if _BULLET.match(line) or level or leader:
+        text = line.text
+        leader = LEADER.search(text)
+        if _BULLET.match(text) or line.level or line.is_table or leader or abs(line.size - size) > _OTHER_SIZE:
             yield from _ended(paragraph)
             paragraph = ""
-        if level:
-            yield f"{'#' * level} {escape(line)}"
+        size = line.size
+        if line.level or line.is_table:
+            yield f"{'#' * line.level} {escape(text)}" if line.level else text
             continue
         if leader:  # of a table of contents: the dots and the page are no text
-            line = line[: leader.start()]
-        if re.search(r"[^\W\d]-$", paragraph) and line[:1].islower():
-            paragraph = paragraph[:-1] + line
+            text = text[: leader.start()]
+        if re.search(r"[^\W\d]-$", paragraph) and text[:1].islower():
+            paragraph = paragraph[:-1] + text
         else:
-            paragraph = f"{paragraph} {line}".strip()
-        if leader or len(line) < longest * _SHORT:
+            paragraph = f"{paragraph} {text}".strip()
+        if leader or len(text) < longest * _SHORT:
             yield from _ended(paragraph)
             paragraph = ""
     yield from _ended(paragraph)
