@@ -1,4 +1,4 @@
-"""What is odd about documents: twins, the same page in several versions, boilerplate, empty, huge, stale."""
+"""What is odd about documents: twins, the same page in several versions, boilerplate, empty, huge, unparted, stale."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 
 HUGE = 200_000
+LONG = 20_000
 ALIKE = 0.8
 _SHINGLE, _SKETCH, _COMMON = 5, 64, 60
 _VERSION = re.compile(
@@ -51,6 +52,7 @@ def examine_documents(workspace: Workspace, progress: SyncProgress | None = None
     findings = [
         *_unreadable(unreadable),
         *_sizes(bodies),
+        *_without_headings(bodies),
         *_twins(bodies),
         *_boilerplate(bodies),
         *_stale(workspace),
@@ -97,6 +99,22 @@ def _sizes(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
         message = f"{len(huge)} are over {HUGE // 1000},000 characters, the largest {len(bodies[huge[0]]):,}"
         fix = "split them at their chapters; a log or a data set is better left out"
         yield DocumentFinding("huge", "warn", message, fix, [huge])
+
+
+def _without_headings(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
+    """Long texts whose passages have no section; tables and rows of a log need none."""
+    plain = [doc_id for doc_id, body in bodies.items() if len(body) > LONG and _is_unparted(body)]
+    if plain:
+        message = f"{len(plain)} are long and have no heading, so that their passages have no section"
+        fix = "give the source headings: in a text processor by its styles (Heading 1, …), in Markdown by `## …`"
+        yield DocumentFinding("no-headings", "warn", message, fix, [plain])
+
+
+def _is_unparted(body: str) -> bool:
+    if re.search(r"^ {0,3}(?:#{1,6}\s|=+\s*$|-+\s*$)", body, re.M):
+        return False
+    lines = [line for line in body.split("\n") if line.strip()]
+    return sum(line.startswith("|") for line in lines) * 2 < len(lines)
 
 
 def _twins(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import mammoth
 
+from hive_agents.importing.docx_styles import style_map
 from hive_agents.importing.from_html import from_markup
 from hive_agents.importing.imported import Imported
 from hive_agents.importing.office import checked_package
@@ -24,7 +25,7 @@ p[style-name='Intense Quote'] => blockquote:fresh > p:fresh
 
 def from_docx(data: bytes) -> Imported:
     package = checked_package(data, "docx")
-    markup = mammoth.convert_to_html(package, style_map=_STYLES, convert_image=_no_image).value
+    markup = mammoth.convert_to_html(package, style_map=_STYLES + style_map(package), convert_image=_no_image).value
     return from_markup(f"<body>{markup}</body>")
 
 

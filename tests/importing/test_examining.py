@@ -38,6 +38,13 @@ def test_documents_without_anything_odd_are_fine(place: Workspace) -> None:
     assert (finding.status, finding.message) == ("ok", "nothing odd about 5 documents")
 
 
+def test_a_long_text_without_a_heading_is_told_and_a_long_table_is_not(place: Workspace) -> None:
+    write(place, "plain.md", prose(1, 4000))
+    write(place, "parted.md", f"# One\n\n{prose(2, 4000)}")
+    write(place, "list.md", "\n".join(f"| {prose(number, 20)} |" for number in range(300)))
+    assert found(place)["no-headings"].documents == [["plain.md"]]
+
+
 def test_twins_are_named_together_whatever_their_spacing(place: Workspace) -> None:
     write(place, "a.md", "# Keys\n\n" + prose(1))
     write(place, "b.md", "keys  " + prose(1).replace(" ", "\n"))
