@@ -43,7 +43,8 @@ class Demands:
     """What one question demands.
 
     `literals` are patterns of what has to stand as it is, `pairs` words side by side in it, `bare` those that nothing
-    says the kind of, `counted` what it counts, and `verbs` those of its verbs that are small words elsewhere.
+    says the kind of, `counted` what it counts, `units` those of a time, and `verbs` those of its verbs that are small
+    words elsewhere.
     """
 
     question: str
@@ -53,6 +54,7 @@ class Demands:
     pairs: frozenset[tuple[str, str]]
     bare: frozenset[str]
     counted: frozenset[str]
+    units: frozenset[str]
     verbs: frozenset[str]
     is_polar: bool
 
@@ -70,6 +72,7 @@ class Demands:
             and not self._is_one_case(sentence)
             and not answer_pattern("tells.headless").search(sentence)
             and (not self._asks("how_often") or answer_pattern("tells.rhythm").search(sentence) is not None)
+            and (not self.units or not self.units.isdisjoint(stems_of(found)))
             and (not self._asks("how_done") or self._is_done(found))
             and self._tells_together(sentence)
             and self._in_its_sense(sentence)
@@ -196,7 +199,7 @@ class Demands:
                 for word in words
             )
 
-        heads = [n for n, word in enumerate(found) if not self.counted.isdisjoint(word.stems)]
+        heads = [n for n, word in enumerate(found) if self._is_counted(word)]
         numbers = [n for n, word in enumerate(found) if _is_number(word, sentence)]
         for head in heads:
             for number in numbers:
@@ -209,6 +212,13 @@ class Demands:
                 if head < number and passes(found[low + 1 : high]) and _ends_phrase(sentence, found, number):
                     return True
         return False
+
+    def _is_counted(self, word: PlacedWord) -> bool:
+        """Whether it is what is counted, and in the plural where it was asked so: "3 theme parts" counts no themes."""
+        if self.counted.isdisjoint(word.stems):
+            return False
+        asked = [each for each in placed_words(self.question, self.language) if not each.stems.isdisjoint(self.counted)]
+        return word.text.endswith("s") or not all(each.text.endswith("s") for each in asked)
 
     def _places(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether it names a place beside what is done there."""
@@ -345,6 +355,7 @@ def demands(question: str, language: str) -> Demands:
         if answer_pattern("tells.article", r"(?:{})").fullmatch(left.text) and question[left.end : right.start] == " "
         for stem in right.stems.intersection(asked)
     }
+    units = answer_pattern("asks.unit").finditer(question)
     literals = {re.escape(found) for found in _LITERAL.findall(question.lower())}
     compounds = (found.removesuffix("s").split("-") for found in _COMPOUND.findall(question.lower()))
     literals |= {r"[-\s]?".join(map(re.escape, parts)) for parts in compounds}
@@ -356,6 +367,7 @@ def demands(question: str, language: str) -> Demands:
         pairs=frozenset(pairs),
         bare=frozenset(bare),
         counted=_counted(question, language),
+        units=frozenset(stem for unit in units for word in placed_words(unit[0], language)[-1:] for stem in word.stems),
         verbs=frozenset(verbs),
         is_polar=answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question) is not None,
     )

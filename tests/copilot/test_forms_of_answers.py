@@ -47,6 +47,17 @@ from tests.copilot.test_answers import passages, said
             "You should never moor a barge by its rudder.",
             "You can moor a barge by its ropes.",
         ),
+        (
+            "how many weeks of leave do pilots get?",
+            "Pilots get leave once they stayed for 12 months.",
+            "Pilots get 5 weeks of leave.",
+        ),
+        ("how many buoys are there?", "The chart shows 3 buoy lamps.", "There are 9 buoys."),
+        (
+            "how do I steer to the pier?",
+            "Use these instructions to steer to the pier.",
+            "Turn the wheel to steer to the pier.",
+        ),
         ("how are barges named?", "The barge has a name.", "Barges are named after rivers."),
         ("wie oft wird der Rumpf gestrichen?", "Der Rumpf wird in 3 Tagen gestrichen.", None),
     ],
