@@ -31,10 +31,10 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
         yield styled(safe_text(f"  {number}. {option}"), "")
     if reply["answer"]:
         yield styled(safe_text(reply["answer"]), "")
-    if reply["results"]:
-        yield from results_table(reply["results"], one_document=reply["route"] == "documents.doc_context")
     if reply["notice"]:
         yield styled(reply["notice"], "yellow")
+    if reply["results"]:
+        yield from results_table(reply["results"], one_document=reply["route"] == "documents.doc_context")
     if reply["strategy"] in _SEARCHED:
         from hive_agents.copilot import LIMITED
 

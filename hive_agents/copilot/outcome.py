@@ -49,7 +49,7 @@ class TurnOutcome(Format):
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
     the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others;
-    `by_words` says that nothing could be searched by meaning.
+    `unknown` their words that no document has; `by_words` says that nothing could be searched by meaning.
     """
 
     decision: RouterDecision
@@ -62,6 +62,7 @@ class TurnOutcome(Format):
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}
     corrected: dict[str, str] = {}
+    unknown: list[str] = []
     by_words: bool = False
     removed_citations: int = 0
     judgment: AnswerJudgment | None = None

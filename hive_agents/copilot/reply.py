@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import grounded
-from hive_agents.copilot.asking import FieldWeights, still_known, weights_in
+from hive_agents.copilot.asking import FieldWeights, mended, still_known, weights_in
 from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
 from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
@@ -15,6 +15,7 @@ from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.threads import ModelAnswer, Turn
+from hive_agents.copilot.unknown import unknown_words
 from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
@@ -78,6 +79,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
             usd=usage.usd,
         ),
     )
+    if outcome.status in ("results", "not_found"):
+        outcome = outcome.model_copy(update={"unknown": _unknown(session, decision, rows)})
     answer, judged = session.conclusion.answer, session.conclusion.judged
     if answer is not None and judged is not None:
         judgment = judged.judgment
@@ -85,6 +88,14 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         changes = {"status": "answered", "answer_source": answer.source, "judgment": shown}
         outcome = outcome.model_copy(update=changes | {"rests_on": list(dict.fromkeys(row.doc_id for row in rows))})
     return {"outcome": outcome.model_dump(mode="json")}
+
+
+def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[ChunkRow]) -> list[str]:
+    """Return the reader's words that no document has; none where nobody can say which documents they may view."""
+    if decision.strategy is SearchStrategy.METADATA_ONLY or not session.knows_all:
+        return []
+    asked = mended(session.request.text, session.corrected)
+    return unknown_words(session.known, session.vocabulary, asked, [row.text for row in rows])
 
 
 async def _shown(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
@@ -299,7 +310,15 @@ def _notice(outcome: TurnOutcome) -> str | None:
     if outcome.status == "unavailable":
         return BY_WORDS if outcome.by_words else UNAVAILABLE
     said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
+    said += _told(outcome.unknown) if outcome.status != "answered" else []
     return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
+
+
+def _told(unknown: Sequence[str]) -> list[str]:
+    if not unknown:
+        return []
+    told = f'the word "{unknown[0]}"' if len(unknown) == 1 else f"these words: {', '.join(unknown)}"
+    return [f"No document that you may read has {told}."]
 
 
 def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:

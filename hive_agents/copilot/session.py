@@ -198,6 +198,12 @@ class TurnSession:
         return certain_scope(self.workspace, self.engine, self.reader, self.index, self.gate)
 
     @property
+    def knows_all(self) -> bool:
+        """Whether `known` is all that the reader may view, and there is any."""
+        listed = permissions_of(self.workspace).lists or len(self.index.doc_ids()) <= MOST_ASKED
+        return listed and self.known.n_chunks > 0
+
+    @property
     def vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.known)
 

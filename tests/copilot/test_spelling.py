@@ -23,23 +23,35 @@ def test_a_word_with_one_wrong_letter_finds_what_was_meant(place: Workspace, wro
     assert "<mark>rotate</mark>" in reply["results"][0]["excerpt"]
 
 
+def unheard(*words: str) -> str:
+    told = f'the word "{words[0]}"' if len(words) == 1 else f"these words: {', '.join(words)}"
+    return f"No document that you may read has {told}."
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["how do I rotate a key?", "how do I locate a key?", 'what is "rotaet"?', "rotates of keys", "KEYSS of a key"],
+    ("text", "told"),
+    [
+        ("how do I rotate a key?", None),
+        ("how do I locate a key?", unheard("locate")),
+        ('what is "rotaet"?', unheard("rotaet")),
+        ("rotates of keys", None),
+        ("KEYSS of a key", None),
+    ],
 )
-def test_words_that_are_right_or_quoted_or_begin_otherwise_stay(place: Workspace, text: str) -> None:
-    assert ask(place, "dana", text)["notice"] is None
+def test_words_that_are_right_or_quoted_or_begin_otherwise_stay(place: Workspace, text: str, told: str | None) -> None:
+    assert ask(place, "dana", text)["notice"] == told
 
 
 def test_a_word_of_the_language_is_no_mistake_where_documents_have_one_like_it(place: Workspace) -> None:
-    assert ask(place, "dana", "how heavy is a crate?")["notice"] is None
+    assert ask(place, "dana", "how heavy is a crate?")["notice"] == unheard("crate")
     assert ask(place, "dana", "how do I craete one?")["notice"] == 'I read "craete" as "create".'
 
 
 def test_a_word_of_documents_that_the_reader_may_not_view_mends_nothing(place: Workspace) -> None:
     assert ask(place, "dana", "how many signatures does a reacll take?")["notice"] == 'I read "reacll" as "recall".'
     unknown, hidden = (ask(place, "guest", f"how many signatures does a {word} take?") for word in ("reacll", "rexqll"))
-    assert unknown["notice"] is hidden["notice"] is None
+    assert unknown["notice"] == unheard("signatures", "reacll")
+    assert hidden["notice"] == unheard("signatures", "rexqll")
 
 
 def test_the_other_spelling_of_a_word_finds_the_documents_own(tmp_path: Path) -> None:

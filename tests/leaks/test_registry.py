@@ -46,7 +46,7 @@ SURFACES = {
         "graph stream",
     ),
     "turn": dict.fromkeys(
-        "decision doc_id planner pinned status results answer_source rests_on by_words named corrected"
+        "decision doc_id planner pinned status results answer_source rests_on by_words named corrected unknown"
         " removed_citations judgment approval_id next_cursor usage".split(),
         "thread rows",
     ),
