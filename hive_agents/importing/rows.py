@@ -9,7 +9,7 @@ from statistics import median
 from hive_agents.importing.from_text import text_as_markdown
 from hive_agents.importing.html_in_markdown import without_tags
 from hive_agents.importing.imported import ImportFailure, TableRow
-from hive_agents.importing.markdown import escape, table
+from hive_agents.importing.markdown import escape, plain_lines, table
 
 MAX_CELLS = 500_000
 MOST_ROWS = 20_000
@@ -126,10 +126,14 @@ def _tells_apart(column: Sequence[str]) -> bool:
 def _markdown(
     head: Sequence[str], row: Sequence[str], plain: Sequence[str], title_at: int | None, texts: list[int]
 ) -> str:
-    """Return a row's texts, each below its column's name where there are several, then its other values."""
-    told = {_words(plain[title_at])} if title_at is not None and len(plain[title_at]) <= _LONGEST_TITLE else set()
+    """Return a row below its title: its first text, its values in one paragraph, then its other texts.
+
+    The values of a list, each a line, would weigh more in a search than what the text says.
+    """
+    named = title_at is not None and 0 < len(plain[title_at]) <= _LONGEST_TITLE
+    told = {_words(plain[title_at])} if title_at is not None and named else set()
     paragraphs: list[tuple[str, str]] = []
-    facts: list[str] = []
+    values: list[str] = []
     for at, cell in enumerate(row):
         name = head[at] or f"column {at + 1}"
         if not plain[at] or _words(plain[at]) in told:
@@ -138,12 +142,12 @@ def _markdown(
             paragraphs.append((name, _cell(cell)))
             told.add(_words(plain[at]))
         elif head[at] or at:  # the first column without a name numbers the rows
-            facts.append(f"- {escape(name)}: {escape(plain[at])}")
-    if len(paragraphs) > 1:
-        parts = [f"## {escape(name)}\n\n{text}" for name, text in paragraphs]
-    else:
-        parts = [text for _, text in paragraphs]
-    return "\n\n".join([*parts, "\n".join(facts)] if facts else parts) + "\n"
+            values.append(f"{name}: {plain[at]}")
+    parts = [f"# {escape(plain[title_at])}"] if title_at is not None and named else []
+    parts += [text for _, text in paragraphs[:1]]
+    parts += [plain_lines(escape("; ".join(values)))] if values else []
+    parts += [f"## {escape(name)}\n\n{text}" for name, text in paragraphs[1:]]
+    return "\n\n".join(parts) + "\n"
 
 
 def _cell(cell: str) -> str:

@@ -60,11 +60,12 @@ def test_each_row_of_a_table_of_texts_is_a_document(place: Workspace, tmp_path: 
     sync(place, tmp_path / f"FAQ.{kind}", content[kind])
     front = "---\ntitle: {}\nsource_file: FAQ." + kind + "\n---\n\n"
     assert documents(place) == {
-        "faq/how-long-is-leave.md": front.format("How long is leave?") + "Thirty days in each year.\n\n- country: NO\n",
+        "faq/how-long-is-leave.md": front.format("How long is leave?")
+        + "# How long is leave?\n\nThirty days in each year.\n\ncountry: NO\n",
         "faq/where-are-the-keys.md": front.format("Where are the keys?")
-        + "In the box beside the door.\n\n- country: DE\n",
+        + "# Where are the keys?\n\nIn the box beside the door.\n\ncountry: DE\n",
         "faq/who-mends-a-lamp.md": front.format("Who mends a lamp?")
-        + "The caretaker:\n\n- call them\n- or write & wait\n",
+        + "# Who mends a lamp?\n\nThe caretaker:\n\n- call them\n- or write & wait\n",
     }
 
 
@@ -128,8 +129,8 @@ def test_several_texts_of_a_row_stand_below_the_names_of_their_columns(place: Wo
     ]
     sync(place, tmp_path / "goods.csv", table(head, *rows))
     assert documents(place)["goods/kettle.md"].endswith(
-        "\n## description\n\nIt boils a litre of water.\n\n"
-        "## care\n\nRinse it with vinegar once a month, and dry it well.\n\n- sku: 007\n- price: 3.10\n"
+        "\n# Kettle\n\nIt boils a litre of water.\n\nsku: 007; price: 3.10\n\n"
+        "## care\n\nRinse it with vinegar once a month, and dry it well.\n"
     )
 
 
