@@ -40,6 +40,30 @@ def test_a_document_is_formatted_and_the_row_behind_a_claim_is_marked() -> None:
     assert "|" not in shown.html
 
 
+SIZES = """# Sizes
+
+| head | smallest | largest | colour |
+|---|---|---|---|
+| P5 | 1 | 50 | red |
+| P50 | 1 | 50 | green |
+| P50 | 2 | 50 | green |
+| 2 | | 50 | *dark* green |
+"""
+
+
+def test_the_row_behind_a_claim_is_marked_as_a_whole_however_short_its_cells_are() -> None:
+    for claim, row in {
+        "P50: smallest 2; largest 50; colour green.": ["P50", "2", "50", "green"],
+        "P50: smallest 1; largest 50; colour green": ["P50", "1", "50", "green"],
+        "2: largest 50; colour dark green.": ["2", "50", "dark", " green"],
+    }.items():
+        shown = shown_document("sizes.md", SIZES, [claim])
+        assert re.findall("<mark[^>]*>(.*?)</mark>", shown.html) == row, claim
+        assert shown.html.count('id="passage"') == 1
+    for other in ("P50: smallest 3; largest 9; colour blue.", "The P50 is green.", "colour: P50"):
+        assert not shown_document("sizes.md", SIZES, [other]).found, other
+
+
 def test_headings_leave_no_level_out() -> None:
     shown = shown_document("a.md", "## b\n\n##### c\n\n# a\n\n###### d\n\n### e\n\n#### f", [])
     levels = [int(level) for level in re.findall(r"<h(\d)>", shown.html)]

@@ -10,6 +10,7 @@ from itertools import pairwise
 _WORD = re.compile(r"\w+")
 _MARK = re.compile(r"</?mark>")
 _CITED = re.compile(r"\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
+_TABLE_ROW = re.compile(r"^[ ]*\|.*$", re.M)
 _SEED = 3
 """Words in a row by which a place is found; a shorter passage is found by all of its own."""
 NEAR = 250
@@ -79,6 +80,10 @@ def located(text: str, passages: Sequence[str]) -> list[TextPart]:
     said = [word for word, _, _ in found]
     spans: list[tuple[int, int]] = []
     for passage in wanted:
+        row = _row_said(passage, text)
+        if row is not None:
+            spans.append(row)
+            continue
         runs = _runs(passage, said, places)
         longest = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
         near = [run for run in runs if abs(run[0] - longest[0]) <= NEAR]
@@ -92,6 +97,33 @@ def located(text: str, passages: Sequence[str]) -> list[TextPart]:
     cuts = [0, *(cut for span in ends for cut in span), len(text)]
     parts = [TextPart(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
     return [part for part in parts if part.text]
+
+
+def _row_said(passage: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return where the row of a table stands that a passage is: its first cell, and its others behind their heads.
+
+    Of several the one with the most words; None where there is none with three cells, of which two hold something.
+    """
+    best: tuple[int, int] | None = None
+    most = 0
+    for line in _TABLE_ROW.finditer(text) if passage else ():
+        cells = [[word.casefold() for word in _WORD.findall(cell)] for cell in line[0].strip().strip("|").split("|")]
+        size = sum(map(len, cells))
+        if len(cells) > 2 and sum(map(bool, cells)) > 1 and size > most and _is_said(cells, passage):
+            best, most = line.span(), size
+    return best
+
+
+def _is_said(cells: Sequence[Sequence[str]], passage: Sequence[str]) -> bool:
+    """Whether a passage begins with the first cell, holds the others in their order, and ends with the last."""
+    at = 0
+    for n, cell in enumerate(cells):
+        starts = range(at, len(passage) - len(cell) + 1) if n else range(1)
+        start = next((start for start in starts if list(passage[start : start + len(cell)]) == list(cell)), None)
+        if start is None:
+            return False
+        at = start + len(cell)
+    return at == len(passage)
 
 
 def _row(text: str, start: int, end: int) -> tuple[int, int]:
