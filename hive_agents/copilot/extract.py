@@ -25,7 +25,7 @@ from hive_agents.copilot.demands import demands, is_cut
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
-from hive_agents.copilot.wording import is_elliptic
+from hive_agents.copilot.wording import unnamed
 from hive_agents.llm import Usage
 from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
 
@@ -138,7 +138,7 @@ def extractive(
     known = equal_weights(query, language) if weights is None else weights
     if not known or not all(known.values()):
         return None  # a word that no document has: whatever was found answers another question
-    if is_elliptic(query):
+    if unnamed(query) is not None:
         return None
     found = sorted(_candidates(query, passages, language, known), key=lambda each: (-each.score, each.place))
     if not found:

@@ -14,10 +14,13 @@ from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDec
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.sentence import SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of
+from hive_agents.copilot.wording import telling_words, unnamed
 
 _MOST_WORDS = 15
 """Words of a greeting, or of a question about the copilot."""
 _LONGEST_FOLLOW_UP = 14
+_MOST_UNNAMED = 2
+"""Words of content in a question about something that wasn't named: more of them find documents by themselves."""
 _CLOSE = " ,.!?–-"
 _BOUNDS = ("gte", "gt", "lte", "lt")
 
@@ -57,13 +60,14 @@ def route(
         return _unclear(asked, vocabulary)
     reading = read(core, vocabulary, reader=reader, today=today)
     filters = reading.filters
-    if reading.content:
+    pronoun = None if filters or _has_searched(history) else unnamed(core)
+    if reading.content and (pronoun is None or len(telling_words(core)) > _MOST_UNNAMED):
         reason = "content and " + described(filters) if filters else "a question about content"
         return _search(asked, reading.search or core, filters, reason)
     if filters or reading.lists:
         reason = f"only {described(filters)}" if filters else "asks for documents, newest first"
         return _search(asked, None, filters, reason)
-    return _unclear(asked, vocabulary)
+    return _unclear(asked, vocabulary, pronoun)
 
 
 def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> list[PastTurn]:
@@ -164,15 +168,23 @@ def _nothing(asked: str, reason: str, help_: bool = False) -> Routed:
     return Routed(decision.model_copy(update={"route": "general.help"}) if help_ else decision)
 
 
-def _unclear(asked: str, vocabulary: Vocabulary) -> Routed:
+def _has_searched(history: Sequence[PastTurn]) -> bool:
+    return any(turn.decision.strategy.retrieves for turn in history)
+
+
+def _unclear(asked: str, vocabulary: Vocabulary, pronoun: str | None = None) -> Routed:
+    """Return a question back, after the `pronoun` that nothing before it explains where there is one."""
     options = vocabulary.examples()
     offered = f" For example: {', '.join(options)}." if options else ""
+    question = "What are you looking for: which topic, or which kind of document?"
+    if pronoun is not None:
+        question = f'What do you mean by "{pronoun}"? Ask again with its name, or the kind of document.'
     return Routed(
         RouterDecision(
             rewritten_query=asked,
             strategy=SearchStrategy.NEEDS_CLARIFICATION,
-            reason="too little to look for",
-            question=f"What are you looking for: which topic, or which kind of document?{offered}",
+            reason="too little to look for" if pronoun is None else "about something that wasn't named",
+            question=question + offered,
             options=options,
         )
     )

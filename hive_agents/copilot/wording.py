@@ -77,17 +77,23 @@ def is_inflected(word: str, other: str) -> bool:
     return any({one[n:], two[n:]} <= _INFLECTIONS for n in (same, same - 1) if n > 0)
 
 
-def is_elliptic(question: str) -> bool:
-    """Whether a question is about something that only an earlier one could have named.
+def unnamed(question: str) -> str | None:
+    """Return the pronoun of a question about something that only an earlier one could have named.
 
-    >>> is_elliptic("how long is it valid?"), is_elliptic("Is it possible to run it twice?")
-    (True, False)
+    >>> unnamed("how long is it valid?"), unnamed("Is it possible to run it twice?"), unnamed("What time is it?")
+    ('it', None, None)
     """
     found = answer_pattern("asks.elliptic").search(question)
-    return found is not None and not content_of(question[: found.start()])
+    if found is None or answer_pattern("asks.expletive").search(question):
+        return None
+    before = telling_words(question[: found.start()])
+    ends = not question[found.end() :].strip(" ?!.")
+    if len(before) > (1 if ends else 0):  # at the end it may stand behind its verb: "who approves it?"
+        return None
+    return found[0].strip(" ?!.")
 
 
-def content_of(text: str) -> bool:
-    """Whether a text names anything; in either language."""
+def telling_words(text: str) -> list[str]:
+    """Return the words of a text that name anything; in either language."""
     rest = answer_pattern("asks.form").sub(" ", text)
-    return any(not is_small(word.text) for word in placed_words(rest, "none"))
+    return [word.text for word in placed_words(rest, "none") if not is_small(word.text)]

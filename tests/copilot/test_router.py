@@ -255,3 +255,57 @@ def test_a_collection_without_owners_has_no_documents_of_mine():
     collection = Collection.model_validate({"name": "kb", "fields": fields})
     vocabulary = Vocabulary.of(collection, lambda field: [("faqs", 3)])
     assert ask("my documents", vocabulary=vocabulary).decision.strategy is SearchStrategy.NEEDS_CLARIFICATION
+
+
+@pytest.mark.parametrize(
+    ("text", "pronoun"),
+    [
+        ("how long is it valid?", "it"),
+        ("When does it expire?", "it"),
+        ("please, who approves it?", "it"),
+        ("What are its limits?", "its"),
+        ("where are they kept?", "they"),
+        ("how do I use that?", "that"),
+        ("wie lange gilt er?", "er"),
+        ("Was kostet es?", "es"),
+    ],
+)
+def test_a_pronoun_that_nothing_was_named_for_is_asked_back(text: str, pronoun: str) -> None:
+    decision = ask(text).decision
+    assert decision.strategy is SearchStrategy.NEEDS_CLARIFICATION
+    assert decision.question is not None
+    assert decision.question.startswith(f'What do you mean by "{pronoun}"?')
+    assert decision.options
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "is it possible to rotate a token?",
+        "Is it said anywhere who signs?",
+        "it is said that pipettes drift",
+        "how long does it take to rotate a token?",
+        "what does it mean when a run is stuck?",
+        "does it matter if the lamp is off?",
+        "is it allowed to eat in the lab?",
+        "what time is it in Aldersey?",
+        "can users change their password?",
+        "how do I take a pipette head out of the robot and clean it?",
+        "it has to be cleaned before calibration, dispensing and storage",
+        "Gibt es eine Vorlage?",
+        "Wie lange dauert es, bis ein Token abläuft?",
+        "Ist es erlaubt, im Labor zu essen?",
+        "Können Sie mir sagen, wer freigibt?",
+        "Wie geht es weiter nach einer Abweichung?",
+    ],
+)
+def test_a_pronoun_that_stands_for_nothing_or_was_named_is_not(text: str) -> None:
+    assert ask(text).decision.strategy is not SearchStrategy.NEEDS_CLARIFICATION
+
+
+def test_a_pronoun_after_a_question_is_looked_for_with_it() -> None:
+    before = [PastTurn("API tokens", ask("API tokens").decision)]
+    found = route("how long is it valid?", SAMPLE, reader="dana", today=TODAY, history=before).decision
+    assert found.strategy is SearchStrategy.CONTENT_ONLY
+    assert found.search_value is not None
+    assert "token" in found.search_value.lower()
