@@ -1,6 +1,9 @@
 from .bundled import (
     bundled_tools as bundled_tools,
 )
+from .call_bounds import (
+    CallBounds as CallBounds,
+)
 from .config_tools import (
     propose_config as propose_config,
 )

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.agents import node_requests, synthetic
+from hive_agents.agents.call_bounds import CallBounds, binding, speaking
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.sub_agents import NodeLoop, delegated, report
-from hive_agents.agents.tool import SideEffect, Tool, ToolContext
+from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import WITHHELD, Filing
 from hive_agents.errors import Busy, HiveError
 from hive_agents.events import EventType
-from hive_agents.expressions import ExpressionError
-from hive_agents.goals import Constraint, Goal
 from hive_agents.llm import ToolCall
 from hive_agents.memory import Delivery, ToolResult
 
@@ -137,10 +135,11 @@ async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bo
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     approved = False
     decision = work.tools.decide(name, arguments)
-    broken = await _violated(work, key, name, arguments) if decision != "deny" else []
+    bounds = await _bounds(work, key, name, arguments, asks=decision == "ask") if decision != "deny" else None
+    broken = bounds.violated(name, arguments) if bounds is not None else []
     if not work.tools.check(name, arguments) and (decision == "ask" or broken):
         tool = work.tools[name]
-        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, broken)
+        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, bounds)
         permitted = await _permitted(work, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
@@ -195,20 +194,22 @@ async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any
     return None
 
 
-async def _violated(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """The hard constraints that the call would violate, looked up once: outputs may be set before it is asked again."""
-    about = speaking(work.session.goal, work.tools[name], arguments)
-    if not about:
-        return []
+async def _bounds(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, asks: bool) -> CallBounds | None:
+    """What hard constraints demand of the call, and of what a person makes of it; None where none has to be asked.
+
+    Looked up once: outputs may be set before it is asked again.
+    """
+    tool = work.tools[name]
+    constraints = binding(work.session.goal, tool)
+    if not constraints or not (asks or speaking(constraints, tool.side_effect, arguments)):
+        return None
 
     async def do(_: bool) -> Done:
         result = work.buffer.read_all("execution") | work.outputs.values
-        return Done(violated(about, result, name, arguments))
+        return Done(CallBounds.of(constraints, tool.side_effect, result).model_dump(mode="json"))
 
-    found: list[dict[str, str]] = await work.session.effects.once(
-        f"{key}/constraints", "synthetic", "constraints", do, node=work.node.id
-    )
-    return found
+    found = await work.session.effects.once(f"{key}/bounds", "synthetic", "constraints", do, node=work.node.id)
+    return CallBounds.model_validate(found)
 
 
 async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: NodeLoop) -> Any:
@@ -245,45 +246,3 @@ def _done(work: NodeWork, name: str, result: ToolResult, keep: bool) -> Done:
     """`keep` puts the whole result into a file, as the pointer pattern has it."""
     found = work.spill.deliver(name, result) if keep else Delivery(result.content, result.is_error)
     return Done({"content": found.content, "is_error": found.is_error, "pointer": found.pointer})
-
-
-def speaking(goal: Goal, tool: Tool, arguments: Mapping[str, Any]) -> list[Constraint]:
-    """Return the hard constraints that are about a call.
-
-    That is one whose check reads `tool` or `args`, where the arguments have the keys that it can't do without; and,
-    for a tool with effects, one whose check reads a key of the result that the call has as an argument.
-    """
-    return [one for one in goal.constraints if one.constraint_type == "hard" and _speaks(one, tool, arguments)]
-
-
-def violated(
-    constraints: Sequence[Constraint], result: Mapping[str, Any], tool: str, arguments: Mapping[str, Any]
-) -> list[dict[str, str]]:
-    """Return {id, description, why} of each that doesn't hold for a call, or can't be told.
-
-    Its arguments stand for the outputs of the same names. A check that needs an output which isn't there yet waits.
-    """
-    found = []
-    outputs = {**result, **arguments}
-    names = {"result": outputs, "tool": tool, "args": dict(arguments)}
-    for one in constraints:
-        condition = one.condition
-        assert condition is not None, "constraints that speak of calls have a check"
-        if not condition.keys("result")[0] <= outputs.keys():
-            continue
-        try:
-            why = "" if condition.evaluate(names) else f"{one.check} does not hold"
-        except ExpressionError as error:
-            why = f"{one.check} can't be told: {error}"
-        if why:
-            found.append({"id": one.id, "description": one.description, "why": why[:500]})
-    return found
-
-
-def _speaks(constraint: Constraint, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    condition = constraint.condition
-    if condition is None:
-        return False
-    if constraint.of_calls:
-        return condition.uses("tool") or condition.keys("args")[0] <= arguments.keys()
-    return tool.side_effect != "read" and not arguments.keys().isdisjoint(condition.keys("result")[1])

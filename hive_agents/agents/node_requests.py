@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from hive_agents.agents.call_bounds import CallBounds
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tool import SideEffect
 from hive_agents.approvals import ApprovalRequest, Filing
@@ -27,16 +28,16 @@ def tool_call(
     arguments: Mapping[str, Any],
     parameters: Mapping[str, Any],
     effect: SideEffect,
-    constraints: Sequence[Mapping[str, str]] = (),
+    bounds: CallBounds | None = None,
 ) -> Filing:
-    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` allow.
-
-    `constraints` are those of the goal that the call would violate.
-    """
+    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` and `bounds` allow."""
     policy = [rule.model_dump() for rule in work.agent.tool_policy]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
+    constraints = bounds.violated(name, arguments) if bounds is not None else []
     if constraints:
-        context["constraints"] = list(constraints)
+        context["constraints"] = constraints
+    if bounds is not None:
+        context["hard_constraints"] = bounds.model_dump(mode="json")
     fields: dict[str, Any] = _asked(work, key) | {
         "kind": "tool_call",
         "title": f"{work.agent.id} wants to call {name}",

@@ -154,8 +154,12 @@ class Filing(Format):
 
     @property
     def call_hash(self) -> str:
-        """The identity of a tool's call: who calls what with which arguments, under which rules, from any node."""
-        context = {name: value for name, value in self.context.items() if name != "node"}
+        """The identity of a tool's call: who calls what with which arguments, under which rules, from any node.
+
+        What its goal's constraints read is not a part of it: outputs are set from call to call, and a call that
+        violates one says so in a part of its own.
+        """
+        context = {name: value for name, value in self.context.items() if name not in ("node", "hard_constraints")}
         return _digest([self.kind, self.tenant, self.requester, self.run_id, context, self.args_schema])
 
     @property

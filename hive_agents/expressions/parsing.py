@@ -79,16 +79,31 @@ class Expression:
         >>> sorted(needed), sorted(read)
         (['a'], ['a', 'b'])
         """
-        needed, read = set(), set()
+        found = self._keys(name)
+        needed = frozenset(key for key, must in found if must)
+        return needed, frozenset(key for key, _ in found)
+
+    def reads_whole(self, name: str) -> bool:
+        """Return whether the condition reads more of a name than the `keys` that it gives.
+
+        >>> [parse(text).reads_whole("result") for text in ("result['a'] == 1", "'x' in str(result)")]
+        [False, True]
+        """
+        read = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == name]
+        return len(read) > len(self._keys(name))
+
+    def _keys(self, name: str) -> list[tuple[str, bool]]:
+        """Return each place that reads a key of a name, with whether it can't do without."""
+        found = []
         for node in ast.walk(self._tree):
             match node:
-                case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str(key))) if found == name:
-                    needed.add(key)
+                case ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str(key))) if of == name:
+                    found.append((key, True))
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id=found), attr="get"), args=[ast.Constant(value=str(key)), *_]
-                ) if found == name:
-                    read.add(key)
-        return frozenset(needed), frozenset(needed | read)
+                    func=ast.Attribute(value=ast.Name(id=of), attr="get"), args=[ast.Constant(value=str(key)), *_]
+                ) if of == name:
+                    found.append((key, False))
+        return found
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"

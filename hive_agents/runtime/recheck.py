@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hive_agents.agents import CallBounds
 from hive_agents.approvals import ApprovalRequest, Recheck, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError
@@ -18,7 +19,8 @@ from hive_agents.workspace import Workspace
 def recheck_for(workspace: Workspace) -> Recheck:
     """What stands against an edit, in words; whatever can't be checked stands against it, too.
 
-    - `tool_call`: the policy in `context["policy"]`, a list of tool rules, must not deny `context["tool"]`.
+    - `tool_call`: the policy in `context["policy"]`, a list of tool rules, must not deny `context["tool"]`, and no
+      hard constraint in `context["hard_constraints"]`, which are `CallBounds`, may be violated.
     - `judgment`: `context["args"]` is the result; no rule of the workspace for its `goal_type` may match it but to
       accept it, and no hard constraint of the goal `goal_id` may be violated. Other kinds have their schema only.
     """
@@ -26,7 +28,7 @@ def recheck_for(workspace: Workspace) -> Recheck:
     def recheck(request: ApprovalRequest) -> list[str]:
         try:
             if request.kind == "tool_call":
-                return list(_denied(request.context))
+                return list(_barred(request.context))
             if request.kind == "judgment":
                 return list(_refused(workspace, request.context))
         except HiveError as error:
@@ -36,7 +38,7 @@ def recheck_for(workspace: Workspace) -> Recheck:
     return recheck
 
 
-def _denied(context: Mapping[str, Any]) -> Iterator[str]:
+def _barred(context: Mapping[str, Any]) -> Iterator[str]:
     tool, args = str(context.get("tool")), context.get("args")
     try:
         policy = ToolPolicy([ToolRule.model_validate(rule) for rule in context.get("policy", ())])
@@ -45,6 +47,16 @@ def _denied(context: Mapping[str, Any]) -> Iterator[str]:
         return
     if policy.decide(tool, args if isinstance(args, dict) else {}) == "deny":
         yield f"the tool policy denies {tool} with these arguments"
+    if context.get("hard_constraints") is None:
+        return
+    try:
+        bounds = CallBounds.model_validate(context["hard_constraints"])
+    except ValidationError:
+        yield "the request's hard constraints can't be read"
+        return
+    for found in bounds.violated(tool, args if isinstance(args, dict) else {}):
+        about = f" ({found['description']})" if found["description"] else ""
+        yield f"it violates {found['id']}{about}: {found['why']}"
 
 
 def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:

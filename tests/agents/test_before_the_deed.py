@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -45,8 +46,17 @@ def refund(amount: Any) -> tuple[str, dict[str, Any]]:
     return "issue_refund", {"amount": amount}
 
 
-def refunding(place: Workspace, desk: Desk, model: Told, *policy: dict[str, Any], **seams: Any) -> AgentRun:
-    desk_node = node("desk", output_keys=["decision", "amount"], nullable_output_keys=["amount"])
+def refunding(
+    place: Workspace,
+    desk: Desk,
+    model: Told,
+    *policy: dict[str, Any],
+    entry_keys: Sequence[str] = (),
+    **seams: Any,
+) -> AgentRun:
+    desk_node = node(
+        "desk", input_keys=list(entry_keys), output_keys=["decision", "amount"], nullable_output_keys=["amount"]
+    )
     spec = agent(desk_node | {"tools": ["issue_refund", "look_up"]}, tool_policy=list(policy) or [ALLOW])
     return start(place, spec, model, tools=desk.registry, **seams)
 
@@ -149,6 +159,76 @@ def test_a_person_may_let_a_call_pass_that_violates_a_constraint(place: Workspac
     decide(place, request, "approve")
     assert run.go()["status"] == "done"
     assert desk.paid == [500]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "result['amount'] <= 100",
+        "args['amount'] <= result['most']",
+        "tool != 'issue_refund' or args['amount'] <= 100",
+        "'20' not in str(result['amount']) and result.get('most') == 100",
+        "result.get('amount').upper() == 'SMALL'",  # can't be told of a number
+    ],
+)
+def test_an_edit_that_violates_a_hard_constraint_is_refused_and_decides_nothing(place: Workspace, check: str) -> None:
+    desk = Desk()
+    ask = {"match": "issue_refund", "decision": "ask"}
+    model = said([refund(60)], DONE)
+    run = refunding(place, desk, model, ask, goal=bounded(check), entry_keys=["most"], input={"most": 100})
+    (request,) = asked(place, run.go())
+    with pytest.raises(HiveError, match="small"):
+        decide(place, request, "edit", patch={"amount": 200})
+    assert (ApprovalStore(place).get(request.id).status, desk.paid) == ("pending", [])
+
+
+def test_an_edit_that_mends_what_a_call_would_violate_passes(place: Workspace) -> None:
+    desk = Desk()
+    run = refunding(place, desk, said([refund(500)], DONE), goal=bounded("args['amount'] <= 100"))
+    (request,) = asked(place, run.go())
+    decide(place, request, "edit", patch={"amount": 99})
+    assert run.go()["status"] == "done"
+    assert desk.paid == [99]
+
+
+def test_an_edit_is_held_to_the_outputs_that_the_call_was_made_with(place: Workspace) -> None:
+    """An output that the same node set before the call counts, as it does for the call itself."""
+    desk = Desk()
+    ask = {"match": "issue_refund", "decision": "ask"}
+    check = "args['amount'] <= 100 or result.get('decision') == 'generous'"
+    run = refunding(place, desk, said([sets("decision", "generous"), refund(60)], DONE), ask, goal=bounded(check))
+    (request,) = asked(place, run.go())
+    decide(place, request, "edit", patch={"amount": 300})
+    assert run.go()["status"] == "done"
+    assert desk.paid == [300]
+
+
+def test_a_sub_agents_edited_call_meets_the_hard_constraints_too(place: Workspace) -> None:
+    desk = Desk()
+    helper = node("helper", output_keys=["done"], tools=["issue_refund"], max_iterations=5)
+    boss = node("desk", output_keys=["decision"], tools=["issue_refund"], sub_agents=["helper"])
+    spec = agent(boss, helper, edges=[], tool_policy=[{"match": "issue_refund", "decision": "ask"}, ALLOW])
+    told = [("delegate_to_sub_agent", {"agent": "helper", "task": "refund", "inputs": {"most": 100}})]
+    model = said(told, [refund(60)], [sets("done", "yes")], DONE)
+    run = start(place, spec, model, tools=desk.registry, goal=bounded("args['amount'] <= result['most']"))
+    (request,) = asked(place, run.go())
+    with pytest.raises(HiveError, match="small"):
+        decide(place, request, "edit", patch={"amount": 101})
+    decide(place, request, "edit", patch={"amount": 100})
+    assert run.go()["status"] == "done"
+    assert desk.paid == [100]
+
+
+def test_a_call_let_through_for_its_run_is_not_asked_again_when_outputs_were_set_since(place: Workspace) -> None:
+    desk = Desk()
+    ask = {"match": "issue_refund", "decision": "ask"}
+    model = said([refund(60)], [sets("amount", 1)], [refund(60)], DONE)
+    check = "args['amount'] + result.get('amount', 0) <= 100"
+    run = refunding(place, desk, model, ask, goal=bounded(check))
+    (request,) = asked(place, run.go())
+    decide(place, request, "approve", for_run=True)
+    assert run.go()["status"] == "done"
+    assert desk.paid == [60, 60]
 
 
 def test_constraints_that_do_not_speak_of_a_call_ask_nobody(place: Workspace) -> None:
