@@ -1,4 +1,4 @@
-"""Requests that wait for a person: listed, read and decided; a decision names the content that was read."""
+"""Requests that wait for a person: listed, read and decided; a decision may name the content that was read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class RequestShown(Value):
 
 
 class Decide(Body):
-    """`version` or `content_hash` name the content that was read: another one isn't decided.
+    """`version` or `content_hash` name the content that was read: another one isn't decided. Without either the answer
+    counts for the request as it is when it arrives.
 
     `patch` edits the arguments (RFC 6902, or an object to merge), `message` responds; with `for_run` the same call may
     be made again in its run.

@@ -49,6 +49,20 @@ async def test_a_request_is_decided_once_and_who_comes_second_hears_who_was_firs
     assert "user:dana" in second.json()["detail"]
 
 
+async def test_an_answer_that_names_no_content_counts_for_the_request_as_it_is(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    id = filed(place)
+    store = ApprovalStore(place)
+    read = store.get(id).content_hash
+    store.revise(id, context={"more": "by now"})
+    path = f"/api/approvals/{id}/decide"
+    stale = await client.post(path, json={"verb": "approve", "content_hash": read}, headers=bearer(place))
+    assert (stale.status_code, stale.json()["code"]) == (409, "HIVE-416")
+    assert (await client.post(path, json={"verb": "approve"}, headers=bearer(place))).status_code == 200
+    assert store.get(id).decisions[-1].version == 2
+
+
 async def test_a_request_of_another_tenant_is_an_unknown_one(place: Workspace, client: httpx.AsyncClient) -> None:
     id, hana = filed(place), bearer(place, "hana")
     assert (await client.get("/api/approvals", headers=hana)).json()["items"] == []
