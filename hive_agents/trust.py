@@ -89,7 +89,8 @@ def trusted_bytes(workspace: Workspace, path: Path) -> bytes:
 
 def untrusted_notice(workspace: Workspace) -> Diagnostic | None:
     """Return one line about what is inert and how to look at it; None in a trusted workspace."""
-    found = [part.name for part in parts(workspace) if part.status != "trusted"]
+    untrusted = [part for part in parts(workspace) if part.status != "trusted"]
+    found = [f"{part.name} (gone since then)" if part.status == "gone" else part.name for part in untrusted]
     if not found:
         return None
     told = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"

@@ -171,13 +171,14 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f" {figure(certificate['after'])} ({figure(certificate['difference'], signed=True)},"
             f" 95 % interval {figure(low, signed=True)} to {figure(high, signed=True)})",
             f"  distractors per query {figure(certificate['distractors_before'], 2)} ->"
-            f" {figure(certificate['distractors_after'], 2)}",
+            f" {figure(certificate['distractors_after'], 2)}{_recall(certificate)}",
             f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)}"
             + ("" if mde is None else f"; true gains from {figure(mde)} on show in four runs of five"),
         ]
         lines += [f"  {line}" for line in reranking(certificate)]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]
+        lines += [safe_line(f"  {one['code']}: {one['message']}") for one in certificate.get("warnings", ())]
     if wanted := missing(result):
         lines.append(f"  {wanted}")
     if result["status"] == "escalated":
@@ -189,6 +190,13 @@ def parts(result: dict[str, Any]) -> list[Any]:
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
     return lines
+
+
+def _recall(certificate: dict[str, Any]) -> str:
+    """A shorter list has fewer distractors and may lose answers with them; runs of earlier releases didn't keep it."""
+    if certificate.get("recall_after") is None:
+        return ""
+    return f"; recall {figure(certificate['recall_before'], 2)} -> {figure(certificate['recall_after'], 2)}"
 
 
 def _refused(result: dict[str, Any]) -> list[str]:

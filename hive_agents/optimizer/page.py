@@ -117,7 +117,10 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
         ),
         ("smallest gain that would show", _number(certificate["mde"])),
     ]
-    rows += [(escape(reason["code"]), escape(reason["message"])) for reason in certificate["reasons"]]
+    if certificate.get("recall_after") is not None:  # runs of earlier releases didn't keep it
+        rows.insert(5, ("recall", f"{_number(certificate['recall_before'])} → {_number(certificate['recall_after'])}"))
+    told = [*certificate["reasons"], *certificate.get("warnings", ())]
+    rows += [(escape(one["code"]), escape(one["message"])) for one in told]
     rows += [("reranking", escape(line)) for line in reranking(certificate)]
     rows += [("watch", escape(str(TagChange(**change, blocks=False)))) for change in certificate["watch"]]
     return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)

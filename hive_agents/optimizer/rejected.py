@@ -76,7 +76,7 @@ class _Why:
 def _refused(
     session: OptimizerSession, state: Mapping[str, Any], bar: float
 ) -> Iterator[tuple[ConfigData, Measured, _Why]]:
-    """The configs above `bar` that a rule or the gate stopped, best first."""
+    """The configs above `bar` that a rule or the gate stopped, best first, down to the best that no rule stopped."""
     best = state.get("best")
     measured = {identity(data): (data, found) for data, found in session.measured(state.get("rows", []))}
     if best is not None:
@@ -86,6 +86,7 @@ def _refused(
             return
         if best is not None and identity(data) == identity(best):
             yield data, found, _of_gate(state)
+            return  # what is worse than the best needs no way around its refusal
         elif stopped := session.refusal(found):
             yield data, found, _of_rule(stopped)
 

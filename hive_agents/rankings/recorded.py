@@ -32,9 +32,10 @@ def read_trec(path: Path, text: str) -> Recorded:
     """Return the run of a TREC file: query-id, Q0, doc-id, rank, score, tag.
 
     As trec_eval does, documents are ordered by score, equal scores by doc_id from z to a; the rank column isn't read.
-    Raises: HIVE-104 for a line of another form.
+    Raises: HIVE-104 for a line of another form, HIVE-111 for a document that a query has twice.
     """
     scored: dict[str, list[tuple[float, str]]] = {}
+    seen: set[tuple[str, str]] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         columns = line.split()
         if not columns:
@@ -45,6 +46,10 @@ def read_trec(path: Path, text: str) -> Recorded:
         except ValueError:
             message = "expected: query-id Q0 doc-id rank score tag, and a finite number as score"
             raise line_fault(path, number, "HIVE-104", message) from None
+        # Copies would push what stands below them, distractors too, out of the depth that is measured.
+        if (query_id, doc_id) in seen:
+            raise line_fault(path, number, "HIVE-111", f'the query "{query_id}" has the document "{doc_id}" twice')
+        seen.add((query_id, doc_id))
     return Recorded(path.name, {query_id: FoundList(_ordered(hits)) for query_id, hits in scored.items()})
 
 
@@ -67,7 +72,8 @@ def read_json(path: Path, value: Mapping[str, Any]) -> Recorded:
 def read_json_lines(path: Path, text: str) -> Recorded:
     """Return the rankings of JSON lines: one a query, with all its documents, or one a document, with its score.
 
-    A query's line may give `milliseconds`. Raises: HIVE-101, HIVE-104, HIVE-111 for a query that stands there twice.
+    A query's line may give `milliseconds`. Raises: HIVE-101, HIVE-104, HIVE-111 for a query that stands there twice, or
+    a document that a query has twice, each with its score.
     """
     whole: dict[str, FoundList] = {}
     scored: dict[str, list[tuple[float, str]]] = {}
@@ -92,7 +98,9 @@ def read_json_lines(path: Path, text: str) -> Recorded:
         doc_id, score = _first(value, ("doc_id", "docid", "docno", "document_id")), value.get("score")
         if doc_id is None or not isinstance(score, int | float):
             raise line_fault(path, number, "HIVE-104", f"expected {SHAPES}")
-        scored.setdefault(str(query_id), []).append((float(score), str(doc_id)))
+        if any(str(doc_id) == known for _, known in scored.setdefault(str(query_id), [])):
+            raise line_fault(path, number, "HIVE-111", f'the query "{query_id}" has the document "{doc_id}" twice')
+        scored[str(query_id)].append((float(score), str(doc_id)))
     return Recorded(path.name, whole | {query_id: FoundList(_ordered(hits)) for query_id, hits in scored.items()})
 
 

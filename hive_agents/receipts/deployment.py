@@ -80,7 +80,7 @@ def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet
         golden = load_golden(workspace, workspace.root / record.get("golden", FILE))
     except HiveError:
         return None
-    return distinct(golden.split("holdout") if record["split"] else golden)[0]
+    return distinct(golden.split("holdout"), golden)[0] if record["split"] else distinct(golden)[0]
 
 
 def _agree(told: Mapping[str, Any] | None, metrics: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -254,18 +255,21 @@ WEIGHT = ("drain", "pause", "stop", LOST)
 BEAT = 0.5
 
 
-def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
-    """The lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds."""
+async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
+    """The lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds.
+
+    No thread of the pool is kept while this waits: whoever has the lease may need one to let go of it.
+    """
     until = time.monotonic() + wait
     while True:
-        lease = leases.acquire(thread_id, run_id)
+        lease = await taken(partial(leases.acquire, thread_id, run_id))
         if lease is not None:
             return lease
         if time.monotonic() >= until:
-            told = f"another process is working on run {run_id} (waited {wait:.0f} s)"
+            told = f"another worker is busy with run {run_id} or its conversation (waited {wait:.0f} s)"
             fix = "wait until it has finished, then run the command again"
             raise HiveError.of("HIVE-402", told, path=run_id, fix=fix)
-        time.sleep(min(0.1, max(0.01, until - time.monotonic())))
+        await asyncio.sleep(min(0.1, max(0.01, until - time.monotonic())))
 
 
 async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:

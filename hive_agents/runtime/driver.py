@@ -244,9 +244,7 @@ class Run(ABC):
         lease, self._lease = given or self._lease, None
         if lease is not None and (lease.lasts or await asyncio.to_thread(lease.renew)):
             return lease
-        found = await taken(lambda: take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait))
-        assert found is not None
-        return found
+        return await take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
 
     def _rests(self) -> bool:
         """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""

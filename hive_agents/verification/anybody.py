@@ -115,7 +115,7 @@ def gate_rankings(
         budgets=budgets,
     )
     warnings = [*compared.warnings, *(watch_warning(change, measured) for change in finding.watch)]
-    warnings += [*_silences(before, after, labels), *_holes(finding, gate, measured)]
+    warnings += [*_silences(before, after, labels), *_repeats(compared), *_holes(finding, gate, measured)]
     return RankingsFinding(
         **vars(finding),
         gate=gate,
@@ -255,6 +255,17 @@ def _silences(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnost
         message = f"{name} returns nothing for {count} of {len(labels)} queries, the other for {min(empty)[0]}"
         fix = "where that is no abstention, rank all labelled queries with both"
         yield Diagnostic("HIVE-107", message, labels.file, "$", fix, severity="warning")
+
+
+def _repeats(compared: _Compared) -> Iterator[Diagnostic]:
+    """Warn of a side whose lists have documents twice: copies push out what stands below them, distractors too."""
+    k = compared.measured.k
+    for name, found in zip(compared.names, (compared.old, compared.new), strict=True):
+        lists = sum(len(set(one.documents[:k])) < len(one.documents[:k]) for one in found)
+        if lists:
+            message = f"{name} has a document more than once in {lists} of {len(found)} lists; the copies take places"
+            fix = "give each document once, at its best place, unless readers see it so"
+            yield Diagnostic("HIVE-111", message, compared.measured.file, "$", fix, severity="warning")
 
 
 def _cheap_shifts(cheap: CheapLabels, measured: GoldenSet, known: Collection[str]) -> tuple[list[float], list[float]]:

@@ -158,7 +158,7 @@ def doubt_of(
     if fault:
         return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")
     if powered is not None and powered.p_value > alpha:
-        told = f"nUDCG {powered.difference:+.3f}, p = {powered.p_value:.3f}, more than {alpha:.3f}"
+        told = f"nUDCG {powered.difference:+.3f}, p = {powered.p_value:.3f}, more than {_level(alpha)}"
         return Reason("HIVE-306", f"{told}, with {powered.n_cheap} cheap labels that count {powered.weight:.2f}")
     if powered is None and difference.p_value > alpha:
         return Reason("HIVE-306", inconclusive_reason(difference, alpha))
@@ -222,4 +222,8 @@ def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
     mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"
     needed = needed_queries(difference, alpha)
     more = "" if needed is None else f"; about {needed} more would show this one"
-    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {alpha:.3f}{mde}{more}"
+    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {_level(alpha)}{mde}{more}"
+
+
+def _level(alpha: float) -> str:
+    return f"{alpha:.3f}" if alpha >= 0.01 else f"{alpha:.4f}"

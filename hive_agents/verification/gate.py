@@ -6,13 +6,15 @@ INCONCLUSIVE and never passes by itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from hive_agents.errors import Diagnostic
-from hive_agents.evaluation import GoldenSet, evaluate_interleaved
-from hive_agents.retrieval import SearchEngine, StoredConfig
+from hive_agents.evaluation import GoldenSet, evaluate_interleaved, leakage_warnings
+from hive_agents.retrieval import SearchEngine, SqliteIndex, StoredConfig
 from hive_agents.settings import Gate
 from hive_agents.verification.acceptance import only_people
 from hive_agents.verification.certificate import Certificate, certify, log_fault
@@ -65,12 +67,14 @@ def run_gate(
         raise only_people("an agent")
     if holdout is None and golden.has_holdout:
         holdout = golden.split("holdout")
-    measured, warnings = distinct(holdout or golden.asked)
+    measured, warnings = distinct(holdout or golden.asked, golden if holdout else None)
     fault = log_fault(workspace)
     trusted = is_accepted(workspace, golden)
     if not trusted:
         warnings.append(change_warning(golden))
     measured.require_queries()
+    if holdout is not None:
+        warnings += leakage_warnings(measured, golden)
     held_out = holdout is not None or was_held_out(workspace, measured)
     # What serves already is no candidate among others: measuring it again chooses nothing.
     compared = active is not None and active.hash != candidate.hash
@@ -88,10 +92,29 @@ def run_gate(
         accept_tags=accept_tags,
     )
     warnings += [watch_warning(change, golden) for change in finding.watch]
+    index = engine.index(candidate.config.collection)
+    if active is not None and active.config.collection == candidate.config.collection:
+        warnings += left_out(index, candidate, active)
     return GateResult(
         **vars(finding),
-        certificate=certify(workspace, candidate, active, golden, engine.index(candidate.config.collection)),
+        certificate=certify(workspace, candidate, active, golden, index),
         golden_file=golden.file,
         warnings=tuple(warnings),
         thresholds=workspace.settings.gate,
     )
+
+
+def left_out(index: SqliteIndex, candidate: StoredConfig, active: StoredConfig) -> Iterator[Diagnostic]:
+    """Warn of documents that the candidate's filters keep from every question, and that the active config finds.
+
+    No golden set asks for all that is there: what nobody asks for is missed by nobody who measures.
+    """
+    new, old = (index.select(one.config.conditions) for one in (candidate, active))
+    if new is None:
+        return
+    every = np.ones(len(new), np.bool_) if old is None else old
+    total, lost = index.count(every), index.count(every) - index.count(every & new)
+    if lost:
+        message = f"its filters keep {lost} of {total} documents that {active.name} finds from every question"
+        fix = "ask the golden set for some of these documents, or prefer the others by `boosts` instead of a filter"
+        yield Diagnostic("HIVE-314", message, candidate.file, "filters", fix, severity="warning")

@@ -34,25 +34,35 @@ def query_hashes(golden: GoldenSet) -> list[str]:
     return sorted(map(_hash, texts))
 
 
-def distinct(golden: GoldenSet) -> tuple[GoldenSet, list[Diagnostic]]:
-    """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence."""
+def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[GoldenSet, list[Diagnostic]]:
+    """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence.
+
+    `golden` is the set that the queries were held out of: those that its other queries ask, too, are no evidence.
+    """
+    ids = {query.id for query in measured}
+    seen = {_identity(query) for query in golden or () if query.id not in ids}
     first: dict[tuple[str, str | None], str] = {}
-    for query in golden:
-        first.setdefault((_question(query), query.principal), query.id)
-    again = len(golden) - len(first)
-    if not again:
-        return golden, []
-    message = f"{again} of the queries repeat the text of another; a text counts once, as it stands first"
-    fix = "remove the copies, or ask in other words"
-    return golden.only(first.values()), [
-        Diagnostic("HIVE-111", message, golden.file, "queries", fix, severity="warning")
-    ]
+    for query in measured:
+        first.setdefault(_identity(query), query.id)
+    warnings = []
+    if again := len(measured) - len(first):
+        message = f"{again} of the queries repeat the text of another; a text counts once, as it stands first"
+        fix = "remove the copies, or ask in other words"
+        warnings.append(Diagnostic("HIVE-111", message, measured.file, "queries", fix, severity="warning"))
+    copied = [query_id for text, query_id in first.items() if text in seen]
+    if copied:
+        told = f"{len(copied)} of {len(ids)} held-out questions are open ones, too, and count for nothing"
+        message = f"{told}: {copied[0]}"
+        fix = "hold out questions that nobody tuned to"
+        warnings.append(Diagnostic("HIVE-313", message, measured.file, "queries", fix, severity="warning"))
+    kept = [query_id for text, query_id in first.items() if text not in seen]
+    return measured.only(kept) if warnings else measured, warnings
 
 
 def was_held_out(place: audit.Place, golden: GoldenSet) -> bool:
     """Whether these queries were used as a named holdout before: taking the mark away doesn't make them fresh."""
     # Where nobody names a holdout an optimizer's run makes one, and the gate goes on measuring all queries.
-    return any(entry["purpose"] != "optimize" for entry in uses(place, golden))
+    return any(entry.get("purpose") != "optimize" for entry in uses(place, golden))
 
 
 def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
@@ -74,8 +84,8 @@ def spend(
 
     def fields(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         before = _uses_among((entry for entry in entries if entry["kind"] == KIND), holdout)
-        mine = next((entry for entry in before if run_id is not None and entry["run_id"] == run_id), None)
-        numbers.append(mine["j"] if mine else len(before) + 1)
+        mine = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
+        numbers.append(before.index(mine) + 1 if mine else len(before) + 1)
         if mine or numbers[0] > MAX_USES:
             return None
         identity: dict[str, Any] = {"queries": query_hashes(holdout)}
@@ -92,8 +102,18 @@ def _uses_among(entries: Iterable[Mapping[str, Any]], holdout: GoldenSet) -> lis
     return [
         dict(entry)
         for entry in entries
-        if _shares_most(texts, entry["queries"]) or _shares_most(ids, entry.get("ids", ()))
+        if _shares_most(texts, _hashes(entry, "queries")) or _shares_most(ids, _hashes(entry, "ids"))
     ]
+
+
+def _hashes(entry: Mapping[str, Any], key: str) -> list[str]:
+    """Return what an entry says; what somebody wrote into a log by hand may be anything, and breaks its chain."""
+    found = entry.get(key)
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _identity(query: GoldenQuery) -> tuple[str, str | None]:
+    return _question(query), query.principal
 
 
 def _question(query: GoldenQuery) -> str:

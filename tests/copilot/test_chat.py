@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -511,3 +512,16 @@ def test_a_cursor_counts_only_as_it_was_written(shared: Workspace) -> None:
     for altered in (f"{cursor}==", f"{cursor[:5]}\n{cursor[5:]}", f"{cursor}!"):
         with pytest.raises(HiveError, match="cursor"):
             ask(shared, "dana", "list all guides", cursor=altered)
+
+
+def test_questions_asked_side_by_side_in_one_conversation_are_all_answered(place: Workspace) -> None:
+    """They wait for each other, and what waits keeps no thread that whoever is before it needs."""
+    chat = Chat(place, known_principal(place, "dana"))
+
+    async def side_by_side() -> list[dict[str, Any]]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        return await asyncio.gather(*(chat.ask(Request(text=f"how do I rotate key {n}?")) for n in range(8)))
+
+    replies = asyncio.run(side_by_side())
+    assert [reply["status"] for reply in replies] == ["results"] * 8
+    assert len(chat.transcript()) == 8

@@ -71,6 +71,8 @@ def test_a_line_may_say_how_long_the_search_took(tmp_path: Path) -> None:
     [
         ("1 Q0 a 1 0.5 x\n1 Q0 a\n", "HIVE-104", 2),
         ("1 Q0 a 1 nan x\n", "HIVE-104", 1),
+        ("1 Q0 a 1 0.5 x\n2 Q0 a 1 0.5 x\n1 Q0 a 2 0.4 x\n", "HIVE-111", 3),
+        ('{"id": "1", "doc_id": "a", "score": 2}\n{"id": "1", "doc_id": "a", "score": 1}', "HIVE-111", 2),
         ('{"id": "1", "documents": ["a"]}\n{"id": "1"', "HIVE-101", 2),
         ('{"id": "1", "documents": ["a"]}\n{"id": "1", "documents": ["b"]}', "HIVE-111", 2),
         ('{"id": "1", "documents": [{"score": 1}]}', "HIVE-104", 1),

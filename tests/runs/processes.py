@@ -51,7 +51,7 @@ def key(place: Workspace, number: int) -> None:
 
 def hold(place: Workspace, number: int) -> None:
     """Have a lease for an hour, and do what stdin says with it until this process dies."""
-    lease = take(Leases(place, seconds=3600), "t1", "r1", 0)
+    lease = asyncio.run(take(Leases(place, seconds=3600), "t1", "r1", 0))
     effects = Effects(place, "r1", Budget(Limits()), lease=lease)
     store = RunStore(place)
 

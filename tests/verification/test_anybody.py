@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,22 @@ def test_ids_that_differ_by_a_sign_are_two_queries(tmp_path: Path) -> None:
     assert found.difference.n == 2
 
 
-def test_edited_ledger_proves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("same", [True, False], ids=["same comparison", "other comparison"])
+@pytest.mark.parametrize("edit", [{"j": 0}, {"j": "x"}, {"j": None}, {"queries": 7}, {"ids": [1]}, {"purpose": None}])
+def test_edited_ledger_proves_nothing(tmp_path: Path, edit: dict[str, Any], same: bool) -> None:
     judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
     path = tmp_path / "qrels.txt.ledger.jsonl"
-    path.write_text(path.read_text().replace('"j": 1', '"j": 0'))
-    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest="2"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | edit, sort_keys=True) + "\n")
+    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest="" if same else "2"))
     assert (found.decision, found.reasons[0].code) == ("inconclusive", "HIVE-413")
+
+
+def test_lists_that_have_a_document_twice_are_told(tmp_path: Path) -> None:
+    """A document's copies push the distractor below it out of the depth that is measured."""
+    padded = FoundList(("good",) * 10 + ("trap",))
+    found = judge(tmp_path, [LATE] * 8, [padded] * 8, labels(), held_out=False)
+    (warning,) = (one for one in found.warnings if one.code == "HIVE-111")
+    assert warning.message == "b has a document more than once in 8 of 8 lists; the copies take places"
 
 
 def test_without_a_holdout_nothing_is_recorded_and_it_says_so(tmp_path: Path) -> None:

@@ -277,3 +277,32 @@ def test_certificate_is_stale_when_anything_measured_has_changed(topics: Workspa
     write_document(topics, "notes/new.md", "A new note.\n")
     build_index(topics)
     assert stale() == "the index was changed"
+
+
+def test_held_out_questions_that_are_open_ones_too_prove_nothing(topics: Workspace) -> None:
+    """Half of the holdout are questions that the search was tuned to, in capitals: the other half is what counts."""
+    queries = holdout_queries()
+    held = [one for one in queries if one["split"] == "holdout"]
+    copies = [one | {"id": f"open-{one['id']}", "query": one["query"].upper(), "split": "train"} for one in held[:4]]
+    result = gate(topics, "careful", "naive", [*queries, *copies])
+    assert (result.decision, codes(result)) == ("inconclusive", ["HIVE-306"])
+    assert result.difference is not None
+    assert (result.difference.n, result.difference.p_value) == (4, 1 / 16)
+    told = next(one.message for one in result.warnings if one.code == "HIVE-313")
+    assert told == f"4 of 8 held-out questions are open ones, too, and count for nothing: {held[0]['id']}"
+
+
+def test_a_holdout_of_open_questions_alone_measures_nothing(topics: Workspace) -> None:
+    held = [one for one in holdout_queries() if one["split"] == "holdout"]
+    copies = [one | {"id": f"open-{one['id']}", "split": "train"} for one in held]
+    with pytest.raises(HiveError, match="HIVE-105"):
+        gate(topics, "careful", "naive", [*held, *copies])
+
+
+def test_documents_that_a_filter_keeps_from_every_question_are_told(topics: Workspace) -> None:
+    warnings = [one for one in gate(topics, "careful", "naive").warnings if one.code == "HIVE-314"]
+    assert [one.message for one in warnings] == [
+        "its filters keep 10 of 21 documents that naive finds from every question"
+    ]
+    assert not [one for one in gate(topics, "naive", "careful").warnings if one.code == "HIVE-314"]
+    assert not [one for one in gate(topics, "careful", "careful").warnings if one.code == "HIVE-314"]

@@ -129,9 +129,9 @@ def test_g04_a_changed_golden_set_caps_agents_until_a_person_accepts_it(deployed
     assert first
     assert first["certificate"]["golden_hash"] == load_golden(deployed).hash
     write_golden(deployed, holdout_queries(), k=5)
-    assert decide(deployed, "careful", agent=True) == ("inconclusive", ["HIVE-306"])
+    assert decide(deployed, "careful", agent=True) == ("inconclusive", ["HIVE-306", "HIVE-314"])
     run(deployed, "evaluate", "--accept-golden")
-    assert decide(deployed, "careful", agent=True) == ("passed", [])
+    assert decide(deployed, "careful", agent=True) == ("passed", ["HIVE-314"])
 
 
 def test_g04_a_person_is_warned_of_a_changed_golden_set(deployed: Workspace) -> None:
