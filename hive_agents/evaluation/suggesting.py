@@ -12,6 +12,7 @@ from typing import Literal
 
 from hive_agents import prompts
 from hive_agents.evaluation.golden import question_key
+from hive_agents.evaluation.headings import asked
 from hive_agents.llm import Chain, Message, ModelError, waited
 from hive_agents.retrieval import ChunkRow, SearchEngine
 from hive_agents.store import Progress
@@ -35,7 +36,6 @@ _NO_TOPIC = re.compile(
     r"synopsis|options|authors?|licen[cs]e|copyright|bugs|history|changelog|readme|faq|todo|news|conclusion|"
     r"table of contents|untitled|\W*v?\d[\d.\-\w]*)$"
 )
-_GERUND = re.compile(r"^([A-Z]\w+ing)\b(.*)$")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def suggest(
             break
         progress("writing questions", len(made.found), most)
         rows = index.rows(index.chunks_of(doc_id).tolist())
-        for one in _suggestions(doc_id, title, rows, writer, rng):
+        for one in _suggestions(doc_id, title, rows, writer, rng, index.language):
             if question_key(one.question) not in seen:
                 seen.add(question_key(one.question))
                 made.found.append(one)
@@ -124,36 +124,19 @@ class _ModelWriter:
 
 
 def _suggestions(
-    doc_id: str, title: str, rows: Sequence[ChunkRow], writer: _ModelWriter | None, rng: random.Random
+    doc_id: str, title: str, rows: Sequence[ChunkRow], writer: _ModelWriter | None, rng: random.Random, language: str
 ) -> Iterator[Suggestion]:
     """Yield what may be asked of a document, the model's own first."""
     written = writer.question(rng, rows) if writer is not None else None
     if written:
         yield Suggestion(written, doc_id, "by-model")
-    for question in _questions(rows, title):
+    for question in _questions(rows, title, language):
         yield Suggestion(question, doc_id, "by-heading")
 
 
-def _questions(rows: Sequence[ChunkRow], title: str) -> Iterator[str]:
+def _questions(rows: Sequence[ChunkRow], title: str, language: str) -> Iterator[str]:
     for row in rows:
         heading = row.heading.split(" > ")[-1]
         words = re.sub(r"[`*_\\]|^[\d.]+\s+", "", heading).strip()
         if 2 <= len(words.split()) <= 12 and not _NO_TOPIC.match(words):
-            yield _asked(words, "" if words == title else title)
-
-
-def _asked(heading: str, title: str) -> str:
-    """Turn a heading into a question.
-
-    >>> _asked("Rotating the keys", "API tokens"), _asked("Rate limits", ""), _asked("Who may do it?", "x")
-    ('how do I go about rotating the keys (API tokens)?', 'what is there to know about rate limits?', 'Who may do it?')
-    """
-    if heading.endswith("?"):
-        return heading
-    about = f" ({title})" if title else ""
-    gerund = _GERUND.match(heading)
-    if gerund:
-        return f"how do I go about {gerund[1].lower()}{gerund[2]}{about}?"
-    first = heading.split()[0]
-    words = heading if first != first.capitalize() else heading[0].lower() + heading[1:]
-    return f"what is there to know about {words}{about}?"
+            yield asked(words, "" if words == title else title, row.text, language)
