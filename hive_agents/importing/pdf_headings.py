@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
-from hive_agents.importing.pdf_lines import PrintedLine
+from hive_agents.importing.pdf_lines import LEADER, PrintedLine
 
-LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
 _NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(?:\d*\.)*\d*\s+")
 _SECTION = re.compile(r"(?P<number>\d{1,2}(?:\.\d{1,2}){1,4})\.? +(?P<words>[^\W\d_a-z].{1,70}|/.{1,70})")
 _LEAST_SECTIONS, _IN_ORDER = 3, 0.8
@@ -19,7 +18,7 @@ _NUMBERED = re.compile(
     r"|(?P<number>\d{1,2}(?:\.\d{1,2}){0,4}|[A-Z](?:\.\d{1,2}){1,4}|[A-Z](?=\.\s))\.?)\s+(?:[^\W\d_]|/)"
 )
 _A_WORD = re.compile(r"[^\W\d_]{2}")
-_LARGER, _SAME = 1.1, 0.3
+_LARGER, _LARGER_AND_BOLD, _SAME = 1.1, 1.05, 0.3
 _DEEPEST = 6
 _LONGEST, _MOST_WORDS, _MOST_LINES = 120, 18, 3
 _MOST_SHARE = 0.5
@@ -131,7 +130,7 @@ def _printed(page: Sequence[PrintedLine], usual: float, usually_bold: bool) -> I
     """Yield the page's lines; headings, put together where one takes several lines, with a level."""
 
     def kind(line: PrintedLine) -> tuple[float, bool] | None:
-        larger = line.size >= usual * _LARGER
+        larger = line.size >= usual * (_LARGER_AND_BOLD if line.bold and not usually_bold else _LARGER)
         bolder = line.bold and not usually_bold and line.size >= usual - _SAME and depth(line.text) > 0
         return (line.size, line.bold) if (larger or bolder) and not line.is_table and not line.typewriter else None
 

@@ -19,9 +19,13 @@ _RAW_LINE = re.compile("([^\n\ufffe\x02]*)([\n\ufffe\x02]|\\Z)")
 """A line ends where the page says so, or where a word is parted by a hyphen."""
 _HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
 """What Word on a Mac calls one hyphen; it calls a space a tab, a carriage return, a space and a hard space."""
-_BOLD = re.compile(r"(?i)bold|black|heavy|demi|cmbx")
+_LETTERS = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+_JOINED = re.compile("(?<=[A-Za-z])[\x1b-\x1f]|[\x1b-\x1f](?=[a-z])")
+"""Letters that TeX's fonts print as one sign, of a PDF that doesn't say which they are."""
+_CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
+LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
+_BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
 _TYPEWRITER = re.compile(r"(?i)mono|courier|cmtt|typewriter|nimbusmon|consol|menlo|code")
-_BOLD_WEIGHT = 600
 _APART, _NEAR = 1.0, 3.0
 """How far, in heights of the font, columns are apart at least; how exactly, in points, they stand below each other."""
 _LEAST_ROWS = 3
@@ -68,7 +72,9 @@ def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
     at = 0
     for found in _RAW_LINE.finditer(plain):
         raw, end = found[1], found[2]
-        shown = _HYPHENS_OF_ONE.sub("-", raw.replace("\0", "") + ("-" if end and end != "\n" else ""))
+        shown = _HYPHENS_OF_ONE.sub(
+            "-", _CONTROL.sub("", _JOINED.sub(_letters, raw)) + ("-" if end and end != "\n" else "")
+        )
         shown = " ".join(shown.split())
         inner = raw.strip()
         begin = at + _units(raw[: len(raw) - len(raw.lstrip())])
@@ -76,6 +82,10 @@ def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
         if shown:
             first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin))
             yield _printed(text, shown, inner, first) if inner and first >= 0 else _PlacedLine(PrintedLine(shown))
+
+
+def _letters(found: re.Match[str]) -> str:
+    return _LETTERS[found[0]]
 
 
 def _units(text: str) -> int:
@@ -89,10 +99,11 @@ def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int) -> _
     pdfium.FPDFText_GetMatrix(text, first, matrix)
     size = pdfium.FPDFText_GetFontSize(text, first) * math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
     name = _font(text, first)
-    bold = _is_bold(text, first, name) and _is_bold(text, last, _font(text, last))
+    bold = all(_BOLD.search(font) for font in (name, _font(text, last)))  # the weights that files tell say little
     line = PrintedLine(shown, round(size, 1), bold, _TYPEWRITER.search(name) is not None)
     left, top, _, bottom = _box(text, first)
-    cells = () if line.typewriter or not _has_gap(text, first, last, size) else tuple(_cells(text, raw, first, size))
+    apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
+    cells = tuple(_cells(text, raw, first, size)) if apart else ()
     return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else ())
 
 
@@ -100,10 +111,6 @@ def _font(text: pypdfium2.PdfTextPage, at: int) -> str:
     name = ctypes.create_string_buffer(200)
     pdfium.FPDFText_GetFontInfo(text, at, name, 200, ctypes.c_int())
     return name.value.decode(errors="replace")
-
-
-def _is_bold(text: pypdfium2.PdfTextPage, at: int, name: str) -> bool:
-    return _BOLD.search(name) is not None or pdfium.FPDFText_GetFontWeight(text, at) >= _BOLD_WEIGHT
 
 
 def _box(text: pypdfium2.PdfTextPage, at: int) -> tuple[float, float, float, float]:
@@ -159,10 +166,10 @@ def _with_tables(placed: list[_PlacedLine], grids: list[DrawnTable]) -> Iterator
             shown.add(id(grid))
             yield _table(grid.rows)
         elif grid is None:
-            rows = [] if not placed[number].cells else _aligned(placed, number, within)
+            rows, reach = _aligned(placed, number, within) if placed[number].cells else ([], 0)
             if rows:
                 yield _table(rows)
-                number += len(rows)
+                number += reach
                 continue
             yield placed[number].line
         number += 1
@@ -172,17 +179,27 @@ def _table(rows: Sequence[Sequence[str]]) -> PrintedLine:
     return PrintedLine(table([[escape(cell) for cell in row] for row in rows]), is_table=True)
 
 
-def _aligned(placed: Sequence[_PlacedLine], first: int, drawn: dict[int, DrawnTable]) -> list[list[str]]:
-    """Return the rows of a table without lines that begins here: the longest run whose parts stand below each other."""
+def _aligned(placed: Sequence[_PlacedLine], first: int, drawn: dict[int, DrawnTable]) -> tuple[list[list[str]], int]:
+    """Return the rows of a table without lines that begins here, and over how many lines it reaches.
+
+    It is the longest run of lines whose parts stand below each other; none where that is short, or a list.
+    """
     run = [placed[first].cells]
-    for number in range(first + 1, len(placed)):
-        cells = placed[number].cells
-        if number in drawn or len(cells) != len(run[0]) or not _are_columns([*run, cells]):
+    shown = [[cell.text for cell in run[0]]]
+    number = first + 1
+    for number in range(first + 1, len(placed) + 1):
+        one = placed[number] if number < len(placed) and number not in drawn else _PlacedLine(PrintedLine(""))
+        column = next((at for at, cell in enumerate(run[0]) if at and abs(cell.left - one.x) <= _NEAR), 0)
+        if one.cells and len(one.cells) == len(run[0]) and _are_columns([*run, one.cells]):
+            run.append(one.cells)
+            shown.append([cell.text for cell in one.cells])
+        elif column and not one.cells:  # what a cell goes on with
+            shown[-1][column] += f" {one.line.text}"
+        else:
             break
-        run.append(cells)
     if len(run) < _LEAST_ROWS or all(_ITEM.fullmatch(row[0].text) for row in run):
-        return []
-    return [[cell.text for cell in row] for row in run]
+        return [], 0
+    return shown, number - first
 
 
 def _are_columns(rows: Sequence[tuple[_Cell, ...]]) -> bool:

@@ -145,3 +145,24 @@ def test_what_ends_with_a_number_below_the_contents_stays() -> None:
     ]
     shown = made("Heading1|Contents", *entries, PageBreak(), "Heading1|Chapter 1", TEXT).markdown
     assert shown.startswith("# Chapter 1\n\nThe pump")
+
+
+def test_what_a_cell_goes_on_with_in_the_next_line_belongs_to_it() -> None:
+    def draw(canvas: Canvas) -> None:
+        rows = [("-a", "Show all of them,"), ("", "also hidden ones."), ("-b", "Show none."), ("-c", "Show a few.")]
+        for number, (left, right) in enumerate(rows):
+            canvas.drawString(50, 800 - 14 * number, left)
+            canvas.drawString(120, 800 - 14 * number, right)
+        canvas.drawString(50, 700, "After it.")
+
+    assert drawn(draw) == (
+        "| -a | Show all of them, also hidden ones. |\n| --- | --- |\n| -b | Show none. |\n| -c | Show a few. |\n\n"
+        "After it.\n"
+    )
+
+
+def test_a_slightly_larger_line_is_a_heading_where_it_is_bold() -> None:
+    STYLES.add(ParagraphStyle("Larger", parent=STYLES["Normal"], fontSize=10.7), "larger")
+    STYLES.add(ParagraphStyle("LargerBold", parent=STYLES["Larger"], fontName="Helvetica-Bold"), "larger-bold")
+    imported = made("LargerBold|NAME", TEXT, "Larger|Mind the step", TEXT, "LargerBold|OPTIONS", TEXT)
+    assert headings(imported) == ["# NAME", "# OPTIONS"]
