@@ -29,6 +29,7 @@ def _table(data: bytes) -> list[list[str]]:
         dialect.doublequote = True  # it is guessed from a few rows, and no other way to write a quote is in use
     except csv.Error:
         dialect = csv.excel_tab if "\t" in text[:_SAMPLE].split("\n", 1)[0] else csv.excel
+    csv.field_size_limit(len(text) + 1)  # a cell may hold an article
     try:
         return [row for row in csv.reader(io.StringIO(text), dialect) if any(cell.strip() for cell in row)]
     except csv.Error as error:

@@ -13,7 +13,6 @@ import pypdfium2
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape, plain_lines
 from hive_agents.importing.pdf_headings import (
-    LEADER,
     depth,
     key,
     usual_size,
@@ -21,7 +20,7 @@ from hive_agents.importing.pdf_headings import (
     with_headings,
     without_contents,
 )
-from hive_agents.importing.pdf_lines import PrintedLine, lines_of
+from hive_agents.importing.pdf_lines import LEADER, PrintedLine, lines_of
 
 _BULLET = re.compile(r"^[•●▪◦‣]\s*")
 _SHORT = 0.7  # of the page's longest line: a shorter one ends its paragraph

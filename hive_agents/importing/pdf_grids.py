@@ -13,6 +13,7 @@ import pypdfium2.raw as pdfium
 _NEAR, _THIN = 3.0, 2.5
 _MOST_EDGES = 1500
 _INSET = 2.0
+_MOST_CELLS = 2500  # of one page: more is squared paper, or a drawing
 _LEAST_FILLED = 0.4
 
 
@@ -55,7 +56,7 @@ def grids_of(page: pypdfium2.PdfPage, text: pypdfium2.PdfTextPage) -> Iterator[D
     for across, down in _connected(level, upright):
         columns = _places([edge.at for edge in down])
         lines = _places([edge.at for edge in across])[::-1]
-        if len(columns) > 2 and len(lines) > 2:
+        if len(columns) > 2 and len(lines) > 2 and len(columns) * len(lines) <= _MOST_CELLS:
             rows = [_row(text, columns, top, bottom, across, down) for top, bottom in pairwise(lines)]
             filled = sum(bool(cell) for row in rows for cell in row)
             if filled >= _LEAST_FILLED * len(rows) * len(rows[0]):

@@ -45,15 +45,16 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     if not texts:
         return None
     id_at = next((at for at, column in enumerate(columns) if head[at].lower() in _IDS and _tells_apart(column)), None)
-    found: dict[str, TableRow] = {}
+    found: list[TableRow] = []
+    names, keys = _Taken(), _Taken()
     for number, row in enumerate(body):
         plain = [" ".join(column[number].split()) for column in columns]
         text = next((plain[at] for at in texts if plain[at]), "") or " ".join(plain).strip()
         title = plain[title_at] if title_at is not None and plain[title_at] else _short(text, _LONGEST_NAME)
-        name = _name(title)
-        key = _free(found, name if id_at is None else _name(plain[id_at]))
-        found[key] = TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts))
-    return list(found.values())
+        name = names.free(_name(title))
+        key = name if id_at is None else keys.free(_name(plain[id_at]))
+        found.append(TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts)))
+    return found
 
 
 def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -175,11 +176,20 @@ def _name(text: str) -> str:
     return re.sub(r"[\s./\\]+", "-", _short(text, _LONGEST_NAME).lower()).strip("-") or "row"
 
 
-def _free(taken: dict[str, TableRow], key: str) -> str:
-    number, free = 2, key
-    while free in taken:
-        free, number = f"{key}-{number}", number + 1
-    return free
+class _Taken:
+    """Names of which each is given once: another of the same name gets a number, as fast for many as for two."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def free(self, name: str) -> str:
+        free, number = name, self._next.get(name, 1)
+        while free in self._next:
+            number += 1
+            free = f"{name}-{number}"
+        self._next[name] = number
+        self._next[free] = 1 if free != name else number
+        return free
 
 
 def _runs(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:

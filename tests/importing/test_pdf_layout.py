@@ -166,3 +166,13 @@ def test_a_slightly_larger_line_is_a_heading_where_it_is_bold() -> None:
     STYLES.add(ParagraphStyle("LargerBold", parent=STYLES["Larger"], fontName="Helvetica-Bold"), "larger-bold")
     imported = made("LargerBold|NAME", TEXT, "Larger|Mind the step", TEXT, "LargerBold|OPTIONS", TEXT)
     assert headings(imported) == ["# NAME", "# OPTIONS"]
+
+
+def test_squared_paper_is_no_table() -> None:
+    def draw(canvas: Canvas) -> None:
+        for place in range(0, 600, 5):
+            canvas.line(0, place, 600, place)
+            canvas.line(place, 0, place, 600)
+        canvas.drawString(100, 300, "Draw here.")
+
+    assert drawn(draw) == "Draw here.\n"

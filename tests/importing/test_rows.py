@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 
 from hive_agents.importing import ImportFailure, ImportReport, convert_bytes, examine_documents, import_documents
+from hive_agents.importing.conversion import rows_in
 from hive_agents.workspace import Workspace
 
 HEAD = ["question", "answer", "answer_html", "country"]
@@ -193,3 +194,18 @@ def test_rows_are_not_behind_the_table_that_they_came_from(place: Workspace, tmp
     assert [finding.name for finding in examine_documents(place)] == ["documents"]
     (tmp_path / "faq.csv").unlink()
     assert [finding.name for finding in examine_documents(place)] == ["stale"]
+
+
+def test_many_rows_of_one_title_have_names_of_their_own() -> None:
+    same = [["May I?", f"Ask person {number} first.", "", ""] for number in range(100)]
+    others = [[f"May I do {number}?", "Ask somebody first.", "", ""] for number in range(150)]
+    rows = rows_in("faq.csv", table(HEAD, *same, ["May I?-7", "No, never.", "", ""], *others))
+    assert rows is not None
+    assert len({row.key for row in rows}) == len({row.name for row in rows}) == 251
+    assert [row.name for row in rows[:2]] == ["may-i?", "may-i?-2"]
+
+
+def test_a_cell_may_hold_an_article(place: Workspace, tmp_path: Path) -> None:
+    article = "The lamp is mended by the caretaker. " * 5000
+    sync(place, tmp_path / "faq.csv", table(HEAD, ["Who mends a lamp?", article, "", ""], KEYS))
+    assert article.strip() in documents(place)["faq/who-mends-a-lamp.md"]
