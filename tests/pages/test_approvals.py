@@ -211,6 +211,53 @@ async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tm
 
 @pytest.mark.slow
 @needs_chromium
+async def test_what_is_no_json_is_told_beside_its_field_until_it_is_mended(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    lists = {"type": "array", "items": {"type": "string"}}
+    schema = {"type": "object", "properties": {"to": lists, "cc": lists, "text": {"type": "string"}}}
+    (id,) = filed(
+        place, 1, kind="tool_call", context={"tool": "mail", "args": {"to": ["kim"], "cc": [], "text": "hello"}},
+        args_schema=schema, allowed_decisions=["approve", "edit", "reject"],
+    )  # fmt: skip
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with signed_in(browser, url, place, "dana", viewport=NARROW, expected=("409",)) as page:
+            await page.goto(f"/approvals/{id}")
+            edit = page.get_by_role("button", name="Approve as edited")
+            faults, told = page.locator("[data-fault]"), page.locator("#told p")
+            await page.get_by_label("to", exact=True).fill('["kim"')
+            await page.get_by_label("cc", exact=True).fill("alice")
+            await edit.click()
+            assert await faults.all_inner_texts() == [
+                "“to” is no JSON: put texts into quotes, and look at brackets and commas.",
+                "“cc” is no JSON: put texts into quotes, and look at brackets and commas.",
+            ]
+            field = page.get_by_label("to", exact=True)
+            assert await field.evaluate("field => field === document.activeElement && field.ariaInvalid") == "true"
+            assert await told.count() == 0
+            await require_accessible(page)
+            await field.fill('["mo"]')
+            assert await faults.count() == 1, "the one that was mended is gone"
+            await page.get_by_label("cc", exact=True).fill("[]")
+            assert await faults.count() == 0
+            await field.fill('["kim"]')
+            await edit.click()
+            assert "Nothing was changed" in await told.inner_text()
+            await field.fill("mo")
+            await edit.click()
+            assert (await faults.count(), await told.count()) == (1, 0), "one message, of the last action"
+            sent = await client.post(
+                f"/api/approvals/{id}/decide", json={"verb": "reject"}, headers=bearer(place, "alice", "approver")
+            )
+            assert sent.status_code == 200, sent.text
+            await page.get_by_text("alice rejected this").wait_for()
+            assert (await faults.count(), await told.count()) == (0, 0), "it can't be mended any more"
+            assert await field.input_value() == "mo"
+    assert ApprovalStore(place).get(id).status == "rejected"
+
+
+@pytest.mark.slow
+@needs_chromium
 async def test_the_second_of_two_approvers_is_told_who_was_quicker_and_loses_no_word(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     (id,) = filed(place, 1)

@@ -16,6 +16,9 @@
     if (kind !== "fault") window.setTimeout(() => line.remove(), 6000);
   }
 
+  // What was told of an action that another one has replaced.
+  const hush = () => document.getElementById("told").replaceChildren();
+
   // What is to be read on the page that comes now.
   const NEXT = "told:next";
   const tellNext = (text) => sessionStorage.setItem(NEXT, text);
@@ -252,5 +255,5 @@
   });
   document.addEventListener("htmx:after:swap", () => prepare(document));
 
-  window.hive = { aboutOf, api, explain, localTimes, tell, tellNext };
+  window.hive = { aboutOf, api, explain, hush, localTimes, tell, tellNext };
 })();

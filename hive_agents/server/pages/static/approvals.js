@@ -34,6 +34,8 @@
     const place = article.querySelector("#conflict");
     if (place.dataset.told === text.replace(/\d+/g, "")) return true;
     place.dataset.told = text.replace(/\d+/g, "");
+    hive.hush();
+    for (const field of article.querySelectorAll("[data-arg]")) mended(field);
     const box = document.createElement("div");
     box.className = "fault";
     const said = document.createElement("p");
@@ -61,20 +63,59 @@
   };
   const pointer = (name) => `/${name.replace(/~/g, "~0").replace(/\//g, "~1")}`;
 
-  // Only what was changed: RFC 6902 on the arguments. An empty field that was absent stays absent.
-  function patchOf(form) {
+  // What is wrong with a field stands beside it until the field changes, or the form is sent again.
+  function mended(field) {
+    const line = field.parentElement.querySelector(`[data-fault="${CSS.escape(field.id)}"]`);
+    if (!line) return;
+    const others = (field.getAttribute("aria-describedby") || "").split(" ").filter((id) => id && id !== line.id);
+    if (others.length) field.setAttribute("aria-describedby", others.join(" "));
+    else field.removeAttribute("aria-describedby");
+    field.removeAttribute("aria-invalid");
+    line.remove();
+  }
+
+  function tellFault(field, text) {
+    const line = document.createElement("p");
+    line.className = "bad";
+    line.id = `${field.id}-fault`;
+    line.dataset.fault = field.id;
+    line.setAttribute("role", "alert");
+    line.textContent = text;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", [field.getAttribute("aria-describedby"), line.id].filter(Boolean).join(" "));
+    field.after(line);
+  }
+
+  // The value of a field; undefined where it is no JSON, which is told.
+  function valueOf(field, article) {
+    try {
+      return CAST[field.dataset.widget](field.value);
+    } catch {
+      tellFault(field, filled(article.dataset.notJson, { name: field.dataset.arg }));
+      return undefined;
+    }
+  }
+
+  // Only what was changed: RFC 6902 on the arguments; null where a field has a fault. An empty field that was absent
+  // stays absent.
+  function patchOf(form, article) {
     const steps = [];
-    for (const field of form.querySelectorAll("[data-arg]")) {
+    const fields = [...form.querySelectorAll("[data-arg]")];
+    fields.forEach(mended);
+    for (const field of fields) {
       const { arg, widget, was } = field.dataset;
       if (field.value === "" && (was === undefined || widget !== "text")) {
         if (was !== undefined) steps.push({ op: "remove", path: pointer(arg) });
         continue;
       }
-      const value = CAST[widget](field.value);
+      const value = valueOf(field, article);
+      if (value === undefined) continue;
       if (was !== undefined && JSON.stringify(JSON.parse(was)) === JSON.stringify(value)) continue;
       steps.push({ op: was === undefined ? "add" : "replace", path: pointer(arg), value });
     }
-    return steps;
+    const first = form.querySelector("[aria-invalid]");
+    first?.focus();
+    return first ? null : steps;
   }
 
   // What was typed into the arguments survives a reload. Where they were changed meanwhile it is shown, not put in.
@@ -83,6 +124,7 @@
   document.addEventListener("input", (event) => {
     const field = event.target;
     if (!field.dataset.arg) return;
+    mended(field);
     const { hash } = field.closest("[data-request]").dataset;
     sessionStorage.setItem(keptOf(field), JSON.stringify({ hash, value: field.value }));
   });
@@ -125,6 +167,7 @@
   async function decide(form) {
     const article = form.closest("[data-request]");
     const verb = form.dataset.decide;
+    hive.hush();
     const answer = { verb, version: Number(article.dataset.version), content_hash: article.dataset.hash };
     for (const name of ["reason", "message"]) {
       const given = form.elements[name]?.value.trim();
@@ -132,12 +175,8 @@
     }
     if (form.elements.for_run?.checked) answer.for_run = true;
     if (verb === "edit") {
-      try {
-        answer.patch = patchOf(form);
-      } catch (error) {
-        hive.tell(String(error), "fault");
-        return;
-      }
+      answer.patch = patchOf(form, article);
+      if (answer.patch === null) return;
       if (answer.patch.length === 0) {
         hive.tell(article.dataset.unchanged, "fault");
         return;
