@@ -6,7 +6,6 @@ import csv
 import io
 
 from hive_agents.importing.decoding import decode
-from hive_agents.importing.html_in_markdown import without_tags
 from hive_agents.importing.imported import Imported, ImportFailure, TableRow
 from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
 
@@ -14,7 +13,7 @@ _SAMPLE = 64_000
 
 
 def from_csv(data: bytes) -> Imported:
-    return Imported(rows_as_markdown([[without_tags(cell) for cell in row] for row in _table(data)]) + "\n")
+    return Imported(rows_as_markdown(_table(data)) + "\n")
 
 
 def csv_rows(data: bytes) -> list[TableRow] | None:

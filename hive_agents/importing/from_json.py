@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from hive_agents.importing.decoding import decode
-from hive_agents.importing.html_in_markdown import without_tags
 from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure, TableRow
 from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
 
 _DEEPEST = 5
+_NO_TEXTS = f".json without a list of texts{UNSUPPORTED}"
 
 
 def from_jsonl(data: bytes) -> Imported:
-    return _as_table(_lines(data))
+    return Imported(rows_as_markdown(_lines(data)) + "\n")
 
 
 def from_json(data: bytes) -> Imported:
     """Return an array of records that are texts. Raises: ImportFailure for JSON that nobody reads as a text."""
     rows = _array(data)
     if rows_of_texts(rows) is None:
-        raise ImportFailure(f".json{UNSUPPORTED}")
-    return _as_table(rows)
+        raise ImportFailure(_NO_TEXTS)
+    return Imported(rows_as_markdown(rows) + "\n")
 
 
 def jsonl_rows(data: bytes) -> list[TableRow] | None:
@@ -51,12 +51,8 @@ def _array(data: bytes) -> list[list[str]]:
     text = decode(data)
     records = _parsed(text) if text.lstrip().startswith("[") else None
     if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
-        raise ImportFailure(f".json{UNSUPPORTED}")
+        raise ImportFailure(_NO_TEXTS)
     return _table(records)
-
-
-def _as_table(rows: list[list[str]]) -> Imported:
-    return Imported(rows_as_markdown([[without_tags(cell) for cell in row] for row in rows]) + "\n")
 
 
 def _parsed(text: str) -> Any:

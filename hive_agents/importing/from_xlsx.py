@@ -24,9 +24,16 @@ def from_xlsx(data: bytes) -> Imported:
 
 
 def xlsx_rows(data: bytes) -> list[TableRow] | None:
-    """Return the rows of a workbook that has one sheet, None of any other."""
+    """Return the rows of a workbook whose sheets all hold texts, None of any other."""
+    found: list[TableRow] = []
     sheets = list(_sheets(_opened(data)))
-    return rows_of_texts(sheets[0][1]) if len(sheets) == 1 else None
+    for name, (head, *rows) in sheets:
+        table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
+        below = rows_of_texts(table)
+        if below is None:
+            return None
+        found += [row._replace(key=f"{name} {row.key}") for row in below]
+    return found or None
 
 
 def _opened(data: bytes) -> Any:

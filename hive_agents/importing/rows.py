@@ -65,7 +65,7 @@ def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
         raise ImportFailure(
             f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
         )
-    shown = [[escape(cell) for cell in row] for row in rows]
+    shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
     return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
 

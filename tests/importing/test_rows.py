@@ -70,6 +70,24 @@ def test_each_row_of_a_table_of_texts_is_a_document(place: Workspace, tmp_path: 
     }
 
 
+def test_the_sheets_of_a_workbook_are_read_so_where_all_hold_texts(place: Workspace, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for name, rows in {"House": (HEAD, LEAVE, KEYS), "Work": (HEAD, LEAVE, LAMP)}.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(tmp_path / "faq.xlsx")
+    sync(place, tmp_path / "faq.xlsx")
+    shown = documents(place)
+    assert len(shown) == 4
+    assert "\ncountry: NO; sheet: House\n" in shown["faq/how-long-is-leave.md"]
+    assert "\ncountry: NO; sheet: Work\n" in shown["faq/how-long-is-leave-2.md"]
+    book["Work"].delete_cols(2, 2)
+    book.save(tmp_path / "faq.xlsx")
+    assert convert_bytes("faq.xlsx", (tmp_path / "faq.xlsx").read_bytes()).markdown.count("## ") == 2
+    assert sync(place, tmp_path / "faq.xlsx").added == ["faq.md"]
+
+
 def test_documents_of_rows_follow_their_table(place: Workspace, tmp_path: Path) -> None:
     source = tmp_path / "faq.csv"
     assert len(sync(place, source, table(HEAD, LEAVE, KEYS)).added) == 2
@@ -176,7 +194,7 @@ def test_each_part_of_a_long_table_has_its_head() -> None:
     "content", ['{"a": "some words of a text"}', '[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "[1", "[]"]
 )
 def test_json_that_is_no_list_of_texts_is_no_document(content: str) -> None:
-    with pytest.raises(ImportFailure, match=r"^\.json: not a supported kind of file$"):
+    with pytest.raises(ImportFailure, match=r"^\.json without a list of texts: not a supported kind of file$"):
         convert_bytes("package.json", content.encode())
 
 
