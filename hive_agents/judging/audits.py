@@ -11,6 +11,7 @@ from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.store import documents_read
+from hive_agents.text import count
 from hive_agents.workspace import Workspace
 
 
@@ -82,6 +83,26 @@ def human_agreement(rows: Sequence[JudgedCase]) -> tuple[int, int]:
     """How many decisions two or more people labelled, and on how many of them all said the same."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
+
+
+def left_out(rows: Sequence[JudgedCase]) -> list[str]:
+    """Return, in words, which labels of automatic decisions are no evidence, and why; none where all are."""
+    automatic = [row for row in rows if row.automatic]
+    undrawn = sum(len(row.labels) for row in automatic if not row.audit)
+    seen = sum(not label.blind for row in automatic if row.audit for label in row.labels)
+    found = []
+    if undrawn:
+        were = "was no audit" if undrawn == 1 else "were no audits"
+        found.append(
+            f"{count(undrawn, 'label')} {were}: of what the judge decided alone only decisions count that were drawn at"
+            " random, which `hive judge audit` lists"
+        )
+    if seen:
+        were = "wasn't blind" if seen == 1 else "weren't blind"
+        found.append(
+            f"{count(seen, 'label')} of drawn decisions {were}: `hive judge audit ID --action …` enters those that are"
+        )
+    return found
 
 
 def _shown(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:

@@ -10,13 +10,14 @@ import numpy as np
 
 from hive_agents.errors import HiveError
 from hive_agents.judging import drift
-from hive_agents.judging.audits import human_agreement
+from hive_agents.judging.audits import human_agreement, left_out
 from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
 from hive_agents.store import RecordsConnection, audit, connected, transaction
+from hive_agents.text import count
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90
@@ -45,7 +46,8 @@ def calibrate(
             raise HiveError.of("HIVE-409", f"{setting} is {given}", fix="use a number between 0 and 1, such as 0.05")
     at = now or dt.datetime.now(dt.UTC)
     log = DecisionLog(workspace)
-    rows = [row for row in log.rows() if row.proposal is not None and row.proposal[0] != "escalate"]
+    every = log.rows()
+    rows = [row for row in every if row.proposal is not None and row.proposal[0] != "escalate"]
     newest = {row.goal_type: row.judge_hash for row in rows}
     current = [row for row in rows if newest[row.goal_type] == row.judge_hash]
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
@@ -86,7 +88,7 @@ def calibrate(
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,
-        warnings=[*log.warnings, *_warnings(rows, alpha)],
+        warnings=[*log.warnings, *_warnings(rows, alpha), *left_out(current), *_beside(every, current)],
     )
 
 
@@ -187,6 +189,20 @@ def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
         row,
     ).fetchone()
     return int(number)
+
+
+def _beside(every: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[str]:
+    """What else of the log has labels that say nothing about a threshold."""
+    here = {row.id for row in current}
+    fixed = [row for row in every if row.id not in here and row.proposal is None]
+    fixed += [row for row in current if not row.automatic and row.escalation_reason not in THRESHOLD_REASONS]
+    past = [row for row in every if row.id not in here and row.proposal is not None and row.proposal[0] != "escalate"]
+    reasons = (
+        (fixed, "what no confidence decided: a rule, a constraint, a fault"),
+        (past, "decisions under another model, prompt or rubric"),
+    )
+    labelled = [(sum(len(row.labels) for row in part), why) for part, why in reasons]
+    return [f"{count(n, 'label')} of {why}" for n, why in labelled if n]
 
 
 def _warnings(rows: Sequence[JudgedCase], alpha: float) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.judging import weights
+from hive_agents.judging.audits import left_out
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
@@ -46,7 +47,7 @@ def judge_stats(
         "by_goal_type": {name: measures([row for row in rows if row.goal_type == name]) for name in types},
         "over_time": [{"day": day, **measures([row for row in rows if row.at[:10] == day])} for day in days],
         "thresholds": thresholds,
-        "warnings": [*log.warnings, *_damaged(thresholds)],
+        "warnings": [*log.warnings, *_damaged(thresholds), *left_out(rows)],
         "weights": {name: learned.shown() for name, learned in weights.learn(rows).items()} if rows else {},
     }
 

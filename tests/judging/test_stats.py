@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.certify import Stratum, certify
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.learning.sequential import AGREE, DISAGREE, Evidence, rollback_evidence
 from hive_agents.judging.stats import judge_stats
 from tests.judging.recorded import FILE, load_recorded
@@ -75,3 +77,45 @@ def test_one_disagreement_is_one_disagreement() -> None:
     assert (rule.n, rule.k) == (40, 39)
     assert rule.llr == pytest.approx(39 * AGREE + DISAGREE)
     assert rollback_evidence([True] * 20 + [False] + [True] * 19) > rollback_evidence([True] * 40)
+
+
+def test_labels_that_are_no_evidence_are_counted_and_explained(text_workspace: Workspace) -> None:
+    """Where most labels don't count, whoever gave them hears why, from the measures and from the calibration."""
+    signal = {"source": "llm", "action": "accept", "confidence": 0.9}
+    accepted = {"action": "accept", "confidence": 0.9, "signals": [signal]}
+    unsure = {"action": "escalate", "confidence": 0.4, "escalation_reason": "low_confidence", "signals": [signal]}
+    matched = {"action": "escalate", "confidence": 1.0, "escalation_reason": "rule_escalate", "rule_id": "r"}
+    panel = {"action": "escalate", "confidence": 0.9, "escalation_reason": "panel_disagreement", "signals": [signal]}
+    lines = [
+        *[(accepted, {"audit": 0}, False)] * 5,
+        (accepted, {"audit": 1}, False),
+        *[(accepted, {"audit": 1}, True)] * 3,
+        (unsure, {}, False),
+        *[(matched, {}, False)] * 2,
+        (panel, {}, False),
+    ]
+    base = {"at": "2026-01-01T00:00:00+00:00", "goal_type": "claims", "judge_hash": "a", "result": {}}
+    log = DecisionLog(text_workspace)
+    for judgment, more, blind in lines:
+        label = {"action": "accept", "by": "user:amira", "at": "2026-01-02", "blind": blind}
+        log.load([json.dumps({**base, **more, "judgment": judgment, "labels": [label]})])
+    told = [
+        "5 labels were no audits: of what the judge decided alone only decisions count that were drawn at random, which"
+        " `hive judge audit` lists",
+        "1 label of drawn decisions wasn't blind: `hive judge audit ID --action …` enters those that are",
+    ]
+    value = judge_stats(text_workspace)
+    assert value["overall"]["agreement"]["n"] == 3
+    assert value["warnings"] == told
+    fixed = "3 labels of what no confidence decided: a rule, a constraint, a fault"
+    assert calibrate(text_workspace).warnings == [*told, fixed]
+    log.load([json.dumps({**base, "judge_hash": "b", "audit": 1, "judgment": accepted})])
+    past = "11 labels of decisions under another model, prompt or rubric"
+    assert past in calibrate(text_workspace).warnings
+    shown = hive("judge", "stats", "-w", text_workspace.root)
+    assert "5 labels were no audits" in shown.out.replace("\n", " ")
+
+
+def test_where_every_label_counts_nothing_is_said(text_workspace: Workspace) -> None:
+    load_recorded(text_workspace)
+    assert judge_stats(text_workspace)["warnings"] == []
