@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.importing.decoding import decode
 from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure, TableRow
-from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
+from hive_agents.importing.rows import require_document, rows_as_markdown, rows_of_texts
 
 _DEEPEST = 5
 _NO_TEXTS = f".json without a list of texts{UNSUPPORTED}"
@@ -65,6 +65,7 @@ def _parsed(text: str) -> Any:
 def _table(records: list[dict[str, Any]]) -> list[list[str]]:
     flat = [dict(_values(record)) for record in records]
     names = list(dict.fromkeys(name for record in flat for name in record))
+    require_document(len(names) * len(flat))
     return [names, *([record.get(name, "") for name in names] for record in flat)]
 
 

@@ -19,7 +19,9 @@ _TITLES = """question title subject headline heading summary topic term name pro
 bezeichnung titre sujet pregunta asunto título""".split()
 _TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
 nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
-_IDS = "id key uid uuid guid slug sku code number nr no".split()
+_IDS = frozenset(
+    "id key uid uuid guid slug sku code number nr no issue_key issue_id ticket_id article_id product_id item_id".split()
+)
 _LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
 _FILLED, _DIFFERENT = 0.9, 0.5
 _RUN = 1000
@@ -30,21 +32,36 @@ _SENTENCE = re.compile(r"[.!?:;]$|<|://")
 def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     """Return each row as a document; None of a table without a head, without texts, or with over `MOST_ROWS` rows.
 
+    Raises: ImportFailure for a data set.
+
     A row is called by the column that is called like a title, else by the first whose values differ, else by the
     beginning of its text. It is known by its id where the table has such a column, else by its title, so that it stays
     the same when rows come and go.
     """
-    if not 3 <= len(rows) <= MOST_ROWS + 1 or not is_head(rows[0]):
+    if not 3 <= len(rows) <= MOST_ROWS + 1:
         return None
-    head = [" ".join(name.split()) for name in rows[0]]
-    body = [[*row[: len(head)], *[""] * (len(head) - len(row))] for row in rows[1:]]
+    width = max(map(len, rows))
+    require_document(width * len(rows))
+    rows = [[*row, *[""] * (width - len(row))] for row in rows]
+    used = [at for at in range(width) if any(row[at].strip() for row in rows[1:])]
+    if not is_head([name for at, name in enumerate(rows[0]) if name.strip() or at in used]):
+        return None
+    head = [" ".join(rows[0][at].split()) for at in used]
+    body = [[row[at] for at in used] for row in rows[1:]]
     columns = [[without_tags(cell) for cell in column] for column in zip(*body, strict=True)]
     texts = [at for at, column in enumerate(columns) if _has_texts(head[at], column)]
     title_at = _title_column(head, columns, texts)
     texts = [at for at in texts if at != title_at]
     if not texts:
         return None
-    id_at = next((at for at, column in enumerate(columns) if head[at].lower() in _IDS and _tells_apart(column)), None)
+    id_at = next(
+        (
+            at
+            for at, column in enumerate(columns)
+            if head[at].lower().replace(" ", "_") in _IDS and _tells_apart(column)
+        ),
+        None,
+    )
     found: list[TableRow] = []
     names, keys = _Taken(), _Taken()
     for number, row in enumerate(body):
@@ -61,13 +78,18 @@ def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
     """Return the rows as a pipe table; a long one as several with the same head, so that each part of it can be read
     alone. Raises: ImportFailure for a data set.
     """
-    if sum(map(len, rows)) > MAX_CELLS:
-        raise ImportFailure(
-            f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
-        )
+    require_document(sum(map(len, rows)))
     shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
     return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
+
+
+def require_document(cells: int) -> None:
+    """Raises: ImportFailure for a table of so many cells that it is a data set."""
+    if cells > MAX_CELLS:
+        raise ImportFailure(
+            f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
+        )
 
 
 def is_head(row: Sequence[str]) -> bool:
@@ -81,7 +103,7 @@ def is_head(row: Sequence[str]) -> bool:
     return (
         len(given) > 1
         and len(given) >= len(names) - 1
-        and len(set(given)) == len(given)
+        and len(set(given)) * 2 > len(given)  # a tracker has several columns of labels, or comments
         and all(len(name) <= _LONGEST_HEAD and re.search(r"[^\W\d_]", name) for name in given)
         and not any(_SENTENCE.search(name) for name in given)
     )

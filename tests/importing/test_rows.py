@@ -162,6 +162,22 @@ def test_a_row_without_a_title_is_called_by_its_text(place: Workspace, tmp_path:
     assert documents(place)["said/the-lift-of-this-house-has-never-been-out-of-order.md"].endswith(f"\n{said}\n")
 
 
+def test_an_export_with_empty_columns_and_several_of_one_name_has_rows_of_texts(
+    place: Workspace, tmp_path: Path
+) -> None:
+    head = ["Summary", "Issue key", "", "Labels", "Labels", "Description", "Parent"]
+    rows = [
+        ["The lift is stuck", "HOUSE-7", "", "lift", "urgent", "It stands between two floors since Monday.", ""],
+        ["A lamp is out", "HOUSE-8", "", "lamp", "", "It is the one above the stairs of the cellar.", ""],
+    ]
+    sync(place, tmp_path / "issues.csv", table(head, *rows))
+    assert documents(place)["issues/the-lift-is-stuck.md"].endswith(
+        "\nIt stands between two floors since Monday.\n\nIssue key: HOUSE-7; Labels: lift; Labels: urgent\n"
+    )
+    rows[0][0] = "The lift is stuck again"
+    assert sync(place, tmp_path / "issues.csv", table(head, *rows)).changed == ["issues/the-lift-is-stuck.md"]
+
+
 def test_text_of_a_cell_is_no_markdown(place: Workspace, tmp_path: Path) -> None:
     row = ["What is this?", "# of lamps: *two* {{< x >}} and __three__ keys", "", ""]
     sync(place, tmp_path / "faq.csv", table(HEAD, row, KEYS))
@@ -227,3 +243,9 @@ def test_a_cell_may_hold_an_article(place: Workspace, tmp_path: Path) -> None:
     article = "The lamp is mended by the caretaker. " * 5000
     sync(place, tmp_path / "faq.csv", table(HEAD, ["Who mends a lamp?", article, "", ""], KEYS))
     assert article.strip() in documents(place)["faq/who-mends-a-lamp.md"]
+
+
+def test_records_that_have_no_names_in_common_are_a_data_set() -> None:
+    lines = "\n".join(json.dumps({f"name {number}": "some words"}) for number in range(1000))
+    with pytest.raises(ImportFailure, match="over 500,000 cells"):
+        rows_in("a.jsonl", lines.encode())
