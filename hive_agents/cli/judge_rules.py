@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, styled, with_surface
-from hive_agents.text import safe_line
+from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -24,12 +24,14 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 def mine(surface: Surface) -> None:
     """Look for conditions under which people always decided the same, and ask people to approve them."""
     from hive_agents.judging import DecisionLog
-    from hive_agents.judging.learning import RuleBook, mine
+    from hive_agents.judging.learning import RuleBook, mine, nothing_because
     from hive_agents.runtime import ask_for_rule
 
     place = surface.workspace
     author = surface.asker.requester() if surface.asker.is_named else "service:miner"
-    proposals, book = mine(DecisionLog(place).rows()), RuleBook(place)
+    rows = DecisionLog(place).rows()
+    proposals, book = mine(rows), RuleBook(place)
+    reasons = [] if proposals else nothing_because(rows) or ["no decision has been logged"]
     values, lines = [], []
     for p in proposals:
         rule = book.propose(p, author)
@@ -39,7 +41,10 @@ def mine(surface: Surface) -> None:
             f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
         )
         lines.append(safe_line(f"{line}  ({request or rule.stage})"))
-    surface.show({"proposals": values}, *lines, f"{len(values)} proposals")
+    told = [f"  {reason}" for reason in reasons]
+    surface.show(
+        {"proposals": values, "reasons": reasons}, *lines, count(len(values), "proposal"), *map(safe_line, told)
+    )
 
 
 @app.command("list")

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 from hive_agents import Workspace
+from hive_agents.expressions import parse
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.learning import RuleProposal, mine
+from hive_agents.judging.learning import RuleProposal, mine, nothing_because
 from hive_agents.judging.learning.predicates import candidates
 from tests.judging.recorded import load_recorded
 
@@ -105,3 +107,55 @@ def test_the_recorded_log_gives_its_planted_rules(text_workspace: Workspace) -> 
     actions = {(proposal.proposed_rule["goal_types"][0], proposal.human_action) for proposal in found}
     assert {("code_review", "retry"), ("security", "retry"), ("summary", "replan")} <= actions
     assert all(proposal.support >= 10 and len(proposal.reviewers) >= 2 for proposal in found)
+
+
+def reasons(workspace: Workspace, lines: list[str]) -> list[str]:
+    assert mined(workspace, lines) == []
+    return nothing_because(DecisionLog(workspace).rows())
+
+
+def test_too_few_labelled_escalations_are_a_reason(text_workspace: Workspace) -> None:
+    assert reasons(text_workspace, evals(4)) == ["code: 8 labelled escalations; 10 are the least"]
+
+
+def test_a_pattern_without_enough_runs_or_reviewers_is_named(text_workspace: Workspace) -> None:
+    (why,) = reasons(text_workspace, evals(9))
+    assert why == "code: nearest is \"code contains 'eval('\" -> retry: 9 runs; 10 are the least"
+    (why,) = reasons(Workspace(text_workspace.root), evals(12, by="user:amira", goal_type="other"))[1:]
+    assert why == "other: nearest is \"code contains 'eval('\" -> retry: 1 reviewer; 2 are the least"
+
+
+def test_a_pattern_of_all_traffic_says_how_often_it_is_in_the_rest(text_workspace: Workspace) -> None:
+    rest = [line(1000 + i, {"code": "y = eval(z)"}, "retry", escalated=False, labels=[]) for i in range(60)]
+    (why,) = reasons(text_workspace, [*rest, *evals(20)])
+    assert why == (
+        "code: nearest is \"code contains 'eval('\" -> retry: it holds for 50% of the labelled escalations and 100% of"
+        " what no person decided, 0.5 times as often; 1.5 times is the least"
+    )
+
+
+def test_a_contradiction_says_where_it_stands(text_workspace: Workspace) -> None:
+    (why,) = reasons(text_workspace, evals(20) + evals(1, human="accept", start=20))
+    assert why.startswith("code: nearest is \"code contains 'eval('\" -> retry: people decided otherwise on 41")
+
+
+def test_where_people_never_agreed_there_is_no_pattern(text_workspace: Workspace) -> None:
+    lines = [line(i, {"code": "x"}, ("accept", "replan")[i % 2]) for i in range(40)]
+    (why,) = reasons(text_workspace, lines)
+    assert why == "code: no condition holds for 10 of the 40 labelled escalations that people decided alike"
+
+
+def test_a_goal_type_with_a_proposal_needs_no_reason(text_workspace: Workspace) -> None:
+    assert mined(text_workspace, evals(10))
+    assert nothing_because(DecisionLog(text_workspace).rows()) == []
+
+
+def test_numbers_in_conditions_are_rounded_and_a_missing_field_never_matches() -> None:
+    for value in (0.95, 0.1 + 0.2, -3.3, 0.0, 7, 1e17, -1e300):
+        for predicate in candidates([{"c": value}] * 10, 10):
+            expression = parse(predicate.condition)
+            assert not expression.evaluate({"result": {}}), predicate.condition
+            assert bool(expression.evaluate({"result": {"c": value}})) is predicate.test({"c": value})
+            numbers = re.findall(r"-?[0-9.]+(?:e[+-]?[0-9]+)?", predicate.condition)
+            assert all(len(one) <= 10 or "e" in one for one in numbers), predicate.condition
+    assert "result.get('c', -0.05) >= 0.95" in [one.condition for one in candidates([{"c": 0.95}] * 10, 10)]

@@ -1,5 +1,6 @@
 from .mining import (
     mine as mine,
+    nothing_because as nothing_because,
 )
 from .proposals import (
     RuleProposal as RuleProposal,

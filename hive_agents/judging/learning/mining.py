@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,6 +13,7 @@ from hive_agents.judging.certify import binomial_cdf, lower_bound
 from hive_agents.judging.decisions import JudgedCase, people
 from hive_agents.judging.learning.predicates import Predicate, candidates
 from hive_agents.judging.learning.proposals import RuleProposal, proposed_rule
+from hive_agents.text import count
 
 SUPPORT = 10
 REVIEWERS = 2
@@ -50,30 +51,74 @@ def mine(rows: Sequence[JudgedCase], *, support: int = SUPPORT, reviewers: int =
     return sorted(found, key=lambda proposal: (-proposal.confidence * proposal.coverage, proposal.id))
 
 
+def nothing_because(rows: Sequence[JudgedCase], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[str]:
+    """Return for each goal type without a proposal what came nearest to one, and what it lacks."""
+    found = []
+    for goal_type in sorted({row.goal_type for row in rows}):
+        mine = [row for row in rows if row.goal_type == goal_type]
+        if not _mine_type(mine, goal_type, support, reviewers):
+            found.append(f"{goal_type}: {_lacking(mine, goal_type, support, reviewers)}")
+    return found
+
+
 def _mine_type(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers: int) -> list[RuleProposal]:
-    escalated = [row for row in rows if not row.automatic and row.human_action() is not None]
-    others = [row for row in rows if row.automatic]
-    if len(escalated) < support:
+    traffic = _Traffic.of(rows)
+    if len(traffic.escalated) < support:
         return []
-    cut = round(len(escalated) * (1 - NEWEST))
-    older, newer = escalated[:cut], escalated[cut:]
-    patterns = _confirmed(older, newer, others, goal_type, support, reviewers)
-    return _decision_list(patterns, older, newer, others, support, reviewers)
+    patterns = [pattern for pattern, lacks in _tried(traffic, goal_type, support, reviewers) if lacks is None]
+    return _decision_list(_holm(patterns), traffic.older, traffic.newer, traffic.others, support, reviewers)
 
 
-def _confirmed(
-    older: Sequence[JudgedCase],
-    newer: Sequence[JudgedCase],
-    others: Sequence[JudgedCase],
-    goal_type: str,
-    support: int,
-    reviewers: int,
-) -> list[_Pattern]:
+def _lacking(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers: int) -> str:
+    traffic = _Traffic.of(rows)
+    n = len(traffic.escalated)
+    if n < support:
+        return f"{count(n, 'labelled escalation')}; {support} are the least"
+    # Those of the latest demand met the ones before it.
+    tried = [(lacks, pattern) for pattern, lacks in _tried(traffic, goal_type, support, reviewers) if lacks is not None]
+    if not tried:
+        return f"no condition holds for {support} of the {n} labelled escalations that people decided alike"
+    lacks, nearest = max(
+        tried, key=lambda one: (one[0].demand, int(one[1].old.sum() + one[1].new.sum()), -len(one[1].predicates))
+    )
+    text = " and ".join(predicate.text for predicate in nearest.predicates)
+    return f'nearest is "{text}" -> {nearest.action}: {lacks.why}'
+
+
+@dataclass(frozen=True)
+class _Traffic:
+    """The decisions of one goal type: labelled escalations, older and newer ones, and what no person decided."""
+
+    older: Sequence[JudgedCase]
+    newer: Sequence[JudgedCase]
+    others: Sequence[JudgedCase]
+
+    @classmethod
+    def of(cls, rows: Sequence[JudgedCase]) -> _Traffic:
+        escalated = [row for row in rows if not row.automatic and row.human_action() is not None]
+        cut = round(len(escalated) * (1 - NEWEST))
+        return cls(escalated[:cut], escalated[cut:], [row for row in rows if row.automatic])
+
+    @property
+    def escalated(self) -> list[JudgedCase]:
+        return [*self.older, *self.newer]
+
+
+@dataclass(frozen=True)
+class _Lack:
+    """What a pattern lacks, by the number of the demand; those before it are met."""
+
+    demand: int
+    why: str
+
+
+def _tried(traffic: _Traffic, goal_type: str, support: int, reviewers: int) -> Iterator[tuple[_Pattern, _Lack | None]]:
+    """Each pattern that the older part doesn't contradict, with what it lacks; None where it is confirmed."""
+    older, newer, others = traffic.older, traffic.newer, traffic.others
     least = max(1, support - len(newer))
     predicates = candidates([row.result for row in older], least)
     before, after, beside = (_table(predicates, part) for part in (older, newer, others))
     blind = [row.human_action(blind=True) if row.audit else None for row in others]
-    found = []
     for action in sorted({str(row.human_action()) for row in older}):
         same_old = np.array([row.human_action() == action for row in older])
         same_new = np.array([row.human_action() == action for row in newer])
@@ -81,17 +126,34 @@ def _confirmed(
         base = float(same_new.mean()) if len(newer) else 1.0
         for chosen in _beam(before, same_old, least):
             old, new, other = (np.all(bits[list(chosen)], axis=0) for bits in (before, after, beside))
-            if bool((old & ~same_old).any()) or bool((new & ~same_new).any()) or bool((other & against).any()):
-                continue
-            if int(new.sum()) < CONFIRMING or not _enough(old, new, older, newer, support, reviewers):
-                continue
-            rate = (int(old.sum()) + int(new.sum())) / (len(old) + len(new))
-            if len(others) and float(other.mean()) * LIFT > rate:
-                continue
             n = int(new.sum())
             p_value = 1.0 - binomial_cdf(n - 1, n, base)
-            found.append(_Pattern(tuple(predicates[i] for i in chosen), goal_type, action, old, new, p_value))
-    return _holm(found)
+            pattern = _Pattern(tuple(predicates[i] for i in chosen), goal_type, action, old, new, p_value)
+            otherwise = [row.id for row, no in zip(newer, new & ~same_new, strict=True) if no]
+            otherwise += [row.id for row, no in zip(others, other & against, strict=True) if no]
+            yield pattern, _lack(traffic, old, new, other, otherwise, support, reviewers)
+
+
+def _lack(
+    traffic: _Traffic, old: _Bits, new: _Bits, other: _Bits, otherwise: Sequence[int], support: int, reviewers: int
+) -> _Lack | None:
+    matched = _matched(old, new, traffic.older, traffic.newer)
+    runs, asked = len({_run(row) for row in matched}), len(people(label for row in matched for label in row.labels))
+    if runs < support:
+        return _Lack(1, f"{count(runs, 'run')}; {support} are the least")
+    if asked < reviewers:
+        return _Lack(2, f"{count(asked, 'reviewer')}; {reviewers} are the least")
+    if otherwise:
+        return _Lack(3, f"people decided otherwise on {_named(otherwise)}")
+    if int(new.sum()) < CONFIRMING:
+        seen = f"{int(new.sum())} of the newest {len(new)} labelled escalations"
+        return _Lack(4, f"it holds for {seen}; {CONFIRMING} are the least")
+    rate = (int(old.sum()) + int(new.sum())) / (len(old) + len(new))
+    elsewhere = float(other.mean()) if len(other) else 0.0
+    if elsewhere * LIFT > rate:
+        shares = f"{rate:.0%} of the labelled escalations and {elsewhere:.0%} of what no person decided"
+        return _Lack(5, f"it holds for {shares}, {rate / elsewhere:.2g} times as often; {LIFT:g} times is the least")
+    return None
 
 
 def _table(predicates: Sequence[Predicate], rows: Sequence[JudgedCase]) -> _Bits:

@@ -80,11 +80,21 @@ def _equals(key: str, value: str | bool) -> Predicate:
 def _cuts(key: str, numbers: Sequence[float]) -> list[Predicate]:
     found = []
     for cut in sorted({float(np.round(np.quantile(numbers, q), 6)) for q in _QUANTILES}):
-        for sign, missing in ((">=", cut - 1), ("<", cut + 1)):
+        for sign, missing in ((">=", _beyond(cut, -1.0)), ("<", _beyond(cut, 1.0))):
             # A missing field must not match, and must not raise either.
             condition = f"result.get({key!r}, {missing!r}) {sign} {cut!r}"
             found.append(Predicate("number", f"{key} {sign} {cut:g}", condition, _number_test(key, sign, cut)))
     return found
+
+
+def _beyond(cut: float, step: float) -> float:
+    """Return a number on the one side of a cut, as short as the cut is.
+
+    >>> _beyond(0.95, -1.0), _beyond(0.95, 1.0), _beyond(1e17, -1.0)
+    (-0.05, 1.95, 0.0)
+    """
+    found = round(cut + step, 6)
+    return found if found != cut else cut + step * abs(cut)
 
 
 def _number_test(key: str, sign: str, cut: float) -> Callable[[Any], bool]:
