@@ -83,6 +83,9 @@ _PLAIN = re.compile(
 )
 
 
+_MANUAL = re.compile(r"(?!.*\.so\.)[^/]+\.[1-8][a-z]{0,3}(?:\.gz)?")
+
+
 def kind_of(name: str) -> str | None:
     """Return the kind of file that a name stands for, None where it isn't one that can be read.
 
@@ -92,6 +95,21 @@ def kind_of(name: str) -> str | None:
     inner = PurePath(name[:-3] if name.lower().endswith(".gz") else name)
     known = KINDS.get(inner.suffix.lower())
     return known or ("text" if is_plain_name(inner.name) or not inner.suffix else None)
+
+
+def unsupported(name: str) -> ImportFailure:
+    """Return the refusal of a file whose kind can't be read.
+
+    >>> str(unsupported("photo.jpg")), str(unsupported("Makefile.gz"))
+    ('.jpg: not a supported kind of file', '.gz: not a supported kind of file')
+    >>> str(unsupported("ls.1.gz"))
+    '.1.gz (a source of `man`: import what `man` prints): not a supported kind of file'
+    """
+    packed = ".gz" if name.lower().endswith(".gz") else ""
+    suffix = PurePath(name.removesuffix(packed)).suffix + packed
+    if _MANUAL.fullmatch(name):
+        suffix += " (a source of `man`: import what `man` prints)"
+    return ImportFailure(f"{suffix or 'no suffix'}{UNSUPPORTED}")
 
 
 def is_plain_name(name: str) -> bool:
@@ -119,7 +137,7 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
     """
     kind = kind or kind_of(name)
     if kind not in _READERS:
-        raise ImportFailure(f"{PurePath(name).suffix or 'no suffix'}{UNSUPPORTED}")
+        raise unsupported(name)
     data = _content(name, data)
     small = kind in _OURS and len(data) <= _SMALL
     imported = Imported(*(converted(data, kind) if small else _bounded("converted", data, kind)))

@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
 from hive_agents.files import LinkRefused, atomic_write, read_bytes
-from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
-from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure
+from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of, unsupported
+from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.including import with_includes
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, RememberedSource
@@ -215,8 +215,7 @@ class Sync:
         digest = None
         try:
             if kind_of(found.file.name) is None:
-                suffix = found.file.suffix or "no suffix"
-                raise ImportFailure(f"{suffix}{UNSUPPORTED}")
+                raise unsupported(found.file.name)
             data, _ = with_includes(found.read(), found.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(known, digest):

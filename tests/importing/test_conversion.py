@@ -151,6 +151,8 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str, request: p
         ("a.pptx", b"hello", "broken .pptx"),
         ("a.docx", bytes.fromhex("d0cf11e0a1b11ae1") + b"old", "password"),
         ("a.xyz", b"hello", ".xyz: not a supported kind of file"),
+        ("ls.1", b".TH LS 1", ".1 (a source of `man`: import what `man` prints): not a supported kind of file"),
+        ("libc.so.1", b"hello", ".1: not a supported kind of file"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
