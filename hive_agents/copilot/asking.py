@@ -38,6 +38,8 @@ _PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
 
 SHORTEST, LONGEST = 5, 24
 """Letters of a word in which one may be wrong."""
+LONG = 8
+"""Letters of a word that is hardly another one with one letter changed."""
 _VOCABULARY = WordPieces()
 """Splits what isn't a frequent word of English into pieces."""
 _SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
@@ -184,15 +186,19 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
     One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
     swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
     taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
-    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too.
+    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too. Of other
+    languages than English no list of words is at hand: in a short word of theirs two letters may be swapped.
     """
     content = set(content_terms(text, index.language))
+    is_foreign = _spoken(text, index.language) != "en"
     found: dict[str, str] = {}
     for word in words(text):
         stems = terms(word.text, index.language)
         if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
             continue
         variants = list(dict.fromkeys(_one_letter_away(word.lower)))
+        if is_foreign and len(word.text) < LONG:
+            variants = [variant for variant in variants if sorted(variant) == sorted(word.lower)]
         if _VOCABULARY.count_tokens(word.lower) == 1:
             variants = [variant for variant in variants if _spelled_alike(variant) == _spelled_alike(word.lower)]
         if not variants:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from hive_agents.copilot.asking import asked_terms, content_terms, tells
+from hive_agents.copilot.counting import counted, ends_phrase, is_number
 from hive_agents.copilot.language import answer_pattern
 from hive_agents.copilot.wording import PlacedWord, is_inflected, is_small, placed_words, stems_of
 
@@ -24,6 +25,10 @@ BESIDE = 2
 """Words with content that the question doesn't have in what is so when a condition holds."""
 COUNTED = 4
 """Words from a number to what it counts."""
+DONE = 4
+"""Words from "is" to what is done."""
+BOUNDLESS = 30
+"""Characters from "unlimited" to what there is any number of."""
 AT_PLACE = 5
 """Words from what is done with something to the place where it is done."""
 SAME_NAME = 3
@@ -31,7 +36,6 @@ SAME_NAME = 3
 
 _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
-_DIGITS = re.compile(r"\d+")
 _CLAUSES = re.compile(r"[,;:]\s|\s[–—-]\s")
 _PATH = re.compile(r"(?<!\w)[~$%.]?/?\w*/\w|[A-Z]:\\")
 _ENDS = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
@@ -81,7 +85,7 @@ class Demands:
             and (not self._asks("where") or self._places(sentence, found))
             and (not any(map(self._asks, ("who", "when", "where"))) or self.verbs <= stems_of(found))
             and (not self._asks("who") or self._names(sentence, found))
-            and (not self._asks("when") or self._dates(sentence))
+            and (not self._asks("when") or (self._dates(sentence) and self._happens(found)))
             and (not self._asks("amount") or self._measures(sentence))
             and (not self._asks("what") or self._defines(sentence, found))
             and (not self.is_polar or self._decides(sentence, found))
@@ -187,8 +191,6 @@ class Demands:
         """Whether a number stands beside what is counted, with nothing between that narrows it down."""
         if answer_pattern("tells.example").search(sentence):
             return False
-        if answer_pattern("tells.boundless").search(sentence):
-            return True
         asked = stems_of(placed_words(self.question, self.language))
 
         def passes(words: Sequence[PlacedWord]) -> bool:
@@ -199,8 +201,11 @@ class Demands:
                 for word in words
             )
 
-        heads = [n for n, word in enumerate(found) if self._is_counted(word)]
-        numbers = [n for n, word in enumerate(found) if _is_number(word, sentence)]
+        heads = [n for n, word in enumerate(found) if self._is_counted(word, sentence)]
+        boundless = answer_pattern("tells.boundless").search(sentence)
+        if boundless is not None:
+            return any(abs(boundless.start() - found[head].start) <= BOUNDLESS for head in heads)
+        numbers = [n for n, word in enumerate(found) if is_number(word, sentence)]
         for head in heads:
             for number in numbers:
                 low, high = sorted((head, number))
@@ -209,15 +214,17 @@ class Demands:
                     continue
                 if number < head and passes(found[low + 1 : high]):
                     return True
-                if head < number and passes(found[low + 1 : high]) and _ends_phrase(sentence, found, number):
+                if head < number and passes(found[low + 1 : high]) and ends_phrase(sentence, found, number):
                     return True
         return False
 
-    def _is_counted(self, word: PlacedWord) -> bool:
+    def _is_counted(self, word: PlacedWord, sentence: str) -> bool:
         """Whether it is what is counted, and in the plural where it was asked so: "3 theme parts" counts no themes."""
         if self.counted.isdisjoint(word.stems):
             return False
         asked = [each for each in placed_words(self.question, self.language) if not each.stems.isdisjoint(self.counted)]
+        if sentence[: word.start].endswith("-"):
+            return True  # of eight bits is what has an 8-bit form
         return word.text.endswith("s") or not all(each.text.endswith("s") for each in asked)
 
     def _places(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
@@ -228,9 +235,11 @@ class Demands:
             return False
         if _PATH.search(sentence):
             return True
-        place = answer_pattern("tells.place", r"(?:{})")
+        place, pointing = answer_pattern("tells.place", r"(?:{})"), answer_pattern("leans", r"(?:{})")
         return any(
-            place.fullmatch(found[n].text) and stems_of(found[n + 1 : n + 3]).isdisjoint(self.asked)
+            place.fullmatch(found[n].text)
+            and not any(pointing.fullmatch(each.text) for each in found[n + 1 : n + 2])
+            and stems_of(found[n + 1 : n + 3]).isdisjoint(self.asked)
             for at in here
             for n in range(max(0, at - AT_PLACE), min(len(found), at + AT_PLACE + 1))
         )
@@ -247,6 +256,16 @@ class Demands:
         clause, comma, main = sentence.partition(",")
         said = stems_of(placed_words(clause, self.language))
         return bool(comma) and asked.isdisjoint(said) and self._is_nearly_all(main, asked)
+
+    def _happens(self, found: Sequence[PlacedWord]) -> bool:
+        """Whether what is asked for is done there: who has paid leave isn't paid."""
+        done = answer_pattern("asks.done", r"(?:{})\W*$").search(self.question)
+        be = answer_pattern("tells.be", r"(?:{})")
+        return done is None or any(
+            word.text.lower() == done[0].strip(" ?!.").lower()
+            and any(be.fullmatch(each.text) for each in found[max(0, n - DONE) : n])
+            for n, word in enumerate(found)
+        )
 
     def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
         """Whether a clause holds these words and not much else: its condition may be another's otherwise."""
@@ -366,41 +385,8 @@ def demands(question: str, language: str) -> Demands:
         literals=frozenset(literals),
         pairs=frozenset(pairs),
         bare=frozenset(bare),
-        counted=_counted(question, language),
+        counted=counted(question, language),
         units=frozenset(stem for unit in units for word in placed_words(unit[0], language)[-1:] for stem in word.stems),
         verbs=frozenset(verbs),
         is_polar=answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question) is not None,
     )
-
-
-def _counted(question: str, language: str) -> frozenset[str]:
-    """Return the stems of what a question counts: the noun behind "how many"."""
-    found = answer_pattern("asks.how_many").search(question)
-    if found is None or answer_pattern("asks.how_long").search(question):
-        return frozenset()
-    run: list[PlacedWord] = []
-    for word in placed_words(question[found.end() :], language):
-        if is_small(word.text):
-            break
-        run.append(word)
-    capitals = [word for word in run if word.text[0].isupper()]
-    plural = [word for word in run if word.text.endswith("s")]
-    german = found[0].lower().startswith("wie")
-    heads = (capitals or run[:1]) if german else (plural or run)[-1:]
-    return frozenset(stem for word in heads for stem in word.stems)
-
-
-def _is_number(word: PlacedWord, sentence: str) -> bool:
-    if answer_pattern("tells.number", r"(?:{})").fullmatch(word.text):
-        return True
-    before = sentence[: word.start]
-    named = re.search(r"[\w.]-$|\w\.$|\($", before) or answer_pattern("asks.names", r"\b(?:{})\s$").search(before)
-    return bool(_DIGITS.fullmatch(word.text)) and not named
-
-
-def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
-    """Whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
-    if number + 1 == len(found):
-        return True
-    gap = sentence[found[number].end : found[number + 1].start]
-    return gap.strip() != "" or is_small(found[number + 1].text)

@@ -58,6 +58,14 @@ from tests.copilot.test_answers import passages, said
             "Use these instructions to steer to the pier.",
             "Turn the wheel to steer to the pier.",
         ),
+        ("where are ropes stored?", "On tugs, ropes are stored in the bow.", "Ropes are stored in the shed."),
+        ("where are ropes stored?", "All ropes are stored in this shed.", "Ropes are stored in the shed."),
+        ("when are pilots paid?", "Pilots take paid leave until May.", "Pilots are paid on Fridays."),
+        (
+            "how many buoys are there?",
+            "Buoys are covered as a part of the unlimited budget.",
+            "There is an unlimited number of buoys.",
+        ),
         ("how are barges named?", "The barge has a name.", "Barges are named after rivers."),
         ("wie oft wird der Rumpf gestrichen?", "Der Rumpf wird in 3 Tagen gestrichen.", None),
     ],
@@ -75,6 +83,7 @@ def test_the_words_of_a_question_in_another_form_are_no_answer(query: str, besid
     [
         ("how long should I ring the bell?", "Ring the bell for at least 20 seconds."),
         ("what is the default speed?", "By default, the speed is 5 knots."),
+        ("how many bits does a flag have?", "A flag has an 8-bit form."),
         ("is the cargo insured?", "All cargo in the hold is insured."),
         ("can I paint a barge?", "Painting barges is only possible at noon."),
         ("does the lock close the canal?", "During a storm, the lock closes the canal."),

@@ -60,3 +60,25 @@ def test_the_other_spelling_of_a_word_finds_the_documents_own(tmp_path: Path) ->
     (place.documents / "rights.md").write_text(page, encoding="utf-8")
     place.index()
     assert ask(place, "dana", "who grants a licence?")["notice"] == 'I read "licence" as "license".'
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Muss ein Hund an die Leine?", None),
+        ("Wie richte ich das ein?", None),
+        ("Wer hat das Rehct auf eine Feier?", ("Rehct", "recht")),
+        ("Wann ist die Genehmgung gültig?", ("Genehmgung", "genehmigung")),
+    ],
+)
+def test_a_short_german_word_is_another_word_rather_than_a_mistake(
+    tmp_path: Path, text: str, read: tuple[str, str] | None
+) -> None:
+    place = make_knowledge_base(tmp_path)
+    page = "---\ntitle: Rechte\ntenant: acme\nview: [tenant]\n---\nAm Leibe hat jeder sein Recht und seine Rechte. "
+    page += "Eine Genehmigung ist gültig für eine Feier. Der Hund muss das.\n"
+    (place.documents / "rechte.md").write_text(page, encoding="utf-8")
+    place.index()
+    notice = ask(place, "dana", text)["notice"] or ""
+    mended = notice.startswith("I read") and notice.split('"')[1::2][:2]
+    assert mended == (list(read) if read is not None else False)
