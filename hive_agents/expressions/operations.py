@@ -20,7 +20,23 @@ SCAN = 256  # characters that are looked at for one unit
 
 
 class ExpressionError(ValueError):
-    """A condition that cannot be used, or that failed on this data."""
+    """A condition that cannot be used, or that failed on this data; `fix` says what can be written instead."""
+
+    fix = (
+        "write it with comparisons, in, and, or, not, arithmetic, if-else, subscripts, functions such as len() and"
+        " str(), and methods such as .get() and .lower()"
+    )
+
+    def __init__(self, message: str, fix: str | None = None) -> None:
+        super().__init__(message)
+        if fix is not None:
+            self.fix = fix
+
+
+class LimitError(ExpressionError):
+    """A condition that would take more than it may."""
+
+    fix = f"make it smaller: a power may reach {MAX_POWER:.0f}, a sequence {MAX_ITEMS} items"
 
 
 class Allowance:
@@ -32,17 +48,17 @@ class Allowance:
     def work(self, units: int) -> None:
         self._work -= units
         if self._work < 0:
-            raise ExpressionError("too much work")
+            raise LimitError("too much work")
 
     def make(self, items: int = 0, text: int = 0) -> None:
         """Take room for one new sequence of `items`, or one text."""
         if items > MAX_ITEMS:
-            raise ExpressionError(f"a sequence of {items} items; at most {MAX_ITEMS}")
+            raise LimitError(f"a sequence of {items} items; at most {MAX_ITEMS}")
         if text > MAX_TEXT:
-            raise ExpressionError(f"a text of {text} characters; at most {MAX_TEXT}")
+            raise LimitError(f"a text of {text} characters; at most {MAX_TEXT}")
         self._made -= 16 * items + text
         if self._made < 0:
-            raise ExpressionError("too much memory")
+            raise LimitError("too much memory")
         self.work(items + text // SCAN)
 
 
@@ -102,7 +118,7 @@ def number(value: Any) -> Any:
 
 def fits(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise ExpressionError("the number is too large")
+        raise LimitError("the number is too large")
     return value
 
 
@@ -126,11 +142,11 @@ def _multiply(allowance: Allowance, a: Any, b: Any) -> Any:
             raise ExpressionError(f"{type(a).__name__} times {type(b).__name__}")
         long = len(a) * max(b, 0)
         if long > MAX_ITEMS:
-            raise ExpressionError(f"a sequence of {'very many' if long > 1e9 else long} items; at most {MAX_ITEMS}")
+            raise LimitError(f"a sequence of {'very many' if long > 1e9 else long} items; at most {MAX_ITEMS}")
         allowance.make(items=long)
         return a * b
     if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > MAX_BITS + 1:
-        raise ExpressionError("the number is too large")
+        raise LimitError("the number is too large")
     return fits(number(a) * number(b))
 
 
@@ -139,10 +155,10 @@ def _power(_: Allowance, a: Any, b: Any) -> Any:
     if isinstance(exponent, float) and not exponent.is_integer() and base < 0:
         raise ExpressionError("a root of a negative number")
     if base and float(exponent) * math.log10(abs(base)) > math.log10(MAX_POWER) + 1e-9:
-        raise ExpressionError(f"a power of more than {MAX_POWER:.0f}")
+        raise LimitError(f"a power of more than {MAX_POWER:.0f}")
     value = base**exponent
     if abs(value) > MAX_POWER:
-        raise ExpressionError(f"a power of more than {MAX_POWER:.0f}")
+        raise LimitError(f"a power of more than {MAX_POWER:.0f}")
     return value
 
 

@@ -19,6 +19,7 @@ import simpleeval
 from hive_agents.errors import closest
 from hive_agents.expressions import functions, operations
 from hive_agents.expressions.operations import Allowance, ExpressionError, plain_data
+from hive_agents.text import listed
 
 NAMES = ("result", "goal", "attempt")
 MAX_SOURCE = 4_000
@@ -137,7 +138,7 @@ def parse(source: str, names: tuple[str, ...] = NAMES) -> Expression:
 def _check_text(source: str) -> None:
     """Refuse, before Python's parser sees it, what could exhaust it or what it would only warn of."""
     if not source:
-        raise ExpressionError("the condition is empty")
+        raise ExpressionError("the condition is empty", "write what has to be true, such as result['ok'] == True")
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"{len(source)} characters; at most {MAX_SOURCE}")
     depth = tokens = place = 0
@@ -191,7 +192,8 @@ def _children(node: ast.AST, names: tuple[str, ...]) -> list[ast.expr]:
     if isinstance(node, ast.Name) and node.id not in names:
         guess = closest(node.id, names)
         hint = f'; did you mean "{guess}"?' if guess else f"; known are {', '.join(names)}"
-        raise ExpressionError(f'unknown name "{node.id}"{hint}')
+        fix = f'write "{guess}"' if guess else f"use {listed(names)}"
+        raise ExpressionError(f'unknown name "{node.id}"{hint}', fix)
     if isinstance(node, ast.Dict) and None in node.keys:
         raise ExpressionError("unpacking is not allowed in a condition")
     if isinstance(node, ast.Call):

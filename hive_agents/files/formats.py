@@ -100,6 +100,9 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     else:
         message = f"{shown} is {_show(fault['input'])}: {message[0].lower()}{message[1:]}"
         fix = _fix(fault)
+        said = fault.get("ctx", {}).get("error")
+        if isinstance(said, Exception):  # ours may know better than their words how to mend it
+            fix = getattr(said, "fix", None) or fix
     line = jsontext.line_of(text, path) if text is not None else None
     return Diagnostic(code, message, file, shown, fix, line)
 

@@ -224,8 +224,9 @@ def _sound(threshold: Any, where: str) -> float:
     number = isinstance(threshold, Real) and not isinstance(threshold, bool)
     if not number or not 0 <= threshold <= ESCALATE_ALL:
         fix = f"use a number from 0 to 1, or {ESCALATE_ALL} to send every verdict to a person"
-        shown = repr(threshold) if isinstance(threshold, float | str) else type(threshold).__name__
-        raise HiveError.of("HIVE-105", f"{where} is {shown}", path=where, fix=fix)
+        short = isinstance(threshold, float | str) or (type(threshold) is int and abs(threshold) < 10**9)
+        shown = repr(threshold) if short else f"of type {type(threshold).__name__}"
+        raise HiveError.of("HIVE-105", f"{where} is {shown}, and no number from 0 to 1", path=where, fix=fix)
     return float(threshold)
 
 

@@ -34,6 +34,17 @@ def test_a_threshold_that_is_none_is_refused(threshold: Any) -> None:
         assert failure.value.diagnostics[0].code == "HIVE-105"
 
 
+@pytest.mark.parametrize(
+    ("threshold", "shown"), [(2, "2"), (70, "70"), (1.5, "1.5"), ("0.7", "'0.7'"), (None, "of type")]
+)
+def test_a_threshold_that_is_none_is_shown_with_the_range(threshold: Any, shown: str) -> None:
+    with pytest.raises(HiveError) as failure:
+        HybridJudge(llm_confidence_threshold=threshold)
+    message = failure.value.diagnostics[0].message
+    assert message.startswith(f"llm_confidence_threshold is {shown}")
+    assert message.endswith("no number from 0 to 1")
+
+
 @pytest.mark.parametrize("named", ["NO_PII", "no pii", "no_pii"])
 async def test_a_constraint_is_meant_however_it_is_written(named: str) -> None:
     goal = Goal(id="g", name="G", constraints=[Constraint(id="no_pii")])

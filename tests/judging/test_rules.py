@@ -42,6 +42,21 @@ def test_security_rules_of_people_come_first_then_priority_then_id() -> None:
     assert [found.id for found in in_order(rules)] == ["guard", "high", "learned_x", "a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "fix"),
+    [
+        ("10**9", "make it smaller: a power may reach 1000000, a sequence 10000 items"),
+        ("resutl['a'] == 1", 'write "result"'),
+        ("xyz == 1", "use result, goal or attempt"),
+        ("[x for x in result]", "write it with comparisons, in, and, or, not, arithmetic, if-else, subscripts,"),
+    ],
+)
+def test_a_bad_condition_is_told_with_what_can_be_written(condition: str, fix: str) -> None:
+    with pytest.raises(HiveError) as failure:
+        rule(condition=condition)
+    assert str(failure.value.diagnostics[0].fix).startswith(fix)
+
+
 def test_a_learned_rule_stays_below_200() -> None:
     assert rule("learned_x", priority=199).learned
     for fields in ({"id": "learned_x"}, {"id": "x", "metadata": {"source": "learned"}}):
@@ -55,6 +70,8 @@ def test_a_bad_rule_fails_when_it_is_made_with_a_diagnostic(condition: str) -> N
         rule(condition=condition)
     (found,) = failure.value.diagnostics
     assert (found.code, found.path) == ("HIVE-105", "condition")
+    assert found.fix
+    assert found.fix not in found.message, "it says what to do, and not again what is wrong"
     assert isinstance(failure.value, ValueError)
 
 
