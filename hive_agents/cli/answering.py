@@ -73,7 +73,7 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from hive_agents.runtime import decide, decision_json
+    from hive_agents.runtime import decide, decision_json, host_goes_on
 
     found, run = decide(place, request, verb, **answer)
     missing = found.remaining_approvals
@@ -81,6 +81,8 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if found.outcome:
         line += f" ({_told(found.outcome)})"
+    elif run is not None and run["status"] == "waiting" and host_goes_on(place, found):
+        line += f"; the host that is running goes on with run {run['run_id']}"
     elif run is not None:
         line += f"; run {run['run_id']} is {run['status']}"
     return value, safe_line(line)

@@ -32,6 +32,7 @@ from .decisions import (
     decide as decide,
     decision_json as decision_json,
     finish as finish,
+    host_goes_on as host_goes_on,
 )
 from .driver import (
     leases_of as leases_of,

@@ -245,9 +245,18 @@ def _wake(workspace: Workspace, row: RunRow, wait: float) -> None:
     they say otherwise, one that can't go on just now, for want of a model or because another process works on it, stays
     as it is, and one that a host will take is left to it: the decision holds all the same.
     """
-    hosted = row.status == "waiting" and leases_of(workspace).is_held(HOST)
-    if not hosted and (row.status == "waiting" or row.broke_off) and not row.value.get("brought"):
+    if not _is_hosted(workspace, row) and (row.status == "waiting" or row.broke_off) and not row.value.get("brought"):
         AgentRun.resume(workspace, row.run_id).go(wait=wait)
+
+
+def host_goes_on(workspace: Workspace, request: ApprovalRequest) -> bool:
+    """Return whether a host that is there takes up the run that waits for a decided request, in a moment."""
+    row = _run(workspace, request) if request.decided else None
+    return row is not None and not row.value.get("brought") and _is_hosted(workspace, row)
+
+
+def _is_hosted(workspace: Workspace, row: RunRow) -> bool:
+    return row.status == "waiting" and leases_of(workspace).is_held(HOST)
 
 
 def _waits(workspace: Workspace, request: ApprovalRequest) -> bool:

@@ -16,6 +16,8 @@ import pytest
 
 from hive_agents import Workspace, runs
 from hive_agents.runs import RunStore
+from hive_agents.runtime import leases_of
+from hive_agents.runtime.decisions import HOST
 from hive_agents.store import connected
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
@@ -272,3 +274,22 @@ def test_a_run_that_fails_asks_nobody_any_more(place: Workspace) -> None:
     waits = command(place, "run", "digest", *INPUT, "--json").json
     RunStore(place).update(waits["run_id"], "failed")
     assert ApprovalStore(place).get(waits["approval_ids"][0]).status == "superseded"
+
+
+def test_an_answer_says_that_the_host_goes_on_where_there_is_one(place: Workspace) -> None:
+    script(place, ASK, sets("items", [1]), sets("text", "bees"))
+    run = command(place, "run", "digest", *INPUT, "--json").json
+    (asked,) = run["approval_ids"]
+    lease = leases_of(place).acquire(HOST, HOST)
+    assert lease is not None
+    ran = command(place, "approvals", "respond", asked, "--message", "wild bees")
+    lease.release()
+    assert f"the host that is running goes on with run {run['run_id']}" in ran.out.replace("\n", " ")
+    assert "waiting" not in ran.out
+
+
+def test_an_answer_says_what_became_of_the_run_without_a_host(place: Workspace) -> None:
+    script(place, ASK, sets("items", [1]), sets("text", "bees"))
+    run = command(place, "run", "digest", *INPUT, "--json").json
+    ran = command(place, "approvals", "respond", run["approval_ids"][0], "--message", "wild bees")
+    assert f"run {run['run_id']} is done" in ran.out.replace("\n", " ")
