@@ -68,6 +68,7 @@ _COMMANDS = [(verb, re.compile(one, re.I | re.S)) for verb, several in _PHRASES.
 _ALL = re.compile(r"all|every|everything|everybody|them", re.IGNORECASE)
 _AGAIN = re.compile(r"\b(?:it|that|this|that one|this one|the run|the same)\b", re.IGNORECASE)
 _ID = re.compile(r"r[0-9a-f]{6,}")
+_LIKE_ID = re.compile(r"r(?:\d[0-9a-z]*|[0-9a-f]{6,})")
 
 
 def understand(text: str) -> Intent:
@@ -120,7 +121,8 @@ def target(about: str, rows: Sequence[RunRow], last: Sequence[str]) -> Target:
     named = {row.run_id: row for word in words for row in rows if _is_id(word, row)}
     if named:
         return _one(list(named.values()))
-    missing = next((word for word in words if _ID.fullmatch(word)), None)
+    agents = {row.agent or row.graph for row in rows}
+    missing = next((word for word in words if _LIKE_ID.fullmatch(word) and word not in agents), None)
     if missing is not None:
         return Target(unknown=missing)
     of_agent = [row for row in rows if (row.agent or row.graph) in words]

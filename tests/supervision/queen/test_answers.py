@@ -133,6 +133,23 @@ async def test_what_is_no_clear_command_changes_nothing(place: Workspace, queen:
     assert (reply["actions"], status_of(place, row)) == ([], "queued")
 
 
+@pytest.mark.parametrize("name", ["r00000", "r0123456789", "r1", "rdead00beef", "r1x"])
+@pytest.mark.parametrize("text", ["stop {}", "why is {} stuck", "please pause {}"])
+async def test_a_run_that_there_is_not_is_told_and_no_other_is_offered(
+    place: Workspace, queen: Queen, text: str, name: str
+) -> None:
+    rows = [run_of(place, status="queued") for _ in range(2)]
+    reply = await queen.ask(text.format(name), DANA)
+    assert (reply["answer"], reply["actions"]) == (f"There is no run {name} that you may see.", [])
+    assert [status_of(place, row) for row in rows] == ["queued", "queued"]
+
+
+async def test_an_agent_whose_name_looks_like_a_runs_id_is_meant(place: Workspace, queen: Queen) -> None:
+    row = run_of(place, status="queued", agent="r2d2")
+    reply = await queen.ask("stop r2d2", DANA)
+    assert [one["run_id"] for one in reply["actions"]] == [row.run_id]
+
+
 async def test_words_for_a_worker(place: Workspace, queen: Queen) -> None:
     row = run_of(place)
     await queen.ask(f"tell {row.run_id}: use the archive, and stop searching", DANA)
