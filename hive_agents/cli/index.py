@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,11 @@ from hive_agents.cli.surface import (
     with_surface,
 )
 from hive_agents.text import safe_line
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+SHOWN = 5
 
 
 @with_surface()
@@ -54,9 +59,25 @@ def command(
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
+    lines += _undeclared(place) if report.added else []
     for skipped in report.skipped:
         place_of = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
         lines.append(styled(f"skipped {place_of}: {skipped['message']}", "red"))
     value = report.to_json() | {"generations": [decision.to_json() for decision in decisions]}
     surface.show(value, *lines)
     raise typer.Exit(1 if report.skipped else 0)
+
+
+def _undeclared(place: Workspace) -> list[str]:
+    """Tell of fields that new documents have and no collection declares: no filter and no boost can use them."""
+    from hive_agents.retrieval import SearchEngine, collection_names, load_collection, undeclared_fields
+
+    engine, lines = SearchEngine(place), []
+    for name in collection_names(place):
+        collection = load_collection(place, name)
+        found = undeclared_fields(collection, (values for _, values in engine.index(name).front_matter()))
+        if found:
+            shown = ", ".join(f"{one.name} ({count(one.documents, 'document')})" for one in found[:SHOWN])
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            lines.append(f"fields that can't be filtered yet: {shown}{more}; see `hive fields`")
+    return lines

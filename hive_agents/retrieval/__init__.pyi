@@ -170,6 +170,12 @@ from .stages import (
     retrieve as retrieve,
     worded_depth as worded_depth,
 )
+from .undeclared import (
+    UndeclaredField as UndeclaredField,
+    declare_fields as declare_fields,
+    named_fields as named_fields,
+    undeclared_fields as undeclared_fields,
+)
 from .vectors import (
     Mask as Mask,
 )
