@@ -13,6 +13,8 @@ from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.retrieval import ScopedIndex, terms
 
 MOST_TOLD = 5
+LEAST_SHARE = 4
+"""One in so many words of a question has to be unknown: what somebody did before lunch may well stand nowhere."""
 SHORTEST_PART = 4
 """Letters of a part of a compound."""
 _ENDINGS = ("", "s", "es", "e", "n", "en", "er", "em", "ern")
@@ -26,7 +28,8 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
 
     `known` holds what the reader may view for certain, so that a word of hidden documents is one of none; `shown` are
     texts that passed the gate. A word in another form, a compound of known words, a part of one that is shown, a
-    filter's value and what says nothing by itself are none.
+    filter's value and what says nothing by itself are none; nor are few words of a long story, unless they are
+    abbreviations.
     """
     plain = without_politeness(question)
     asked = set(asked_terms(plain, known.language))
@@ -43,6 +46,8 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
         and not vocabulary.meanings([word.lower])
         and not _is_made_of_known(word.lower, known)
     ]
+    if len(told) * LEAST_SHARE < len(telling):
+        told = [word for word in told if word.isupper() and len(word) > 1]
     return list(dict.fromkeys(told))[:MOST_TOLD]
 
 

@@ -36,6 +36,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
             "No document that you may read has these words: enterprise, tractor.",
         ),
         ("how do I paint a lamp?", 'No document that you may read has the word "paint".'),
+        (
+            "can we deploy a second key at once, then revoke the first key of support by SCIM?",
+            'No document that you may read has the word "SCIM".',
+        ),
         ("xyzzy", 'No document that you may read has the word "xyzzy".'),
         ("Welche Lampe hat der Bagger?", 'No document that you may read has the word "Bagger".'),
     ],
@@ -58,6 +62,7 @@ def test_words_that_no_document_has_are_told(place: Workspace, text: str, told: 
         "Lagerlampe",
         "what is a lampnumber?",
         "wo ist der Schirm der Lampe?",
+        "we turned the lamp off before lunch, then deployed a second key and revoked the first key of support",
         "list all drafts",
         "hello",
     ],
