@@ -154,6 +154,16 @@ def as_bounded(question: str, sentence: str) -> bool:
     )
 
 
+def answer_has_form(question: str) -> bool:
+    """Whether the form of a sentence shows that it answers: not where is asked whether, where, why or what happens.
+
+    >>> [answer_has_form(question) for question in ("Who signs?", "What is a lease?", "Is it signed?", "Where is it?")]
+    [True, True, False, False]
+    """
+    polar = answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question)
+    return polar is None and _kind(question) not in (None, "open")
+
+
 def asks_plainly(question: str) -> bool:
     """Whether what is asked for can be told from other things by its form: a person, a time, a number."""
     return _kind(question) in _PLAIN

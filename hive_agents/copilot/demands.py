@@ -15,12 +15,10 @@ from itertools import pairwise
 from hive_agents.copilot.asking import asked_terms, content_terms, tells
 from hive_agents.copilot.counting import counted, ends_phrase, is_number
 from hive_agents.copilot.language import answer_pattern
-from hive_agents.copilot.wording import PlacedWord, is_inflected, is_small, placed_words, stems_of
+from hive_agents.copilot.wording import PlacedWord, is_small, placed_words, stems_of
 
 NEAR = 4
 """Words from one to the other of two that stand side by side in the question."""
-NEAR_IN_POLAR = 5
-"""The same where a question asks whether: its subject stands beside its verb."""
 BESIDE = 2
 """Words with content that the question doesn't have in what is so when a condition holds."""
 COUNTED = 4
@@ -29,15 +27,12 @@ DONE = 4
 """Words from "is" to what is done."""
 BOUNDLESS = 30
 """Characters from "unlimited" to what there is any number of."""
-AT_PLACE = 5
-"""Words from what is done with something to the place where it is done."""
 SAME_NAME = 3
 """Letters by which the name of a value is known: max. is a maximum."""
 
 _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _CLAUSES = re.compile(r"[,;:]\s|\s[–—-]\s")
-_PATH = re.compile(r"(?<!\w)[~$%.]?/?\w*/\w|[A-Z]:\\")
 _ENDS = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
 _CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
 
@@ -60,7 +55,6 @@ class Demands:
     counted: frozenset[str]
     units: frozenset[str]
     verbs: frozenset[str]
-    is_polar: bool
 
     def met(self, sentence: str, above: str, around: str) -> bool:
         """Whether a sentence can be the answer; `above` is what it stands under, `around` the names of its place."""
@@ -82,13 +76,11 @@ class Demands:
             and self._in_its_sense(sentence)
             and self._denies_as_asked(sentence)
             and (not self.counted or self._counts(sentence, found))
-            and (not self._asks("where") or self._places(sentence, found))
-            and (not any(map(self._asks, ("who", "when", "where"))) or self.verbs <= stems_of(found))
+            and (not any(map(self._asks, ("who", "when"))) or self.verbs <= stems_of(found))
             and (not self._asks("who") or self._names(sentence, found))
             and (not self._asks("when") or (self._dates(sentence) and self._happens(found)))
             and (not self._asks("amount") or self._measures(sentence))
             and (not self._asks("what") or self._defines(sentence, found))
-            and (not self.is_polar or self._decides(sentence, found))
         )
 
     def _asks(self, kind: str) -> bool:
@@ -100,12 +92,11 @@ class Demands:
         Where one of them stands in neither, how much of the question is held decides.
         """
         left, right = pair
-        near = NEAR_IN_POLAR if self.is_polar else NEAR
         seen: set[str] = set()
         for words in (found, placed_words(above, self.language), placed_words(around, self.language)):
             lefts = [n for n, word in enumerate(words) if left in word.stems]
             rights = [n for n, word in enumerate(words) if right in word.stems]
-            if any(abs(one - other) <= near for one in lefts for other in rights):
+            if any(abs(one - other) <= NEAR for one in lefts for other in rights):
                 return True
             seen |= {left} if lefts else set()
             seen |= {right} if rights else set()
@@ -119,7 +110,7 @@ class Demands:
 
     def _as_allowed(self, sentence: str, names: str) -> bool:
         """Whether a sentence says what can be where that is asked: one case of many doesn't."""
-        if not self._asks("can") or self.is_polar or self._asks("how_to"):
+        if not self._asks("can") or self._asks("how_to"):
             return True
         allows = answer_pattern("tells.permission").search(sentence) or answer_pattern("tells.boundless").search(
             sentence
@@ -182,10 +173,10 @@ class Demands:
         return not self.verbs or any(person.start() not in own for person in persons)
 
     def _denies_as_asked(self, sentence: str) -> bool:
-        """Whether a sentence denies something only where the question does, or asks whether."""
+        """Whether a sentence denies something only where the question does."""
         kind = "tells.warning" if self._asks("how_to") else "tells.negation"
         denies = answer_pattern(kind).search(sentence) is not None
-        return self.is_polar or not denies or self._asks("denial")
+        return not denies or self._asks("denial")
 
     def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether a number stands beside what is counted, with nothing between that narrows it down."""
@@ -226,23 +217,6 @@ class Demands:
         if sentence[: word.start].endswith("-"):
             return True  # of eight bits is what has an 8-bit form
         return word.text.endswith("s") or not all(each.text.endswith("s") for each in asked)
-
-    def _places(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether it names a place beside what is done there."""
-        verb = placed_words(self.question, self.language)[-1]
-        here = [n for n, word in enumerate(found) if word.text.lower() == verb.text.lower()]
-        if not here:
-            return False
-        if _PATH.search(sentence):
-            return True
-        place, pointing = answer_pattern("tells.place", r"(?:{})"), answer_pattern("leans", r"(?:{})")
-        return any(
-            place.fullmatch(found[n].text)
-            and not any(pointing.fullmatch(each.text) for each in found[n + 1 : n + 2])
-            and stems_of(found[n + 1 : n + 3]).isdisjoint(self.asked)
-            for at in here
-            for n in range(max(0, at - AT_PLACE), min(len(found), at + AT_PLACE + 1))
-        )
 
     def _dates(self, sentence: str) -> bool:
         """Whether the condition or the time is what is told and not where the question's words stand."""
@@ -301,47 +275,6 @@ class Demands:
             return not answer_pattern("tells.remark", r"\W*(?:{})\b").match(sentence[is_.end() :])
         return set(content_terms(sentence[is_.end() :], self.language)) == set(self.asked)
 
-    def _decides(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether it says yes or no to a whole question: of its subject, and of all that is said of it."""
-        if len(self.asked) < 2:
-            return False
-        stems = stems_of(found)
-        if not {*self.asked, *self.verbs} <= stems or not all(self._has_form_of(term, found) for term in self.asked):
-            return False
-        if self._asks("permission") and not answer_pattern("tells.permission").search(sentence):
-            return False
-        if self._asks("having") and not answer_pattern("tells.having").search(sentence):
-            return False
-        if self._asks("need") and not answer_pattern("tells.need").search(sentence):
-            return False
-        last = max(n for n, word in enumerate(found) if self.asked[-1] in word.stems)
-        if last + 1 < len(found) and sentence[found[last].end : found[last + 1].start] == " ":
-            after = found[last + 1]
-            if not is_small(after.text) and after.stems.isdisjoint(self.asked):
-                return False  # it is part of another name
-        if self._asks("permission") and not self._permits_that(sentence, found):
-            return False
-        if self._asks("of_reader"):
-            return True
-        if self._has_other_everywhere(self.asked[0], found):
-            return False
-        places = [next(n for n, word in enumerate(found) if term in word.stems) for term in self.asked]
-        return places[0] == min(places)
-
-    def _has_form_of(self, term: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether a word of the question stands there as the same part of speech: what is required has requirements."""
-        asked = [word.text for word in placed_words(self.question, self.language) if term in word.stems]
-        return any(term in word.stems and any(is_inflected(word.text, each) for each in asked) for word in found)
-
-    def _permits_that(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether it is what was asked about that can, may or must be, and not something else beside it."""
-        modals = list(answer_pattern("tells.modal").finditer(sentence))
-        verb = answer_pattern("asks.verb", r"(?:{})")
-        telling = [word for word in found if not is_small(word.text) or verb.fullmatch(word.text)]
-        behind = [next((word for word in telling if word.start >= modal.end()), None) for modal in modals]
-        wanted = {*self.asked, *self.verbs}
-        return not modals or any(word is not None and not wanted.isdisjoint(word.stems) for word in behind)
-
 
 def is_cut(sentence: str) -> bool:
     """Whether a sentence stops before its end, as one whose list follows.
@@ -388,5 +321,4 @@ def demands(question: str, language: str) -> Demands:
         counted=counted(question, language),
         units=frozenset(stem for unit in units for word in placed_words(unit[0], language)[-1:] for stem in word.stems),
         verbs=frozenset(verbs),
-        is_polar=answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question) is not None,
     )

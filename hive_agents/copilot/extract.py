@@ -14,6 +14,7 @@ from typing import Any
 
 from hive_agents.copilot.asking import (
     FieldWeights,
+    answer_has_form,
     as_bounded,
     asks_plainly,
     content_terms,
@@ -131,14 +132,14 @@ def extractive(
     sentence of another passage is nearly as good and names other figures, both are quoted. The same input gives the
     same answer.
 
-    >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys never expire. A lost key is revoked at once.")]
-    >>> extractive("what about a lost key", passages).text
-    'A lost key is revoked at once. [1]'
+    >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys are secret. A lost key is revoked after 2 days.")]
+    >>> extractive("when is a lost key revoked", passages).text
+    'A lost key is revoked after 2 days. [1]'
     """
     known = equal_weights(query, language) if weights is None else weights
     if not known or not all(known.values()):
         return None  # a word that no document has: whatever was found answers another question
-    if unnamed(query) is not None:
+    if unnamed(query) is not None or not answer_has_form(query):
         return None
     found = sorted(_candidates(query, passages, language, known), key=lambda each: (-each.score, each.place))
     if not found:
@@ -224,7 +225,7 @@ def _candidates(
             if not demanded.met(sentence.text, sentence.above, f"{passage.title} {section}"):
                 continue
             before = _before(quoted, place)
-            if before is None or (before and demanded.is_polar):
+            if before is None:
                 continue
             own = _held(sentence, asked, language)
             if not plain and len(own) < DENSE * len(content_terms(sentence.text, language)):

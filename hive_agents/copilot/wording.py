@@ -9,33 +9,6 @@ from functools import lru_cache
 from hive_agents.copilot.asking import stemmed_words
 from hive_agents.copilot.language import LANGUAGES, answer_pattern, function_words
 
-_INFLECTIONS = frozenset(
-    {
-        "",
-        "s",
-        "es",
-        "ies",
-        "y",
-        "d",
-        "ed",
-        "ied",
-        "e",
-        "ing",
-        "ying",
-        "'s",
-        "’s",
-        "n",
-        "en",
-        "er",
-        "em",
-        "ern",
-        "t",
-        "te",
-        "ten",
-    }
-)
-"""Endings by which a word stays what it is."""
-
 
 @dataclass(frozen=True)
 class PlacedWord:
@@ -62,19 +35,6 @@ def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:
 def is_small(word: str) -> bool:
     """Whether it is a word without content in any language."""
     return any(word.lower() in function_words(code) for code in LANGUAGES.values())
-
-
-def is_inflected(word: str, other: str) -> bool:
-    """Whether two words are one but for number, person, tense or case; what is derived from a word is another.
-
-    >>> is_inflected("locks", "locking"), is_inflected("copies", "copy"), is_inflected("requirements", "required")
-    (True, True, False)
-    """
-    one, two = word.lower(), other.lower()
-    same = next(
-        (n for n, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), min(len(one), len(two))
-    )
-    return any({one[n:], two[n:]} <= _INFLECTIONS for n in (same, same - 1) if n > 0)
 
 
 def unnamed(question: str) -> str | None:

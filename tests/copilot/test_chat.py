@@ -43,7 +43,7 @@ RESULT_KEYS = [
 ASKED = {
     "list all drafts": ("documents.search", "MetadataOnly", "results"),
     "how do I rotate a key?": ("documents.search", "ContentOnly", "answered"),
-    "rotate a key in effective documents": ("documents.search", "Hybrid", "answered"),
+    "rotate a key in effective documents": ("documents.search", "Hybrid", "results"),
     "hello": ("documents.search", "NoMatch", "no_match"),
     "what can you do?": ("general.help", "NoMatch", "no_match"),
     "show me stuff": ("documents.search", "NeedsClarification", "needs_clarification"),

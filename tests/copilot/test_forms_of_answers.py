@@ -18,19 +18,6 @@ from tests.copilot.test_answers import passages, said
         ("how often is the hull painted?", "The hull is painted in 3 days.", "The hull is painted every 4 years."),
         ("what is STORM_MODE?", "Storm mode is based on strict mode.", "Storm mode is a state without sails."),
         ("what is the rank of a pilot?", "The rank of a pilot is settled by the office.", None),
-        ("is the winch required?", "Mind that the winch has heavy requirements.", "The winch is required."),
-        (
-            "can a tug move another tug's rope?",
-            "Another tug should bring a hook that a tug may use to move the rope.",
-            "A tug can move another tug's rope.",
-        ),
-        (
-            "may buoys be painted black?",
-            "The drifting buoys must not be painted black.",
-            "Buoys must not be painted black.",
-        ),
-        ("what happens if the pump fails?", "Called during a storm when the pump fails.", None),
-        ("what happens when there is a storm?", "The harbour does recognize storms.", None),
         (
             "what is the maximum keel size?",
             "The keel size is the least that needs fewer than 2000 nails, or the maximum keel size for barges.",
@@ -58,15 +45,12 @@ from tests.copilot.test_answers import passages, said
             "Use these instructions to steer to the pier.",
             "Turn the wheel to steer to the pier.",
         ),
-        ("where are ropes stored?", "On tugs, ropes are stored in the bow.", "Ropes are stored in the shed."),
-        ("where are ropes stored?", "All ropes are stored in this shed.", "Ropes are stored in the shed."),
         ("when are pilots paid?", "Pilots take paid leave until May.", "Pilots are paid on Fridays."),
         (
             "how many buoys are there?",
             "Buoys are covered as a part of the unlimited budget.",
             "There is an unlimited number of buoys.",
         ),
-        ("how are barges named?", "The barge has a name.", "Barges are named after rivers."),
         ("wie oft wird der Rumpf gestrichen?", "Der Rumpf wird in 3 Tagen gestrichen.", None),
     ],
 )
@@ -84,9 +68,6 @@ def test_the_words_of_a_question_in_another_form_are_no_answer(query: str, besid
         ("how long should I ring the bell?", "Ring the bell for at least 20 seconds."),
         ("what is the default speed?", "By default, the speed is 5 knots."),
         ("how many bits does a flag have?", "A flag has an 8-bit form."),
-        ("is the cargo insured?", "All cargo in the hold is insured."),
-        ("can I paint a barge?", "Painting barges is only possible at noon."),
-        ("does the lock close the canal?", "During a storm, the lock closes the canal."),
         ("what is a fender?", "A fender means a cushion of rope."),
         ("what are fenders?", "Fenders are cushions of rope."),
         ("was sind Bojen?", "Bojen sind Zeichen."),
@@ -95,3 +76,24 @@ def test_the_words_of_a_question_in_another_form_are_no_answer(query: str, besid
 def test_the_forms_that_answers_have_are_quoted(query: str, answer: str) -> None:
     language = "german" if query.startswith("was") else "english"
     assert said(query, passages(answer, heading="Harbour"), language) == f"{answer} [1]"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("is the cargo insured?", "The cargo is insured."),
+        ("can I paint a barge?", "You can paint a barge."),
+        ("must buoys be red?", "Buoys must be red."),
+        ("where are ropes stored?", "Ropes are stored in the shed."),
+        ("why are ropes dry?", "Ropes are dry because they hang."),
+        ("what happens if the pump fails?", "If the pump fails, the bell rings."),
+        ("how are barges named?", "Barges are named after rivers."),
+        ("barge names", "Barges are named after rivers."),
+        ("wo liegt das Logbuch?", "Das Logbuch liegt im Kartenraum."),
+        ("darf man hier ankern?", "Man darf hier ankern."),
+    ],
+)
+def test_what_has_no_form_of_its_own_is_left_to_the_passages(query: str, text: str) -> None:
+    """On documents that nobody had seen more than half of such quotes were wrong."""
+    language = "german" if query.startswith(("wo", "darf")) else "english"
+    assert said(query, passages(text, heading="Harbour"), language) is None
