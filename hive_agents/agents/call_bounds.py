@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hive_agents.agents.tool import SideEffect, Tool
@@ -18,7 +18,8 @@ class CallBounds(Format):
     was held to.
 
     >>> small = Constraint(id="small", check="args['amount'] <= result['most']")
-    >>> bounds = CallBounds.of([small], "external", {"most": 100, "other": "x"})
+    >>> pay = Tool("pay", "Pay.", {"properties": {"amount": {"type": "number"}}}, "external", print)
+    >>> bounds = CallBounds.of([small], pay, {"most": 100, "other": "x"})
     >>> bounds.result, bounds.violated("pay", {"amount": 100})
     ({'most': 100}, [])
     >>> bounds.violated("pay", {"amount": 101})[0]["why"]
@@ -27,27 +28,41 @@ class CallBounds(Format):
 
     constraints: list[Constraint]
     side_effect: SideEffect
+    parameters: list[str]
+    defaults: dict[str, Any]
+    """What stands for the arguments that a call leaves out."""
     result: dict[str, Any]
 
     @classmethod
-    def of(cls, constraints: Sequence[Constraint], side_effect: SideEffect, result: Mapping[str, Any]) -> CallBounds:
+    def of(cls, constraints: Sequence[Constraint], tool: Tool, result: Mapping[str, Any]) -> CallBounds:
         read = [constraint.condition for constraint in constraints if constraint.condition is not None]
         whole = any(condition.reads_whole("result") for condition in read)
         keys = frozenset().union(*(condition.keys("result")[1] for condition in read))
         kept = {name: value for name, value in result.items() if whole or name in keys}
-        return cls(constraints=list(constraints), side_effect=side_effect, result=kept)
+        given: Mapping[str, Any] = tool.parameters.get("properties") or {}
+        return cls(
+            constraints=list(constraints),
+            side_effect=tool.side_effect,
+            parameters=list(given),
+            defaults={name: of["default"] for name, of in given.items() if isinstance(of, dict) and "default" in of},
+            result=kept,
+        )
 
     def violated(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
         """Return {id, description, why} of each that doesn't hold for a call, or can't be told.
 
-        Its arguments stand for the outputs of the same names. A check that needs an output which isn't there yet waits.
+        Its arguments stand for the outputs of the same names. A check that needs an output which isn't there yet waits;
+        one that needs an argument which is left out, and has no default, can't be told.
         """
         found = []
-        outputs = {**self.result, **arguments}
-        names = {"result": outputs, "tool": tool, "args": dict(arguments)}
-        for one in speaking(self.constraints, self.side_effect, arguments):
+        args = {**self.defaults, **arguments}
+        for one in self.constraints:
+            if not speaks(one, self.side_effect, self.parameters, arguments):
+                continue
             condition = one.condition
             assert condition is not None, "constraints that speak of calls have a check"
+            outputs = {**self.result, **arguments}
+            names = {"result": outputs, "tool": tool, "args": args}
             if not condition.keys("result")[0] <= outputs.keys():
                 continue
             try:
@@ -72,21 +87,17 @@ def binding(goal: Goal, tool: Tool) -> list[Constraint]:
     ]
 
 
-def speaking(
-    constraints: Sequence[Constraint], side_effect: SideEffect, arguments: Mapping[str, Any]
-) -> list[Constraint]:
-    """Return those of the hard constraints that are about a call.
+def speaks(
+    constraint: Constraint, side_effect: SideEffect, parameters: Iterable[str], arguments: Mapping[str, Any]
+) -> bool:
+    """Whether a hard constraint is about a call of a tool that has these parameters.
 
-    That is one whose check reads `tool` or `args`, where the arguments have the keys that it can't do without; and,
-    for a tool with effects, one whose check reads a key of the result that the call has as an argument.
+    It is where its check reads `tool` or `args`, and the tool has the arguments that it can't do without, given or left
+    out; and, for a tool with effects, where its check reads a key of the result that the call has as an argument.
     """
-    return [one for one in constraints if _speaks(one, side_effect, arguments)]
-
-
-def _speaks(constraint: Constraint, side_effect: SideEffect, arguments: Mapping[str, Any]) -> bool:
     condition = constraint.condition
     if condition is None:
         return False
     if constraint.of_calls:
-        return condition.uses("tool") or condition.keys("args")[0] <= arguments.keys()
+        return condition.uses("tool") or condition.keys("args")[0] <= {*parameters, *arguments}
     return side_effect != "read" and not arguments.keys().isdisjoint(condition.keys("result")[1])

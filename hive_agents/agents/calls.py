@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from hive_agents.agents import node_requests, synthetic
-from hive_agents.agents.call_bounds import CallBounds, binding, speaking
+from hive_agents.agents.call_bounds import CallBounds, binding, speaks
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
 from hive_agents.agents.node_requests import Pending
@@ -201,12 +201,13 @@ async def _bounds(work: NodeWork, key: str, name: str, arguments: dict[str, Any]
     """
     tool = work.tools[name]
     constraints = binding(work.session.goal, tool)
-    if not constraints or not (asks or speaking(constraints, tool.side_effect, arguments)):
+    parameters = tool.parameters.get("properties") or {}
+    if not any(asks or speaks(one, tool.side_effect, parameters, arguments) for one in constraints):
         return None
 
     async def do(_: bool) -> Done:
         result = work.buffer.read_all("execution") | work.outputs.values
-        return Done(CallBounds.of(constraints, tool.side_effect, result).model_dump(mode="json"))
+        return Done(CallBounds.of(constraints, tool, result).model_dump(mode="json"))
 
     found = await work.session.effects.once(f"{key}/bounds", "synthetic", "constraints", do, node=work.node.id)
     return CallBounds.model_validate(found)

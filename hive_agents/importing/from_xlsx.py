@@ -13,7 +13,7 @@ import openpyxl
 from hive_agents.importing.imported import Imported, TableRow
 from hive_agents.importing.markdown import escape
 from hive_agents.importing.office import checked_package
-from hive_agents.importing.rows import rows_as_markdown, rows_of_texts
+from hive_agents.importing.rows import path_part, rows_as_markdown, rows_of_texts
 
 
 def from_xlsx(data: bytes) -> Imported:
@@ -32,7 +32,7 @@ def xlsx_rows(data: bytes) -> list[TableRow] | None:
         below = rows_of_texts(table)
         if below is None:
             return None
-        found += [row._replace(key=f"{name} {row.key}") for row in below]
+        found += [row._replace(key=f"{path_part(name)} {row.key}") for row in below]
     return found or None
 
 

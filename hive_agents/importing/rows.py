@@ -42,7 +42,7 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
         return None
     width = max(map(len, rows))
     require_document(width * len(rows))
-    rows = [[*row, *[""] * (width - len(row))] for row in rows]
+    rows = [[*map(_sound, row), *[""] * (width - len(row))] for row in rows]
     used = [at for at in range(width) if any(row[at].strip() for row in rows[1:])]
     if not is_head([name for at, name in enumerate(rows[0]) if name.strip() or at in used]):
         return None
@@ -68,8 +68,8 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
         plain = [" ".join(column[number].split()) for column in columns]
         text = next((plain[at] for at in texts if plain[at]), "") or " ".join(plain).strip()
         title = plain[title_at] if title_at is not None and plain[title_at] else _short(text, _LONGEST_NAME)
-        name = names.free(_name(title))
-        key = name if id_at is None else keys.free(_name(plain[id_at]))
+        name = names.free(path_part(title))
+        key = name if id_at is None else keys.free(path_part(plain[id_at]))
         found.append(TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts)))
     return found
 
@@ -189,10 +189,19 @@ def _short(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[:longest].rpartition(" ")[0] or text[:longest]
 
 
-def _name(text: str) -> str:
+def _sound(cell: str) -> str:
+    """Return a cell without what no text may hold: half a sign of a cut emoji, and NUL.
+
+    >>> _sound("cut \\ud83d, \\x00")
+    'cut \ufffd, \ufffd'
+    """
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", cell)
+
+
+def path_part(text: str) -> str:
     """Return a part of a path, without a dot that would begin a suffix.
 
-    >>> _name("Is v1.2 and/or v1.3 read?")
+    >>> path_part("Is v1.2 and/or v1.3 read?")
     'is-v1-2-and-or-v1-3-read?'
     """
     return re.sub(r"[\s./\\]+", "-", _short(text, _LONGEST_NAME).lower()).strip("-") or "row"

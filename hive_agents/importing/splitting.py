@@ -35,4 +35,4 @@ def _rows(one: SourceFile) -> Iterator[SourceFile]:
 
 
 def _bytes(row: TableRow) -> Callable[[], bytes]:
-    return lambda: f"{row.title}\n\n{row.markdown}".encode("utf-8", "surrogatepass")
+    return lambda: f"{row.title}\n\n{row.markdown}".encode()

@@ -49,7 +49,7 @@ from hive_agents.retrieval import (
     parse_config,
 )
 from hive_agents.settings import Optimizer
-from hive_agents.verification import TagChange, check_config, falling_tags
+from hive_agents.verification import TagChange, check_config, distinct, falling_tags
 from hive_agents.workspace import Workspace
 
 ConfigData = dict[str, Any]
@@ -71,7 +71,10 @@ class Tuning:
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    """Return the queries that may be learned from. Raises: HIVE-105 where there is none; level 1 of the golden set."""
+    """Return the queries that may be learned from.
+
+    Raises: HIVE-105 where there is none; HIVE-313 where none but these is held out; level 1 of the golden set.
+    """
     golden = load_golden(workspace, path)
     golden.require_queries()
     splits = split(golden)
@@ -83,6 +86,8 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
             path="queries",
             fix="add queries with `hive label QUERY`, or take the split off some that nobody has looked at yet",
         )
+    if splits.holdout is not None:
+        distinct(splits.holdout, golden)
     return Tuning(splits.train, splits.validation, splits.regime)
 
 

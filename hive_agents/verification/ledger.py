@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.errors import Diagnostic
+from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, question_key, spent_alpha
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
@@ -38,9 +38,10 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
     """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence.
 
     `golden` is the set that the queries were held out of: those that its other queries ask, too, are no evidence.
+    Raises: HIVE-313 where these are all.
     """
     ids = {query.id for query in measured}
-    seen = {_identity(query) for query in golden or () if query.id not in ids}
+    seen = {_question(query) for query in golden or () if query.id not in ids}
     first: dict[tuple[str, str | None], str] = {}
     for query in measured:
         first.setdefault(_identity(query), query.id)
@@ -49,13 +50,17 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
         message = f"{again} of the queries repeat the text of another; a text counts once, as it stands first"
         fix = "remove the copies, or ask in other words"
         warnings.append(Diagnostic("HIVE-111", message, measured.file, "queries", fix, severity="warning"))
-    copied = [query_id for text, query_id in first.items() if text in seen]
+    copied = [query_id for (text, _), query_id in first.items() if text in seen]
+    if copied and len(copied) == len(first):
+        message = f"each of the {len(ids)} held-out questions is an open one, too: what was learned proves nothing"
+        fix = "hold out questions that nobody tuned to"
+        raise HiveError.of("HIVE-313", message, file=measured.file, path="queries", fix=fix)
     if copied:
         told = f"{len(copied)} of {len(ids)} held-out questions are open ones, too, and count for nothing"
         message = f"{told}: {copied[0]}"
         fix = "hold out questions that nobody tuned to"
         warnings.append(Diagnostic("HIVE-313", message, measured.file, "queries", fix, severity="warning"))
-    kept = [query_id for text, query_id in first.items() if text not in seen]
+    kept = [query_id for (text, _), query_id in first.items() if text not in seen]
     return measured.only(kept) if warnings else measured, warnings
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents import AgentSpec, CallBounds, Tool, ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.goals import Constraint
@@ -272,3 +272,16 @@ def test_a_file_that_the_policy_denies_for_what_it_is_called_is_not_written(plac
     assert any("save_data did not run: the policy denies it" in one for one in words(run))
     written = {path.name for path in (place.state / "runs").rglob("*.md")}
     assert written == {"notes.md"}
+
+
+def test_a_check_of_an_argument_that_is_left_out_reads_its_default_or_asks(place: Workspace) -> None:
+    """Leaving an argument out, or editing it away, lets no call pass a constraint that reads it."""
+    for default, why in (({"default": 0.0}, "does not hold"), ({}, "can't be told")):
+        properties = {"amount": {"type": "number"}, "fee": {"type": "number"} | default}
+        tool = Tool("pay", "Pay.", {"properties": properties, "required": ["amount"]}, "external", print)
+        limit = Constraint(id="small", check="args['amount'] <= 100 and args['fee'] <= 5")
+        bounds = CallBounds.of([limit], tool, {})
+        (found,) = bounds.violated("pay", {"amount": 10_000 if default else 10})
+        assert why in found["why"]
+    other = Tool("note", "Note.", {"properties": {"text": {"type": "string"}}}, "external", print)
+    assert CallBounds.of([limit], other, {}).violated("note", {"text": "x"}) == []

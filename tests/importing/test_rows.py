@@ -249,3 +249,11 @@ def test_records_that_have_no_names_in_common_are_a_data_set() -> None:
     lines = "\n".join(json.dumps({f"name {number}": "some words"}) for number in range(1000))
     with pytest.raises(ImportFailure, match="over 500,000 cells"):
         rows_in("a.jsonl", lines.encode())
+
+
+@pytest.mark.parametrize("sign", ["\\u0000", "\\ud83d"], ids=["NUL", "half of an emoji"])
+def test_a_sign_that_no_text_may_hold_costs_no_row(place: Workspace, tmp_path: Path, sign: str) -> None:
+    rows = [f'{{"question": "How about {n}{sign}?", "answer": "Say {n}, then {sign} stop."}}' for n in range(3)]
+    report = sync(place, tmp_path / "faq.jsonl", "\n".join(rows).encode())
+    assert (len(report.imported), report.skipped) == (3, [])
+    assert "\ufffd" in (place.documents / report.imported[0]).read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Evaluation, QueryEvaluation, evaluate
+from hive_agents.evaluation import Evaluation, GoldenSet, QueryEvaluation, evaluate
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.retrieval import build_index
@@ -19,7 +19,7 @@ from hive_agents.store import audit
 from hive_agents.verification import GateResult, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.decision import Reason, regressions, tag_changes
-from hive_agents.verification.ledger import KIND, MAX_USES, spend
+from hive_agents.verification.ledger import KIND, MAX_USES, distinct, spend
 from tests.conftest import write_document
 from tests.topics import (
     CAREFUL,
@@ -290,12 +290,16 @@ def test_held_out_questions_that_are_open_ones_too_prove_nothing(topics: Workspa
     assert (result.difference.n, result.difference.p_value) == (4, 1 / 16)
     told = next(one.message for one in result.warnings if one.code == "HIVE-313")
     assert told == f"4 of 8 held-out questions are open ones, too, and count for nothing: {held[0]['id']}"
+    golden = write_golden(topics, [*queries, *copies])
+    asked_as = [one.model_copy(update={"principal": "dana"}) for one in golden.split("holdout")]
+    scoped = GoldenSet(golden.collection, golden.k, tuple(asked_as), golden.file, golden.hash)
+    assert len(distinct(scoped, golden)[0]) == 4
 
 
 def test_a_holdout_of_open_questions_alone_measures_nothing(topics: Workspace) -> None:
     held = [one for one in holdout_queries() if one["split"] == "holdout"]
     copies = [one | {"id": f"open-{one['id']}", "split": "train"} for one in held]
-    with pytest.raises(HiveError, match="HIVE-105"):
+    with pytest.raises(HiveError, match="HIVE-313"):
         gate(topics, "careful", "naive", [*held, *copies])
 
 
