@@ -25,7 +25,7 @@ MAX_RANGE = 20
 
 _RANGE = re.compile(r"(\d+)\s*[‐‑–—-]\s*(\d+)")
 _PLAIN = re.compile(r" ?\[(\d+)\]")
-_AFTER_STOP = re.compile(r"([.!?。！？…])((?:\s*\[\d+\])+)")
+_AFTER_STOP = re.compile(r"([.!?。！？…][\"'”’)]*)((?:\s*\[\d+\])+)")
 _LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
 _LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
 
@@ -103,6 +103,8 @@ def claims(answer: str) -> list[Claim]:
 
     >>> [(claim.bare, claim.cites) for claim in claims("Save it 【2†source】. It stays. [1, 7][9] - Why not?")]
     [('Save it.', (2,)), ('It stays.', (1, 7, 9)), ('- Why not?', ())]
+    >>> [(claim.bare, claim.cites) for claim in claims('It says "stop." [2] We do.')]
+    [('It says "stop."', (2,)), ('We do.', ())]
     """
     found = []
     for number, line in enumerate(without_marks(answer).splitlines()):

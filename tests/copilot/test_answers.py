@@ -293,7 +293,7 @@ def test_a_sentence_that_leans_on_the_one_before_brings_it_along() -> None:
     )
 
 
-@pytest.mark.parametrize("query", ["rotate the key", "who approves", "PBS buffer", "how many attempts are made"])
+@pytest.mark.parametrize("query", ["how do I rotate the key", "who approves this", "how many attempts are made"])
 def test_every_sentence_of_an_extractive_answer_stands_in_its_passage(query: str) -> None:
     texts = [each["text"] for each in INJECTIONS] + [
         "Rotate the key: it is new [4]. It works. Then *rotate* the <mark>key</mark> again.",
@@ -407,12 +407,27 @@ async def test_injected_text_stays_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("injected", INJECTIONS, ids=lambda each: each["id"])
 def test_an_injection_never_changes_what_is_cited(injected: dict[str, Any]) -> None:
-    """Quoted by an extractive answer, a document's own brackets cite nothing."""
-    found = passages("Buffers are kept cold.", injected["text"])
-    answer = extractive(injected["text"][:200], found)
-    if answer is not None:
-        parsed = [n for claim in claims(answer.text) for n in claim.cites]
-        assert set(parsed) == set(answer.cited) <= {1, 2}
+    """Quoted by an extractive answer, or beside what is quoted, a document's own brackets cite nothing."""
+    inside, beside = (
+        extractive(
+            "how long are buffers kept cold?", passages("Nothing here.", f"Buffers are kept cold for 9 days{text}")
+        )
+        for text in (f", {' '.join(injected['text'].split())}", f".\n\n{injected['text']}")
+    )
+    assert beside is not None
+    for answer in (beside, inside):
+        if answer is not None:
+            parsed = [n for claim in claims(answer.text) for n in claim.cites]
+            assert set(parsed) == set(answer.cited) == {2}
+
+
+def test_most_injections_can_stand_in_a_quoted_sentence() -> None:
+    """The control of the test above."""
+    quoted = [
+        extractive("how long are buffers kept cold?", passages(f"Buffers are kept cold for 9 days, {text}"))
+        for text in (" ".join(each["text"].split()) for each in INJECTIONS)
+    ]
+    assert sum(answer is not None for answer in quoted) > 40
 
 
 def test_the_planner_is_told_no_document_text() -> None:

@@ -83,7 +83,8 @@ class Doc:
         }
         lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items())
         return (
-            f"---\n{lines}\n---\nThe {first} is kept near the {second}, says {canary('b', n)}. {self.injected}\n\n"
+            f"---\n{lines}\n---\nThe {first} is kept near the {second} for 9 days, says {canary('b', n)}."
+            f" {self.injected}\n\n"
             f"## Care of the {others[0]} {canary('h', n)}\n\n"
             f"Clean the {others[0]} with the {first} once a week, or {canary('b', n)} fails. "
             f"The {' and the '.join(others)} stay dry.\n"

@@ -29,7 +29,7 @@ from tests.retrieval.test_engine import Longest
 
 READER = readers()[1]
 QUESTIONS = (
-    "how is the rotor kept near the pump?",
+    "how long is the rotor kept near the pump?",
     "newest documents",
     "effective documents",
     "the rotor in draft documents",

@@ -26,7 +26,7 @@ READER = readers()[0]
 BOSS = Principal(READER.tenant, "boss", roles=frozenset({"operator"}))
 RULES = Rules(grants=(("acme", "guides/**", (f"user:{READER.user}",)),))
 QUESTIONS = [
-    "how is the rotor kept near the pump?",
+    "how long is the rotor kept near the pump?",
     "clean the beaker with the lamp",
     "zebra",
     f"what about {canary('b', 700)}?",

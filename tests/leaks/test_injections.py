@@ -99,7 +99,7 @@ async def test_obeying_models_do_no_harm(
     changed = []
     for each, doc in zip(injections, documents, strict=True):
         request = Request(
-            text=f"how is the {doc.words[0]} kept near the {doc.words[1]}, says {canary('b', doc.number)}?"
+            text=f"how long is the {doc.words[0]} kept near the {doc.words[1]}, says {canary('b', doc.number)}?"
         )
         answers(ws, planner=FAILS, answer=FAILS, judge=FAILS)
         sober = await Chat(ws, READER, engine=engine).ask(request)

@@ -190,7 +190,7 @@ async def test_no_page_tells_of_a_document_that_was_taken_away(tmp_path: Path) -
         for path in of_agent:
             assert quoted in await shown(client, path, headers["operator"], True), "while it may be viewed"
         for name in ("reader", "operator"):
-            _, run = await changes(client, headers[name], "how is the rotor kept near the pump?")
+            _, run = await changes(client, headers[name], "how long is the rotor kept near the pump?")
             found = (await client.get(f"/api/runs/{run['run_id']}", headers=headers[name])).json()["result"]
             assert SECRET in {number for _, number in canaries(json.dumps(found))}
             said = {"run_id": run["run_id"], "verdict": "outdated", "doc_id": secret, "comment": "old"}

@@ -82,7 +82,7 @@ async def ask_about_each(visit: Visit) -> None:
     """Ask what the first sentence of each document answers: those that the reader may view are quoted."""
     for document in visit.documents:
         first, second, *_ = document.words
-        await visit.ask(Request(text=f"how is the {first} kept near the {second}?"))
+        await visit.ask(Request(text=f"how long is the {first} kept near the {second}?"))
 
 
 def test_every_way_out_is_a_channel(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def fault(call: Any) -> str:
 
 async def test_a_revoked_document_takes_its_turns_along(place: Workspace) -> None:
     chat = Chat(place, READER)
-    shown = await chat.ask(Request(text="how is the rotor kept near the pump?"))
+    shown = await chat.ask(Request(text="how long is the rotor kept near the pump?"))
     listed = await chat.ask(Request(text="effective documents"))
     assert {SECRET.number, OPEN.number} <= {number for _, number in canaries(json.dumps(shown))}
     LESS.write(place, PEOPLE)
     turns = chat.transcript()
     assert [turn["notice"] for turn in turns] == [GONE, GONE]
-    assert [turn["text"] for turn in turns] == ["how is the rotor kept near the pump?", "effective documents"]
+    assert [turn["text"] for turn in turns] == ["how long is the rotor kept near the pump?", "effective documents"]
     assert canaries(json.dumps(turns)) == set()
     assert turns[0]["results"] == [] == turns[1]["filters"]
     unknown = fault(lambda: chat.why(shown["run_id"], "gone.md"))

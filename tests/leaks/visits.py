@@ -70,7 +70,7 @@ class Visit:
         rng, doc = self.rng, self.target()
         kind = rng.randrange(11)
         if kind <= 2:
-            return Request(text=f"how is the {doc.words[0]} kept near the {doc.words[1]}?")
+            return Request(text=f"how long is the {doc.words[0]} kept near the {doc.words[1]}?")
         if kind == 3:
             return Request(text=f"{rng.choice(('documents with topic', 'what about', 'only'))} {doc.topic}")
         if kind == 4:  # misspelt: nothing may put it right

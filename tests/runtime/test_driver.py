@@ -28,7 +28,7 @@ from tests.graphs.optimizing import OPTIMIZE, small, started_runs
 from tests.sample import copied_sample, hive
 
 ASKED = "how do I rotate a key?"
-PLAN = {"rewritten_query": "rotate a key", "strategy": "ContentOnly", "search_value": "rotate a key"}
+PLAN = {"rewritten_query": ASKED, "strategy": "ContentOnly", "search_value": "rotate a key"}
 
 
 @pytest.fixture
