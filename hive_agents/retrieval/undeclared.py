@@ -63,13 +63,14 @@ def undeclared_fields(collection: Collection, front_matter: Iterable[Mapping[str
 
 def declare_fields(workspace: Workspace, collection: Collection, fields: Sequence[UndeclaredField]) -> str:
     """Write filterable fields into the collection's file, whose other lines keep their meaning; return its name."""
-    for stem in sorted(collection_names(workspace), key=lambda stem: stem != collection.name):
-        path = workspace.root / "collections" / f"{stem}.json"
-        value = json.loads(read_bytes(path))
-        if value.get("name") == collection.name:
-            value["fields"] |= {field.name: {"type": field.type, "filterable": True} for field in fields}
-            atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-            return workspace.relative(path)
+    with workspace.exclusive("declaring fields"):
+        for stem in sorted(collection_names(workspace), key=lambda stem: stem != collection.name):
+            path = workspace.root / "collections" / f"{stem}.json"
+            value = json.loads(read_bytes(path))
+            if value.get("name") == collection.name:
+                value["fields"] |= {field.name: {"type": field.type, "filterable": True} for field in fields}
+                atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+                return workspace.relative(path)
     raise AssertionError(collection.name)
 
 
