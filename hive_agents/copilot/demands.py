@@ -63,7 +63,7 @@ class Demands:
         return (
             all(re.search(literal, whole) for literal in self.literals)
             and all(self._beside(pair, found, above, around) for pair in self.pairs)
-            and not (len(self.asked) == 1 and any(map(self._asks, ("which", "happening"))))
+            and not (len(self.asked) == 1 and self._asks("which"))
             and (self._asks("how_to") or self._asks("of_reader") or not answer_pattern("tells.order").match(sentence))
             and self._as_allowed(sentence, f"{around} {above}")
             and not self._is_narrower(sentence, found)
@@ -71,7 +71,6 @@ class Demands:
             and not answer_pattern("tells.headless").search(sentence)
             and (not self._asks("how_often") or answer_pattern("tells.rhythm").search(sentence) is not None)
             and (not self.units or not self.units.isdisjoint(stems_of(found)))
-            and (not self._asks("how_done") or self._is_done(found))
             and self._tells_together(sentence)
             and self._in_its_sense(sentence)
             and self._denies_as_asked(sentence)
@@ -150,11 +149,6 @@ class Demands:
         places = [n for n, word in enumerate(before) if article.fullmatch(word.text)]
         between = before[places[-1] + 1 :] if places else ()
         return any(word.stems.isdisjoint(self.asked) and not is_small(word.text) for word in between)
-
-    def _is_done(self, found: Sequence[PlacedWord]) -> bool:
-        """Whether what is asked of a thing is done with it: what is named so has more than a name."""
-        done = placed_words(self.question, self.language)[-1].text.lower()
-        return any(word.text.lower() == done for word in found)
 
     def _names(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
         """Whether whom it names isn't the question's own verb: the owner owns."""

@@ -67,7 +67,7 @@ def _measured(workspace: Workspace, version: Version) -> Rederived:
         return Rederived(name, "unknown", f"{changed} since it was measured")
     golden = _measured_part(workspace, record)
     if golden is None:
-        return Rederived(name, "unknown", "the golden set can't be read")
+        return Rederived(name, "unknown", "the golden set can't be read, or its held-out questions are open ones")
     configs = [version.stored.config, *([known[active].stored.config] if active is not None else [])]
     evaluations = evaluate_interleaved(SearchEngine(workspace), configs, golden)
     sides = zip(("candidate", "active"), evaluations, strict=False)
@@ -78,9 +78,9 @@ def _measured(workspace: Workspace, version: Version) -> Rederived:
 def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet | None:
     try:
         golden = load_golden(workspace, workspace.root / record.get("golden", FILE))
+        return distinct(golden.split("holdout"), golden)[0] if record["split"] else distinct(golden)[0]
     except HiveError:
         return None
-    return distinct(golden.split("holdout"), golden)[0] if record["split"] else distinct(golden)[0]
 
 
 def _agree(told: Mapping[str, Any] | None, metrics: Mapping[str, Any]) -> bool:

@@ -140,7 +140,11 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
     if question.why_not or question.active is None or question.golden is None:
         return question.answer("inconclusive", {"code": "HIVE-306", "message": question.why_not})
     golden, config = question.golden, question.active.config
-    measured, _ = distinct(golden.split("holdout"), golden) if golden.has_holdout else distinct(golden.asked)
+    try:
+        measured, _ = distinct(golden.split("holdout"), golden) if golden.has_holdout else distinct(golden.asked)
+    except HiveError as error:
+        found = error.diagnostics[0]
+        return question.answer("inconclusive", {"code": found.code, "message": found.message})
     fault = log_fault(workspace)
     held_out = golden.has_holdout or was_held_out(workspace, measured)
     use = spend(workspace, measured, "index") if held_out else None
