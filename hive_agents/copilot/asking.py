@@ -1,10 +1,11 @@
-"""What a question asks for: its words, how much each of them tells, what was mistyped, and what would answer it."""
+"""What a question asks for: its words, how much each of them tells, and what would answer it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from hive_agents.copilot.language import (
@@ -14,9 +15,8 @@ from hive_agents.copilot.language import (
     function_words,
     language as language_tables,
     word_list,
-    words,
 )
-from hive_agents.retrieval import ScopedIndex, WordPieces, found_words, terms
+from hive_agents.retrieval import ScopedIndex, found_words, terms
 
 FieldWeights = Mapping[str, float]
 """How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
@@ -36,16 +36,35 @@ _TELLS = {
 one sentence surely tells why, or what something does."""
 _PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
 
-SHORTEST, LONGEST = 5, 24
-"""Letters of a word in which one may be wrong."""
-LONG = 8
-"""Letters of a word that is hardly another one with one letter changed."""
-_VOCABULARY = WordPieces()
-"""Splits what isn't a frequent word of English into pieces."""
-_SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
 _OPENING = 400
 """Characters of a text that tell its language."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class PlacedWord:
+    """A word with its place in a sentence."""
+
+    start: int
+    end: int
+    text: str
+    stems: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def placed_words(text: str, language: str) -> tuple[PlacedWord, ...]:
+    """Return the words of a text, in order."""
+    found = stemmed_words(text, language)
+    return tuple(PlacedWord(start, end, text[start:end], frozenset(stems)) for start, end, stems in found)
+
+
+def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:
+    """Return the stems of all of them."""
+    return frozenset(stem for word in words for stem in word.stems)
+
+
+def is_small(word: str) -> bool:
+    """Whether it is a word without content in any language."""
+    return any(word.lower() in function_words(code) for code in LANGUAGES.values())
 
 
 def content_terms(text: str, language: str) -> list[str]:
@@ -61,7 +80,7 @@ def content_terms(text: str, language: str) -> list[str]:
 def _content_terms(text: str, language: str) -> tuple[str, ...]:
     """Return the same; a turn asks for those of its question wherever it shows why something was found."""
     found = tuple(dict.fromkeys(terms(text, language)))
-    function_terms = _function_terms(language, _spoken(text, language))
+    function_terms = _function_terms(language, spoken_language(text, language))
     return tuple(term for term in found if term not in function_terms) or found
 
 
@@ -73,7 +92,7 @@ def asked_terms(question: str, language: str) -> list[str]:
     """
     rest = answer_pattern("asks.form").sub(" ", question)
     found = list(dict.fromkeys(terms(rest, language)))
-    function_terms = _function_terms(language, _spoken(question, language))
+    function_terms = _function_terms(language, spoken_language(question, language))
     return [term for term in found if term not in function_terms] or content_terms(question, language)
 
 
@@ -119,7 +138,7 @@ def _function_terms(index_language: str, spoken: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _spoken(text: str, index_language: str) -> str:
+def spoken_language(text: str, index_language: str) -> str:
     """Return the language that most of a text's function words are of; the index's unless another has more of them.
 
     An index of one language may hold documents and questions of another, whose small words are as empty.
@@ -190,76 +209,23 @@ def _telling(kind: str) -> re.Pattern[str]:
     return re.compile("|".join(found), re.I | re.X)
 
 
-def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
-    """Return the words of a text that no document has, each with the word of the documents that was surely meant.
+def unnamed(question: str) -> str | None:
+    """Return the pronoun of a question about something that only an earlier one could have named.
 
-    One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
-    swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
-    taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
-    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too. Of other
-    languages than English no list of words is at hand: in a short word of theirs two letters may be swapped.
+    >>> unnamed("how long is it valid?"), unnamed("Is it possible to run it twice?"), unnamed("What time is it?")
+    ('it', None, None)
     """
-    content = set(content_terms(text, index.language))
-    is_foreign = _spoken(text, index.language) != "en"
-    found: dict[str, str] = {}
-    for word in words(text):
-        stems = terms(word.text, index.language)
-        if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
-            continue
-        variants = list(dict.fromkeys(_one_letter_away(word.lower)))
-        if is_foreign and len(word.text) < LONG:
-            variants = [variant for variant in variants if sorted(variant) == sorted(word.lower)]
-        if _VOCABULARY.count_tokens(word.lower) == 1:
-            variants = [variant for variant in variants if _spelled_alike(variant) == _spelled_alike(word.lower)]
-        if not variants:
-            continue
-        stemmed = [terms(variant, index.language) for variant in variants]
-        counts = index.frequencies([stem[0] if len(stem) == 1 else "" for stem in stemmed])
-        best = max(range(len(variants)), key=lambda n: counts[n])
-        if counts[best]:
-            found[word.text] = variants[best]
-    return found
+    found = answer_pattern("asks.elliptic").search(question)
+    if found is None or answer_pattern("asks.expletive").search(question):
+        return None
+    before = telling_words(question[: found.start()])
+    ends = not question[found.end() :].strip(" ?!.")
+    if len(before) > (1 if ends else 0):  # at the end it may stand behind its verb: "who approves it?"
+        return None
+    return found[0].strip(" ?!.")
 
 
-def still_known(index: ScopedIndex, corrected: Mapping[str, str]) -> bool:
-    """Whether every word that mended another stands in a document that the reader may view now."""
-    return all(_known(index, terms(word, index.language)) for word in corrected.values())
-
-
-def mended(text: str, corrected: Mapping[str, str]) -> str:
-    """Return the text with each of the words replaced.
-
-    >>> mended("Rotate a tokne, please", {"tokne": "token"})
-    'Rotate a token, please'
-    """
-    for wrong, right in corrected.items():
-        text = re.sub(rf"\b{re.escape(wrong)}\b", right, text)
-    return text
-
-
-def _may_be_wrong(word: str) -> bool:
-    return SHORTEST <= len(word) <= LONGEST and word.isalpha() and word[1:].islower()
-
-
-def _spelled_alike(word: str) -> str:
-    """Return what the spellings of a word on both sides of the Atlantic have in common.
-
-    >>> [_spelled_alike(word) for word in ("licence", "license", "colours", "colors", "organise", "centre")]
-    ['license', 'license', 'colors', 'colors', 'organize', 'center']
-    """
-    for here, there in _SPELLINGS:
-        word = re.sub(here, there, word)
-    return word
-
-
-def _known(index: ScopedIndex, stems: list[str]) -> bool:
-    return all(index.frequencies(stems))
-
-
-def _one_letter_away(word: str) -> Iterator[str]:
-    """Yield the words that one letter turns this one into; those with the same letters first."""
-    inside = range(1, len(word) - 1)
-    yield from (word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in inside)
-    yield from (word[:n] + word[n + 1 :] for n in inside)
-    yield from (word[:n] + letter + word[n:] for n in range(1, len(word)) for letter in _LETTERS)
-    yield from (word[:n] + letter + word[n + 1 :] for n in inside for letter in _LETTERS if letter != word[n])
+def telling_words(text: str) -> list[str]:
+    """Return the words of a text that name anything; in either language."""
+    rest = answer_pattern("asks.form").sub(" ", text)
+    return [word.text for word in placed_words(rest, "none") if not is_small(word.text)]

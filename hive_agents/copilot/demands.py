@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from hive_agents.copilot.asking import asked_terms, content_terms, tells
-from hive_agents.copilot.counting import counted, ends_phrase, is_number
+from hive_agents.copilot.asking import (
+    PlacedWord,
+    asked_terms,
+    content_terms,
+    is_small,
+    placed_words,
+    stems_of,
+    tells,
+)
 from hive_agents.copilot.language import answer_pattern
-from hive_agents.copilot.wording import PlacedWord, is_small, placed_words, stems_of
 
 NEAR = 4
 """Words from one to the other of two that stand side by side in the question."""
@@ -34,6 +40,7 @@ _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _CLAUSES = re.compile(r"[,;:]\s|\s[–—-]\s")
 _ENDS = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
+_DIGITS = re.compile(r"\d+")
 _CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
 
 
@@ -190,7 +197,7 @@ class Demands:
         boundless = answer_pattern("tells.boundless").search(sentence)
         if boundless is not None:
             return any(abs(boundless.start() - found[head].start) <= BOUNDLESS for head in heads)
-        numbers = [n for n, word in enumerate(found) if is_number(word, sentence)]
+        numbers = [n for n, word in enumerate(found) if _is_number(word, sentence)]
         for head in heads:
             for number in numbers:
                 low, high = sorted((head, number))
@@ -199,7 +206,7 @@ class Demands:
                     continue
                 if number < head and passes(found[low + 1 : high]):
                     return True
-                if head < number and passes(found[low + 1 : high]) and ends_phrase(sentence, found, number):
+                if head < number and passes(found[low + 1 : high]) and _ends_phrase(sentence, found, number):
                     return True
         return False
 
@@ -312,7 +319,40 @@ def demands(question: str, language: str) -> Demands:
         literals=frozenset(literals),
         pairs=frozenset(pairs),
         bare=frozenset(bare),
-        counted=counted(question, language),
+        counted=_counted(question, language),
         units=frozenset(stem for unit in units for word in placed_words(unit[0], language)[-1:] for stem in word.stems),
         verbs=frozenset(verbs),
     )
+
+
+def _counted(question: str, language: str) -> frozenset[str]:
+    """Return the stems of what a question counts: the noun behind "how many"."""
+    found = answer_pattern("asks.how_many").search(question)
+    if found is None or answer_pattern("asks.how_long").search(question):
+        return frozenset()
+    run: list[PlacedWord] = []
+    for word in placed_words(question[found.end() :], language):
+        if is_small(word.text):
+            break
+        run.append(word)
+    capitals = [word for word in run if word.text[0].isupper()]
+    plural = [word for word in run if word.text.endswith("s")]
+    german = found[0].lower().startswith("wie")
+    heads = (capitals or run[:1]) if german else (plural or run)[-1:]
+    return frozenset(stem for word in heads for stem in word.stems)
+
+
+def _is_number(word: PlacedWord, sentence: str) -> bool:
+    if answer_pattern("tells.number", r"(?:{})").fullmatch(word.text):
+        return True
+    before = sentence[: word.start]
+    named = re.search(r"[\w.]-$|\w\.$|\($", before) or answer_pattern("asks.names", r"\b(?:{})\s$").search(before)
+    return bool(_DIGITS.fullmatch(word.text)) and not named
+
+
+def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
+    """Whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
+    if number + 1 == len(found):
+        return True
+    gap = sentence[found[number].end : found[number + 1].start]
+    return gap.strip() != "" or is_small(found[number + 1].text)

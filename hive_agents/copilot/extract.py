@@ -21,12 +21,12 @@ from hive_agents.copilot.asking import (
     equal_weights,
     stemmed_words,
     tells,
+    unnamed,
 )
 from hive_agents.copilot.demands import demands, is_cut
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
-from hive_agents.copilot.wording import unnamed
 from hive_agents.llm import Usage
 from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
 

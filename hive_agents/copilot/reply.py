@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import grounded
-from hive_agents.copilot.asking import FieldWeights, mended, still_known, weights_in
+from hive_agents.copilot.asking import FieldWeights, weights_in
 from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
 from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
+from hive_agents.copilot.spelling import mended, still_known, unknown_words
 from hive_agents.copilot.threads import ModelAnswer, Turn
-from hive_agents.copilot.unknown import unknown_words
 from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex

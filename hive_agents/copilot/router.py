@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from hive_agents.copilot.asking import telling_words, unnamed
 from hive_agents.copilot.language import clean, language, pattern, spoken, word_list, words
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.sentence import SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of
-from hive_agents.copilot.wording import telling_words, unnamed
 
 _MOST_WORDS = 15
 """Words of a greeting, or of a question about the copilot."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hive_agents.copilot.asking import corrections, mended, weights_in
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.excerpts import best_chunks
 from hive_agents.copilot.language import answer_pattern
@@ -15,6 +15,7 @@ from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
+from hive_agents.copilot.spelling import corrections, mended
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask

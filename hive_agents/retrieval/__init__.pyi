@@ -10,8 +10,9 @@ from .analysis import (
     without_references as without_references,
     words as words,
 )
-from .block_parsing import (
+from .blocks import (
     block_parser as block_parser,
+    section_of as section_of,
 )
 from .bm25 import (
     BM25Params as BM25Params,
@@ -156,9 +157,6 @@ from .recent import (
 from .rerank_cache import (
     CachedReranker as CachedReranker,
     Relevance as Relevance,
-)
-from .sections import (
-    section_of as section_of,
 )
 from .stages import (
     Cut as Cut,

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from hive_agents.files import AnyCase, Format
 from hive_agents.retrieval.analysis import heading_text
-from hive_agents.retrieval.block_parsing import block_parser
+from hive_agents.retrieval.blocks import block_parser, is_heading
 from hive_agents.retrieval.providers import TokenCounter
-from hive_agents.retrieval.sections import is_heading
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

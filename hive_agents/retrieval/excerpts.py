@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, heading_text, terms, unmarked, without_references
+from hive_agents.retrieval.blocks import section_of
 from hive_agents.retrieval.lanes import ChunkRow
-from hive_agents.retrieval.sections import section_of
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(

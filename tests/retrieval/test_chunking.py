@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
+from hive_agents.retrieval.blocks import section_of
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown, first_heading
 from hive_agents.retrieval.documents import Chunking
 from hive_agents.retrieval.minilm import WordPieces
-from hive_agents.retrieval.sections import section_of
 
 PIECES = WordPieces()
 

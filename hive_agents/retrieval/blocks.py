@@ -1,19 +1,59 @@
-"""The section of a line: the headings above it, in a chunk that may hold several."""
+"""The blocks of a document: the Markdown parser that it is cut by, and the section of a line.
+
+The parser is CommonMark with tables, without what is inside a paragraph. Most lines of a text go on with one. The
+library asks seven rules, twice, whether a line ends it; here a look at its first sign comes before, which makes parsing
+plain text about twice as fast and changes no token.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hive_agents.retrieval.analysis import heading_text
-from hive_agents.retrieval.block_parsing import block_parser
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
+    Rule = Callable[[StateBlock, int, int, bool], bool]
+
+_INTERRUPTING = frozenset("`~>*-_+#<|:=0123456789")
+_BELOW_A_TABLES_HEAD = frozenset("|-:")
 _BELOW = " > "
 _LIKE_A_HEADING = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)", re.M)
+
+
+@lru_cache(maxsize=1)
+def block_parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")
+    ruler = parser.block.ruler
+    rules: list[Rule] = []
+    for rule in list(ruler.__rules__):
+        if rule.enabled and "paragraph" in rule.alt:
+            rules.append(rule.fn)
+            ruler.at(rule.name, rule.fn, {"alt": [name for name in rule.alt if name != "paragraph"]})
+
+    def interruption(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        if _sign(state, line) not in _INTERRUPTING and _sign(state, line + 1) not in _BELOW_A_TABLES_HEAD:
+            return False
+        return any(rule(state, line, end, silent) for rule in rules)
+
+    ruler.push("interruption", interruption, {"alt": ["paragraph"]})
+    return parser
+
+
+def _sign(state: StateBlock, line: int) -> str:
+    """Return the first sign of a line, "" where there is none."""
+    if line >= state.lineMax:
+        return ""
+    start = state.bMarks[line] + state.tShift[line]
+    return state.src[start : start + 1]
 
 
 def is_heading(token: Token) -> bool:

@@ -1,0 +1,176 @@
+"""The words of a question that no document of the reader's has: mistyped ones, and unknown ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+
+from hive_agents.copilot.asking import asked_terms, content_terms, spoken_language
+from hive_agents.copilot.language import LANGUAGES, Word, function_words, word_list, words
+from hive_agents.copilot.router import without_politeness
+from hive_agents.copilot.sentence import EMPTY
+from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.retrieval import ScopedIndex, WordPieces, terms
+
+SHORTEST, LONGEST = 5, 24
+"""Letters of a word in which one may be wrong."""
+LONG = 8
+"""Letters of a word that is hardly another one with one letter changed."""
+_VOCABULARY = WordPieces()
+"""Splits what isn't a frequent word of English into pieces."""
+_SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+MOST_TOLD = 5
+LEAST_SHARE = 4
+"""One in so many words of a question has to be unknown: what somebody did before lunch may well stand nowhere."""
+SHORTEST_PART = 4
+"""Letters of a part of a compound."""
+_ENDINGS = ("", "s", "es", "e", "n", "en", "er", "em", "ern")
+"""What a stemmer of another language leaves on a word."""
+_JOINTS = ("", "s", "es", "n", "en", "-")
+"""What German puts between the parts of a compound."""
+
+
+def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
+    """Return the words of a text that no document has, each with the word of the documents that was surely meant.
+
+    One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
+    swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
+    taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
+    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too. Of other
+    languages than English no list of words is at hand: in a short word of theirs two letters may be swapped.
+    """
+    content = set(content_terms(text, index.language))
+    is_foreign = spoken_language(text, index.language) != "en"
+    found: dict[str, str] = {}
+    for word in words(text):
+        stems = terms(word.text, index.language)
+        if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
+            continue
+        variants = list(dict.fromkeys(_one_letter_away(word.lower)))
+        if is_foreign and len(word.text) < LONG:
+            variants = [variant for variant in variants if sorted(variant) == sorted(word.lower)]
+        if _VOCABULARY.count_tokens(word.lower) == 1:
+            variants = [variant for variant in variants if _spelled_alike(variant) == _spelled_alike(word.lower)]
+        if not variants:
+            continue
+        stemmed = [terms(variant, index.language) for variant in variants]
+        counts = index.frequencies([stem[0] if len(stem) == 1 else "" for stem in stemmed])
+        best = max(range(len(variants)), key=lambda n: counts[n])
+        if counts[best]:
+            found[word.text] = variants[best]
+    return found
+
+
+def still_known(index: ScopedIndex, corrected: Mapping[str, str]) -> bool:
+    """Whether every word that mended another stands in a document that the reader may view now."""
+    return all(_known(index, terms(word, index.language)) for word in corrected.values())
+
+
+def mended(text: str, corrected: Mapping[str, str]) -> str:
+    """Return the text with each of the words replaced.
+
+    >>> mended("Rotate a tokne, please", {"tokne": "token"})
+    'Rotate a token, please'
+    """
+    for wrong, right in corrected.items():
+        text = re.sub(rf"\b{re.escape(wrong)}\b", right, text)
+    return text
+
+
+def _may_be_wrong(word: str) -> bool:
+    return SHORTEST <= len(word) <= LONGEST and word.isalpha() and word[1:].islower()
+
+
+def _spelled_alike(word: str) -> str:
+    """Return what the spellings of a word on both sides of the Atlantic have in common.
+
+    >>> [_spelled_alike(word) for word in ("licence", "license", "colours", "colors", "organise", "centre")]
+    ['license', 'license', 'colors', 'colors', 'organize', 'center']
+    """
+    for here, there in _SPELLINGS:
+        word = re.sub(here, there, word)
+    return word
+
+
+def _known(index: ScopedIndex, stems: list[str]) -> bool:
+    return all(index.frequencies(stems))
+
+
+def _one_letter_away(word: str) -> Iterator[str]:
+    """Yield the words that one letter turns this one into; those with the same letters first."""
+    inside = range(1, len(word) - 1)
+    yield from (word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in inside)
+    yield from (word[:n] + word[n + 1 :] for n in inside)
+    yield from (word[:n] + letter + word[n:] for n in range(1, len(word)) for letter in _LETTERS)
+    yield from (word[:n] + letter + word[n + 1 :] for n in inside for letter in _LETTERS if letter != word[n])
+
+
+def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, shown: Iterable[str]) -> list[str]:
+    """Return the question's words that no document has, as the reader wrote them, at most `MOST_TOLD`.
+
+    `known` holds what the reader may view for certain, so that a word of hidden documents is one of none; `shown` are
+    texts that passed the gate. A word in another form, a compound of known words, a part of one that is shown, a
+    filter's value and what says nothing by itself are none; nor are few words of a long story, unless they are
+    abbreviations.
+    """
+    plain = without_politeness(question)
+    asked = set(asked_terms(plain, known.language))
+    telling = [word for word in words(plain) if asked.intersection(terms(word.text, known.language))]
+    missing = [word for word in telling if _is_missing(word, known)]
+    if not missing:
+        return []
+    texts = " ".join(shown).lower()
+    told = [
+        word.text
+        for word in missing
+        if not _is_empty(word.lower)
+        and not (len(word.lower) >= SHORTEST_PART and word.lower in texts)
+        and not vocabulary.meanings([word.lower])
+        and not _is_made_of_known(word.lower, known)
+    ]
+    if len(told) * LEAST_SHARE < len(telling):
+        told = [word for word in told if word.isupper() and len(word) > 1]
+    return list(dict.fromkeys(told))[:MOST_TOLD]
+
+
+def _is_missing(word: Word, known: ScopedIndex) -> bool:
+    return not all(known.frequencies(terms(word.text, known.language)))
+
+
+def _is_empty(word: str) -> bool:
+    """Whether a word says nothing about what is looked for, in any language."""
+    return word in EMPTY or word in _empty_words() or any(word in function_words(code) for code in LANGUAGES.values())
+
+
+@cache
+def _empty_words() -> frozenset[str]:
+    return frozenset().union(*(word_list("answers", "empty", code) for code in LANGUAGES.values()))
+
+
+def _is_made_of_known(word: str, known: ScopedIndex) -> bool:
+    """Whether documents have the word with another ending, or both parts of a compound."""
+    forms = list(_forms(word))
+    if any(_frequencies(known, forms)):
+        return True
+    places = range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)
+    parts = [(word[:n].removesuffix(joint), word[n:]) for n in places for joint in _JOINTS if word[:n].endswith(joint)]
+    parts = [(left, right) for left, right in parts if len(left) >= SHORTEST_PART]
+    left = _frequencies(known, [left for left, _ in parts])
+    found = [right for (_, right), count in zip(parts, left, strict=True) if count]
+    return any(_frequencies(known, [form for right in found for form in _forms(right)]))
+
+
+def _forms(word: str) -> Iterator[str]:
+    """Yield a word with other endings than its own."""
+    for own in _ENDINGS:
+        stem = word.removesuffix(own)
+        if word.endswith(own) and len(stem) >= SHORTEST_PART:
+            yield from (stem + ending for ending in _ENDINGS)
+
+
+def _frequencies(known: ScopedIndex, found: Sequence[str]) -> list[int]:
+    stemmed = [terms(word, known.language) for word in found]
+    return known.frequencies([stems[0] if len(stems) == 1 else "" for stems in stemmed])
