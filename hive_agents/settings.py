@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import (
@@ -141,7 +142,7 @@ class McpServer(Format):
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:
         if bool(self.command) == bool(self.url):
-            raise ValueError("give a command or a url, one of them")
+            raise PydanticCustomError("may_hold_secret", "give a command or a url, one of them")
         return self
 
 
@@ -407,18 +408,46 @@ class Settings(FileFormat):
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
     """The workspace's settings; raises `HiveError` with every fault of file and environment."""
     data, faults = _from_file(root / FILE)
+    names: dict[str, str] = {}
     for name, keys, raw in _from_environment(environment):
         value = _nest(keys, raw)
         try:
             Settings.model_validate(value, strict=False)
         except ValidationError as error:
-            for found in diagnostics_of(error, Settings, value, "environment"):
-                faults.append(replace(found, message=f"{name}: {found.message}", path=name))
-        else:
-            data = _merge(data, value)
+            told = zip(error.errors(), diagnostics_of(error, Settings, value, "environment"), strict=True)
+            own = [_of_variable(found, name, fault) for fault, found in told if not _may_be_elsewhere(fault)]
+            faults += own
+            if own:
+                continue
+        data = _merge(data, value)
+        names[".".join(keys)] = name
     if faults:
         raise HiveError(faults)
-    return Settings.model_validate(_merge(data, dict(flags or {})), strict=False)
+    try:
+        return Settings.model_validate(_merge(data, dict(flags or {})), strict=False)
+    except ValidationError as error:
+        told = zip(error.errors(), diagnostics_of(error, Settings, data, "environment"), strict=True)
+        raise HiveError([_of_variable(one, _nearest(names, one.path or ""), fault) for fault, one in told]) from None
+
+
+def _may_be_elsewhere(fault: ErrorDetails) -> bool:
+    """Whether a variable is only faulty by itself: the file, or another one, may hold the rest of its table."""
+    return fault["type"] == "missing" or (fault["type"] == "may_hold_secret" and isinstance(fault["input"], dict))
+
+
+def _nearest(names: Mapping[str, str], path: str) -> str:
+    """The variable that says the most about what is at a path; the path where none was given."""
+    parts = path.split(".")
+
+    def shared(keys: str) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(keys.split("."), parts, strict=False)))
+
+    return names[max(names, key=shared)] if names else path
+
+
+def _of_variable(found: Diagnostic, name: str, fault: ErrorDetails) -> Diagnostic:
+    fix = 'write it as JSON, such as ["one", "two"]' if fault["type"] == "list_type" else found.fix
+    return replace(found, message=f"{name}: {found.message}", path=name, fix=fix)
 
 
 @dataclass(frozen=True)

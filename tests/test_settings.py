@@ -232,6 +232,53 @@ def test_fault_in_the_environment_names_the_variable(tmp_path: Path, name: str, 
     assert found.message.startswith(name)
 
 
+def test_variables_complete_a_table_of_the_file_or_of_each_other(tmp_path: Path) -> None:
+    text = (
+        '[models.endpoints.own]\nbase_url = "http://127.0.0.1:1/v1"\n[mcp.servers.desk]\nurl = "http://127.0.0.1:2"\n'
+    )
+    found = settings(
+        tmp_path,
+        text,
+        HIVE_MODELS__ENDPOINTS__OWN__API_KEY_REF="env:OWN_KEY",
+        HIVE_MODELS__ENDPOINTS__NEW__PRICE__INPUT="1",
+        HIVE_MODELS__ENDPOINTS__NEW__PRICE__OUTPUT="2",
+        HIVE_MODELS__ENDPOINTS__NEW__BASE_URL="http://127.0.0.1:3/v1",
+        HIVE_MCP__SERVERS__DESK__HEADERS_REF='{"Authorization": "env:DESK"}',
+    )
+    own, new = found.models.endpoints["own"], found.models.endpoints["new"]
+    assert (own.base_url, own.api_key_ref) == ("http://127.0.0.1:1/v1", "env:OWN_KEY")
+    assert (new.base_url, new.price and new.price.output) == ("http://127.0.0.1:3/v1", 2.0)
+    assert found.mcp.servers["desk"].headers_ref == {"Authorization": "env:DESK"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("HIVE_MCP__SERVERS__DESK__COMMAND", '["serve"]', "HIVE-105"),
+        ("HIVE_MCP__SERVERS__OTHER__ENV__TOKEN", "hunter2", "HIVE-105"),
+        ("HIVE_MODELS__ENDPOINTS__OTHER__API_KEY_REF", "env:KEY", "HIVE-106"),
+    ],
+)
+def test_a_variable_that_leaves_a_table_faulty_is_named(tmp_path: Path, name: str, value: str, code: str) -> None:
+    text = '[mcp.servers.desk]\nurl = "http://127.0.0.1:2"\n'
+    (found,) = faults(tmp_path, text, HIVE_GATE__ALPHA="0.2", **{name: value})
+    assert (found.code, found.file, found.path) == (code, "environment", name)
+    assert "hunter2" not in str(found)
+
+
+def test_a_server_that_cannot_be_used_is_told_without_its_environment(tmp_path: Path) -> None:
+    (found,) = faults(tmp_path, '[mcp.servers.desk]\nenv = {TOKEN = "hunter2"}\n')
+    assert (found.code, found.path, found.fix) == (
+        "HIVE-105", "mcp.servers.desk", "give a command or a url, one of them",
+    )  # fmt: skip
+    assert "hunter2" not in str(found)
+
+
+def test_a_list_in_the_environment_is_said_to_be_json(tmp_path: Path) -> None:
+    (found,) = faults(tmp_path, HIVE_MODELS__CHAT="bedrock:a")
+    assert found.fix == 'write it as JSON, such as ["one", "two"]'
+
+
 @pytest.mark.parametrize(
     "url",
     [
