@@ -66,6 +66,7 @@ class Principal:
                 raise _unfit(f"a principal needs a {what} with a printable name", f"name the {what}")
         for what in ("groups", "roles"):
             object.__setattr__(self, what, _names(getattr(self, what), what))
+        object.__setattr__(self, "roles", frozenset(role.lower() for role in self.roles))
         unknown = sorted(self.roles - ROLES)
         if unknown:
             raise _unfit(f"{unknown[0]} is no role", f"use {', '.join(get_args(PrincipalRole))}")

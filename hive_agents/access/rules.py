@@ -24,7 +24,7 @@ from hive_agents.access.principal import (
     is_subject,
 )
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import FileFormat, Format, LinkRefused, load, read_folder
+from hive_agents.files import AnyCase, FileFormat, Format, LinkRefused, load, read_folder
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class TenantEntry(Format):
 class PrincipalEntry(Format):
     tenant: TenantName
     groups: list[PrintableName] = []
-    roles: list[PrincipalRole] = ["reader"]
+    roles: list[Annotated[PrincipalRole, AnyCase]] = ["reader"]
 
 
 class Grant(Format):

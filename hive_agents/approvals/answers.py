@@ -75,15 +75,23 @@ def repeats(request: ApprovalRequest, verb: Verb, by: str, message: str | None, 
     if request.decided and request.status != RESULT[verb] and request.status != "edited":
         return False
     if verb != "edit":
-        return True
+        return patch is None
     try:
         return bool(patched(request.context.get("args"), patch) == mine[-1].args)
     except PatchError:
         return False
 
 
-def edited_args(request: ApprovalRequest, patch: Any, recheck: Recheck | None) -> dict[str, Any]:
-    """Raises: HIVE-105 with everything that schema, rules and permissions have against the edit."""
+def edited_args(request: ApprovalRequest, verb: Verb, patch: Any, recheck: Recheck | None) -> dict[str, Any] | None:
+    """Return the arguments as an edit leaves them; None for another answer.
+
+    Raises: HIVE-105 with everything that schema, rules and permissions have against the edit, and for a patch of an
+    answer that is none: it would count for nothing.
+    """
+    if verb != "edit":
+        if patch is not None:
+            raise refused("HIVE-105", f"a patch changes what is asked for, and {verb} doesn't", "decide with edit")
+        return None
     try:
         args = patched(request.context["args"], patch)
     except PatchError as error:

@@ -209,7 +209,8 @@ class ApprovalStore:
         the content that was read. With `for_run` the same call may be made again in its run without asking.
         `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
-        allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
+        allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid, or a
+        patch without one.
         """
         assert (holder is not None) == (authn == "token")
         by = person(by)
@@ -224,7 +225,7 @@ class ApprovalStore:
         self._require(seen, verb, who, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
-        args = edited_args(seen, patch, self.recheck) if verb == "edit" else None
+        args = edited_args(seen, verb, patch, self.recheck)
         if check is not None:
             check(seen)
         with connected(self.workspace.records) as connection, transaction(connection):

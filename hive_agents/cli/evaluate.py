@@ -47,7 +47,7 @@ def command(
     program = chosen_config(place, config, surface, queries)
     evaluation = evaluate(place, program, golden=queries)
     record(place, program, evaluation)
-    value = evaluation.to_json(split=split, hide=hidden)
+    value = evaluation.to_json(split=split and split.lower(), hide=hidden)
     found = {hit.doc_id for query in evaluation.queries for hit in query.hits}
     shown = found if holder is None else ViewGate(permissions_of(place), holder).allowed(sorted(found))
     for query in value["queries"]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.files import Format
+from hive_agents.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt"]
@@ -49,7 +49,7 @@ class DocumentFilter(Format):
     """
 
     field: str
-    op: Operator = "eq"
+    op: Annotated[Operator, AnyCase] = "eq"
     value: FilterValue | list[FilterValue]
 
     @property

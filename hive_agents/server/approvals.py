@@ -9,6 +9,7 @@ from pydantic import Field
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
+from hive_agents.files import AnyCase
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
@@ -38,8 +39,8 @@ class RequestRow(Value):
 class RequestsPage(PageQuery):
     """`due` puts what is due first before the rest, and of what is due alike the greatest risk."""
 
-    status: Status | None = None
-    order: Literal["newest", "due"] = "newest"
+    status: Annotated[Status, AnyCase] | None = None
+    order: Annotated[Literal["newest", "due"], AnyCase] = "newest"
 
 
 class RequestList(Value):
@@ -64,7 +65,7 @@ class Decide(Body):
     be made again in its run.
     """
 
-    verb: Verb
+    verb: Annotated[Verb, AnyCase]
     reason: str | None = None
     message: str | None = None
     patch: Any = None
@@ -88,7 +89,7 @@ class DecideBatch(Body):
     """`batch` is what GET /api/runs/{run_id}/approvals named: just those calls, as they were read."""
 
     batch: str
-    verb: Literal["approve", "reject"]
+    verb: Annotated[Literal["approve", "reject"], AnyCase]
     reason: str | None = None
 
 

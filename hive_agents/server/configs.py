@@ -11,7 +11,7 @@ from pydantic import Field
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
 from hive_agents.evaluation import GoldenSet, Split, changed, compare, evaluate, load_golden, record
-from hive_agents.files import NAME_PATTERN
+from hive_agents.files import NAME_PATTERN, AnyCase
 from hive_agents.retrieval import StoredConfig, config_files, find_active, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
@@ -61,7 +61,7 @@ class Checked(Value):
 
 class MeasureConfig(Body):
     config: ConfigRef = "active"
-    split: Split | None = None
+    split: Annotated[Split, AnyCase] | None = None
 
 
 class MeasuredConfig(Value):
@@ -87,8 +87,8 @@ class Compare(Body):
 
     a: ConfigRef = "active"
     b: ConfigRef
-    split: Split | None = None
-    within: Literal["everything", "mine"] = "everything"
+    split: Annotated[Split, AnyCase] | None = None
+    within: Annotated[Literal["everything", "mine"], AnyCase] = "everything"
 
 
 class Compared(Value):

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hive_agents.copilot import DocumentFilter, Request, search
 from hive_agents.errors import HiveError
+from hive_agents.files import AnyCase
 from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
@@ -18,7 +19,7 @@ from hive_agents.server.protocols.agui_events import spoken
 from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary, paged
 
 api = Api("copilot")
-Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
+Verdict = Annotated[Literal["relevant", "distractor", "outdated", "wrong_document"], AnyCase]
 MOST_RUNS = 1_000
 
 
@@ -138,7 +139,7 @@ class FeedbackRow(Value):
 
 
 class FeedbackPage(PageQuery):
-    status: Literal["pending", "accepted", "rejected"] | None = None
+    status: Annotated[Literal["pending", "accepted", "rejected"], AnyCase] | None = None
 
 
 class FeedbackList(Value):

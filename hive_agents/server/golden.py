@@ -22,6 +22,7 @@ from hive_agents.evaluation import (
     question_key,
     save_label,
 )
+from hive_agents.files import AnyCase
 from hive_agents.retrieval import find_active, load_collection, words
 from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call, CallContext
@@ -89,7 +90,7 @@ class LabelQuery(Body):
     distractors: list[str] = []
     irrelevant: list[str] | None = None
     tags: list[str] = []
-    split: Split | None = None
+    split: Annotated[Split, AnyCase] | None = None
 
 
 class Labelled(Value):

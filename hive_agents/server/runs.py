@@ -17,7 +17,7 @@ from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
 from hive_agents.copilot import REMEMBERED, DocumentFilter, Request, remembered
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import EventLog
-from hive_agents.files import load_value
+from hive_agents.files import AnyCase, load_value
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, RunStore, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
@@ -28,8 +28,8 @@ from hive_agents.server.run_stream import RunStream
 from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary
 
 api = Api("runs")
-Graph = Literal["worker", "event_loop", "optimizer"]
-RunStatus = Literal["queued", "running", "waiting", "paused", "done", "failed", "stopped"]
+Graph = Annotated[Literal["worker", "event_loop", "optimizer"], AnyCase]
+RunStatus = Annotated[Literal["queued", "running", "waiting", "paused", "done", "failed", "stopped"], AnyCase]
 
 
 class StartRun(Body):

@@ -16,6 +16,10 @@ def test_a_principal_is_a_value() -> None:
     assert Principal("acme", "service:nightly").subjects == {"tenant", "user:service:nightly"}
 
 
+def test_roles_are_read_in_any_case() -> None:
+    assert Principal("acme", "dana", roles=frozenset({"Reader", "APPROVER"})).roles == {"reader", "approver"}
+
+
 BAD: list[dict[str, Any]] = [
     {"tenant": ""},
     {"user": ""},

@@ -182,6 +182,11 @@ def test_brackets_and_braces_in_a_glob_are_themselves() -> None:
     assert not Globs(["a[bc].md"]).match("ab.md")
 
 
+def test_roles_of_a_file_are_read_in_any_case() -> None:
+    found = rules(tenants={"acme": {}}, principals={"dana": {"tenant": "acme", "roles": ["Reader", "APPROVER"]}})
+    assert (found.faults, found.principals["dana"].roles) == ((), {"reader", "approver"})
+
+
 def test_files_are_merged(place: Workspace) -> None:
     found = AccessRules.load(place)
     assert (found.faults, sorted(found.principals)) == ((), ["dana", "guest", "hana", "root"])

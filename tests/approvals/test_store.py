@@ -298,6 +298,17 @@ def test_an_edit_must_fit_the_schema(place: Workspace) -> None:
     assert (edited.status, edited.version, edited.hash) == ("edited", 2, edited.content_hash)
 
 
+@pytest.mark.parametrize("verb", ["approve", "reject", "respond"])
+def test_a_patch_of_what_is_no_edit_is_refused_and_not_left_out(place: Workspace, verb: Any) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(editable())
+    with refused("HIVE-105"):
+        approvals.decide(request.id, verb, by="dana", patch={"n": 2}, message="two")
+    approvals.decide(request.id, verb, by="dana", message="two")
+    with refused("HIVE-414"):
+        approvals.decide(request.id, verb, by="dana", patch={"n": 2}, message="two")
+
+
 def test_an_edit_is_checked_again_by_rules_and_permissions(place: Workspace) -> None:
     seen: list[ApprovalRequest] = []
 

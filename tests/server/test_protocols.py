@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime import Host
 from tests.agents.conftest import agent_json, node, write_json
@@ -90,6 +91,30 @@ async def test_an_agents_question_is_an_interrupt_that_resume_answers(
     assert rest[-1].value["outcome"] == {"type": "success"}
     assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
     assert not any("Let me ask." in json.dumps(one.value) for one in rest)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"verb": "respond", "message": ["the second"]},
+        {"verb": "respond", "message": "the second", "for_run": "no"},
+        {"verb": "respond", "message": "the second", "version": "1"},
+        {"verb": "perhaps"},
+        {"message": "the second"},
+        7,
+        None,
+    ],
+)
+async def test_a_payload_that_is_no_decision_decides_nothing(
+    place: Workspace, client: httpx.AsyncClient, payload: Any
+) -> None:
+    both = bearer(place, "root", "operator", "approver")
+    found = await streamed(client, "/agui/writer", turn("go"), both)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    good = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"verb": "respond", "message": "it"}}
+    refused = await client.post("/agui/writer", json=turn("", resume=[good, good | {"payload": payload}]), headers=both)
+    assert refused.status_code in (400, 422), refused.text
+    assert ApprovalStore(place).get(interrupt["id"]).status == "pending"
 
 
 async def test_who_may_not_decide_resumes_nothing(place: Workspace, client: httpx.AsyncClient) -> None:

@@ -49,6 +49,23 @@ async def test_a_request_is_decided_once_and_who_comes_second_hears_who_was_firs
     assert "user:dana" in second.json()["detail"]
 
 
+async def test_words_that_are_chosen_from_a_list_may_be_written_in_any_case(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    id = filed(place)
+    listed = await client.get("/api/approvals?status=PENDING&order=Due", headers=bearer(place))
+    assert [one["id"] for one in listed.json()["items"]] == [id]
+    decided = await client.post(f"/api/approvals/{id}/decide", json={"verb": "Approve"}, headers=bearer(place))
+    assert (decided.status_code, decided.json()["decision"]) == (200, "approve")
+    operator = bearer(place, "root", "operator", "reader")
+    evaluated = await client.post("/api/evaluate", json={"split": "TRAIN"}, headers=operator)
+    assert (evaluated.status_code, evaluated.json()["split"]) == (200, "train")
+    started = await client.post("/api/runs", json={"graph": "WORKER", "input": {"text": "q"}}, headers=operator)
+    assert started.status_code == 202, started.text
+    runs = await client.get("/api/runs?status=Queued&graph=Worker", headers=operator)
+    assert [one["run_id"] for one in runs.json()["runs"]] == [started.json()["run_id"]]
+
+
 async def test_an_answer_that_names_no_content_counts_for_the_request_as_it_is(
     place: Workspace, client: httpx.AsyncClient
 ) -> None:

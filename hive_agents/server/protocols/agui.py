@@ -14,11 +14,12 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, EventLog
-from hive_agents.files import diagnostics_of
+from hive_agents.files import diagnostics_of, load_value
 from hive_agents.runs import RunRow, RunStore, Scope
 from hive_agents.runtime import decide
 from hive_agents.server import streams
 from hive_agents.server.api import Api, json_of
+from hive_agents.server.approvals import Decide
 from hive_agents.server.auth import ANYBODY, Call
 from hive_agents.server.run_stream import RunStream
 from hive_agents.server.runs import StartRun, started
@@ -90,24 +91,25 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
         len(EventLog(call.workspace).replay(run_id=row.run_id, types=DURABLE)),
         len(RunLog(call.workspace, row).new()),
     )
-    for entry in sent.resume or ():
-        verb, answer = _answer(entry.status, entry.payload)
-        decide(call.workspace, entry.interrupt_id, verb, **answer, **call.asker.decider().named())
+    answers = [(entry.interrupt_id, _answer(entry.status, entry.payload)) for entry in sent.resume or ()]
+    for request_id, answer in answers:
+        decide(call.workspace, request_id, **answer.model_dump(), **call.asker.decider().named())
     call.wake()
     return RunStore(call.workspace).get(row.run_id), told
 
 
-def _answer(status: str, payload: Any) -> tuple[Any, dict[str, Any]]:
-    """A payload is {verb, reason, message, patch}, or words, which respond; what is cancelled is rejected."""
+def _answer(status: str, payload: Any) -> Decide:
+    """A payload is a decision, as `POST /api/approvals/{request_id}/decide` takes it, or words, which respond; what is
+    cancelled is rejected."""
     if status == "cancelled":
-        return "reject", {}
+        return Decide(verb="reject")
     if isinstance(payload, str):
-        return "respond", {"message": payload}
-    if isinstance(payload, dict) and payload.get("verb") in ("approve", "edit", "reject", "respond"):
-        known = ("reason", "message", "patch", "version", "content_hash", "for_run")
-        return payload["verb"], {name: payload[name] for name in known if name in payload}
-    fix = 'send {"verb": "approve"}, or one of its allowed_decisions'
-    raise HiveError.of("HIVE-409", "the payload of a resume entry decides nothing", fix=fix, exit_code=2)
+        return Decide(verb="respond", message=payload)
+    if not isinstance(payload, dict) or "verb" not in payload:
+        fix = 'send {"verb": "approve"}, or one of its allowed_decisions'
+        raise HiveError.of("HIVE-409", "the payload of a resume entry decides nothing", fix=fix, exit_code=2)
+    known = {name: value for name, value in payload.items() if name in Decide.model_fields}
+    return load_value(Decide, known, "body")
 
 
 def agent_input(call: Call, agent: str, given: Any, text: str) -> dict[str, Any]:
