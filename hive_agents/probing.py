@@ -59,7 +59,7 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
 
     async def asked(name: str) -> Probe:
         try:
-            return await probe(open_chain([name], workspace.settings, root=workspace.root))
+            return await probe(open_chain([name], workspace.settings, workspace=workspace))
         except HiveError as error:
             found = error.diagnostics[0]
             return Probe(name=name, ok=False, error=f"{found.code}: {found.message}", fix=found.fix or "")

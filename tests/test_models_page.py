@@ -88,7 +88,7 @@ def test_a_snippet_that_is_not_trusted_is_not_used(
     changed = Workspace(place.root)
 
     def opened() -> Any:
-        return open_chain(changed.settings.models.of("chat"), changed.settings, root=changed.root)
+        return open_chain(changed.settings.models.of("chat"), changed.settings, workspace=changed)
 
     with pytest.raises(Exception, match="not trusted") as caught:
         asyncio.run(opened().complete([]))

@@ -177,7 +177,7 @@ class _Session:
         self._split = "train"
         settings = self._place.settings
         names = settings.models.of("chat")
-        model = open_chain(names, settings, root=self._place.root) if names else None
+        model = open_chain(names, settings, workspace=self._place) if names else None
         with tracing(self._place), self._surface.progress("nothing was written; run the command again") as progress:
             made = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)
         written = [

@@ -234,7 +234,7 @@ class TurnSession:
         names = settings.models.of(role)
         if not names:
             return None
-        return open_chain(names, settings, meter=self.meter, root=self.workspace.root, scripts=self._scripts)
+        return open_chain(names, settings, meter=self.meter, workspace=self.workspace, scripts=self._scripts)
 
     def without_vectors(self, error: NoModel | EngineFault) -> None:
         """Search by words alone for the rest of the turn.

@@ -204,10 +204,10 @@ def open_chain(
     settings: Settings,
     *,
     meter: Meter | None = None,
-    root: Path | None = None,
+    workspace: Workspace | None = None,
     scripts: dict[Path, Script] | None = None,
 ) -> Chain:
-    """The models of `names` as one; `root` is where a relative `scripted:FILE` lies.
+    """The models of `names` as one; endpoints and a relative `scripted:FILE` are the `workspace`'s.
 
     Chains that are given the same `scripts` use up one script together, as the roles of a run do.
 
@@ -220,7 +220,7 @@ def open_chain(
     models: list[ChatModel] = []
     breakers: dict[str, Breaker] = {}
     for name in names:
-        model, server = _open(name, settings, root or Path(), scripts)
+        model, server = _open(name, settings, workspace, scripts)
         models.append(model)
         if server:
             breakers[model.name] = breaker_of(server, model.name)
@@ -248,7 +248,9 @@ def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> 
         raise HiveError.of("HIVE-409", why, file="hive.toml", path="models", fix=fix)
 
 
-def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]) -> tuple[ChatModel, str]:
+def _open(
+    name: str, settings: Settings, workspace: Workspace | None, scripts: dict[Path, Script]
+) -> tuple[ChatModel, str]:
     """The model, and the server that it is asked over; none for a script."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model.strip()):
@@ -257,7 +259,7 @@ def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]
     if provider == "scripted":
         from hive_agents.llm.scripted import Script, ScriptedModel
 
-        path = Path(os.path.abspath(root / model))
+        path = Path(os.path.abspath(workspace.root / model if workspace else model))
         if path not in scripts:
             scripts[path] = Script(path, model)
         return ScriptedModel(scripts[path]), ""
@@ -265,7 +267,7 @@ def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]
         from hive_agents.llm.endpoint import open_endpoint
         from hive_agents.llm.endpoint_chat import EndpointModel
 
-        endpoint = open_endpoint(Workspace(root), provider)
+        endpoint = open_endpoint(workspace or Workspace(Path()), provider)
         return EndpointModel(endpoint, model), endpoint.url
     from hive_agents.llm.langchain import open_langchain
 

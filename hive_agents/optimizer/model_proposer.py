@@ -134,7 +134,7 @@ class ModelProposer:
         if self._chain is None:
             settings = self._workspace.settings
             names = settings.models.of("optimizer")
-            self._chain = open_chain(names, settings, meter=self._spending.meter, root=self._workspace.root)
+            self._chain = open_chain(names, settings, meter=self._spending.meter, workspace=self._workspace)
         return self._chain
 
 

@@ -265,7 +265,7 @@ class RunModels:
             settings, names = self._workspace.settings, self._names(role)
             for name in names:
                 self._open_script(name)
-            self._chains[role] = open_chain(names, settings, root=self._workspace.root, scripts=self._scripts)
+            self._chains[role] = open_chain(names, settings, workspace=self._workspace, scripts=self._scripts)
         return self._chains[role]
 
     def require_prices(self, max_usd: float) -> None:

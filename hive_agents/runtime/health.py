@@ -89,7 +89,7 @@ class HealthJudge:
         settings = self.workspace.settings
         names = settings.models.of("judge")
         if self._chain is None and names:
-            self._chain = open_chain(names, settings, root=self.workspace.root)
+            self._chain = open_chain(names, settings, workspace=self.workspace)
         return self._chain
 
 

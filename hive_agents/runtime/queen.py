@@ -146,7 +146,7 @@ class Queen:
         try:
             if self._models is not None:
                 return self._models("queen")
-            return open_chain(names, self.workspace.settings, root=self.workspace.root) if names else None
+            return open_chain(names, self.workspace.settings, workspace=self.workspace) if names else None
         except HiveError as error:
             _log.warning("no model: %s", error.diagnostics[0].code)
             return None

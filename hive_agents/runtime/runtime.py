@@ -229,7 +229,7 @@ class Runtime:
         """One for all judgements: a scripted model goes on where it was."""
         settings = self.workspace.settings
         names = settings.models.of("judge")
-        return open_chain(names, settings, root=self.workspace.root) if names else None
+        return open_chain(names, settings, workspace=self.workspace) if names else None
 
 
 class _Spending:

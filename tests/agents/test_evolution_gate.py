@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,9 @@ from tests.agents.evolving import (
     proposed,
     served,
 )
-from tests.agents.loops import said
+from tests.agents.loops import said, sets
+from tests.llm.openai_server import model_server
+from tests.llm.trusting import endpoint_settings, workspace_with
 
 
 @pytest.fixture
@@ -171,6 +175,20 @@ def test_a_rehearsals_workspace_is_whole_while_the_log_grows(place: Workspace, m
         assert (other.root / "agents" / "loop").is_symlink()
         assert (other.state / "credentials.json").readlink() == place.state / "credentials.json"
     assert (place.state / "credentials.json").exists()
+
+
+def test_cases_are_rehearsed_with_the_model_of_an_endpoint(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with model_server() as server:
+        server.says = lambda body: {"name": "set_output", "arguments": sets("text", f"on {_topic(body)}")[1]}
+        settings = endpoint_settings(server.url, models='embedding = "none"', rest="[gate]\nalpha = 0.125")
+        prepared(place, *ALL, model="lab:small")
+        first = deploy(workspace_with(place.root, settings, monkeypatch), models=None).to_json()
+    assert (first["decision"], first["deployed"]) == ("first", 1)
+    assert first["evaluation"]["candidate"]["tokens"] > 0
+
+
+def _topic(body: dict[str, Any]) -> str:
+    return re.findall(r"Topic: (\w+)\.", json.dumps(body["messages"]))[-1]
 
 
 def _traces(place: Workspace) -> tuple[int, int, int, int, list[str]]:

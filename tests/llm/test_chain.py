@@ -11,6 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Message, Meter, ModelError, Script, Usage, open_chain
 from hive_agents.settings import Models, Settings
+from tests.llm.trusting import workspace_at
 
 ASK = [Message(role="user", content="Is it good?")]
 FAST = Settings(models=Models(deadline_seconds=0.2))
@@ -26,7 +27,7 @@ def chain(folder: Path, *scripts: list[dict[str, Any]], meter: Meter | None = No
     for number, lines in enumerate(scripts):
         (folder / f"{number}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
         names.append(f"scripted:{number}.jsonl")
-    return open_chain(names, FAST, root=folder, meter=meter)
+    return open_chain(names, FAST, workspace=workspace_at(folder), meter=meter)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,8 @@ def test_the_meter_names_models_without_a_price() -> None:
 async def test_roles_of_a_run_use_up_one_script_together(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"content": "plan"}\n{"content": "answer"}\n', encoding="utf-8")
     scripts: dict[Path, Script] = {}
-    planner, answer = (open_chain(["scripted:s.jsonl"], FAST, root=tmp_path, scripts=scripts) for _ in range(2))
+    place = workspace_at(tmp_path)
+    planner, answer = (open_chain(["scripted:s.jsonl"], FAST, workspace=place, scripts=scripts) for _ in range(2))
     assert (await planner.complete(ASK)).text == "plan"
     assert (await answer.complete(ASK)).text == "answer"
 

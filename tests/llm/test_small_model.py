@@ -50,7 +50,7 @@ def place(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work
 
 
 def opened(place: Workspace) -> Chain:
-    return open_chain(["lab:smollm2"], place.settings, root=place.root)
+    return open_chain(["lab:smollm2"], place.settings, workspace=place)
 
 
 async def test_a_small_model_answers_from_a_passage_and_its_tokens_are_counted(place: Workspace) -> None:

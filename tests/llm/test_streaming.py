@@ -31,6 +31,7 @@ from hive_agents.llm.model import arriving
 from hive_agents.settings import Models, Settings
 from tests.llm.bedrock_server import DENIED, THROTTLED, UNAVAILABLE, BedrockServer, Broken, Slow
 from tests.llm.event_stream import event, exception
+from tests.llm.trusting import workspace_at
 
 HAIKU = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"
 NOVA = "bedrock:amazon.nova-lite-v1:0"
@@ -39,7 +40,8 @@ LOOK_UP = Tool(name="look_up", description="Looks up.", parameters={"type": "obj
 
 
 def chain(*names: str, root: Path | None = None, meter: Meter | None = None, deadline: float = 8.0) -> Chain:
-    return open_chain(names, Settings(models=Models(deadline_seconds=deadline)), meter=meter, root=root)
+    place = workspace_at(root) if root else None
+    return open_chain(names, Settings(models=Models(deadline_seconds=deadline)), meter=meter, workspace=place)
 
 
 def scripts(folder: Path, *models: list[dict[str, Any]], deadline: float = 8.0) -> Chain:

@@ -85,7 +85,7 @@ def main(root: Path) -> None:
         import_module(name)
     place = Workspace(root)
     workspace_tools(place)
-    open_chain(place.settings.models.chat, place.settings, root=place.root)
+    open_chain(place.settings.models.chat, place.settings, workspace=place)
     httpx.AsyncClient()
     for _ in sys.stdin:
         child = os.fork()
