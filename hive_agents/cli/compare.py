@@ -113,7 +113,7 @@ def parts(comparison: Comparison, hidden: str | None) -> list[Any]:
         f"nUDCG {d.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, p = {d.p_value:.4f} that B isn't better;"
         f" {d.wins} won, {d.losses} lost, {d.ties} tied"
     )
-    if d.mde is not None:
+    if d.mde:
         lines.append(f"{d.n} queries can show gains from {d.mde:.3f} on")
     for change in comparison.changes:
         before, after = (jsonlib.dumps(change[side], ensure_ascii=False) for side in ("a", "b"))

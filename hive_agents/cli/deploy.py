@@ -115,7 +115,7 @@ def gate_parts(result: GateFinding) -> list[Any]:
         f"  distractors per query {old['distractors']:.2f} -> {new['distractors']:.2f};"
         f" {d.wins} won, {d.losses} lost, {d.ties} tied",
         f"  p = {d.p_value:.4f} against {result.alpha:.4f}, n = {d.n} ({evidence})"
-        + ("" if d.mde is None else f"; gains from {d.mde:.3f} on would show"),
+        + (f"; gains from {d.mde:.3f} on would show" if d.mde else ""),
     ]
     if result.powered is not None:
         more = result.powered

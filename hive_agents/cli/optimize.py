@@ -173,7 +173,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f"  distractors per query {figure(certificate['distractors_before'], 2)} ->"
             f" {figure(certificate['distractors_after'], 2)}{_recall(certificate)}",
             f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)}"
-            + ("" if mde is None else f"; true gains from {figure(mde)} on show in four runs of five"),
+            + (f"; true gains from {figure(mde)} on show in four runs of five" if mde else ""),
         ]
         lines += [f"  {line}" for line in reranking(certificate)]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]

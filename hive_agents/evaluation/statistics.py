@@ -28,8 +28,8 @@ class PairedDifference:
     """B - A over n queries.
 
     `p_value` is one-sided, for "B is better". `mde` is the smallest true difference that a set of this
-    size shows in four cases out of five; None where no spread can be estimated: below two queries, or where all
-    differences are equal.
+    size shows in four cases out of five; None below two queries. Differences that are all equal have no spread, and
+    0.0 then says no more than that: texts leave it out.
     """
 
     n: int
@@ -209,8 +209,10 @@ def _bootstrap_interval(differences: _Floats, seed: int) -> tuple[float, float]:
 
 def _minimum_detectable(differences: _Floats, alpha: float) -> float | None:
     n = len(differences)
-    if n < 2 or float(np.ptp(differences)) <= TIE:
+    if n < 2:
         return None
+    if float(np.ptp(differences)) <= TIE:
+        return 0.0
     z = NormalDist().inv_cdf(1 - alpha) + _Z_POWER_80
     return float(z * differences.std(ddof=1) / sqrt(n))
 

@@ -115,7 +115,7 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
             "p-value, level",
             f"{_number(certificate['p_value'], 4)}, {_number(certificate['alpha'], 4)} (use {certificate['j']})",
         ),
-        ("smallest gain that would show", _number(certificate["mde"])),
+        ("smallest gain that would show", _number(certificate["mde"] or None)),
     ]
     if certificate.get("recall_after") is not None:  # runs of earlier releases didn't keep it
         rows.insert(5, ("recall", f"{_number(certificate['recall_before'])} → {_number(certificate['recall_after'])}"))

@@ -21,24 +21,33 @@ def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_i
 
     Raises: HIVE-409 for an unknown document.
     """
-    doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
     return engine.with_index(config.collection, lambda index: _explained(engine, index, query, config, doc_id))
 
 
+def _named(index: SqliteIndex, name: str) -> str:
+    """Return the document that a doc_id, a chunk_id or a path names; a folder may itself be called documents."""
+    known = set(index.doc_ids())
+    for doc_id in (name, re.sub(r"#\d+$", "", name)):
+        for path in (doc_id, doc_id.removeprefix("documents/")):
+            if path in known:
+                return path
+    guess = closest(name, known)
+    fix = f'did you mean "{guess}"?' if guess else "doc_id is the path below documents/"
+    raise HiveError.of("HIVE-409", f'there is no document "{name}" in the index', fix=fix)
+
+
 def _explained(
-    engine: SearchEngine, index: SqliteIndex, query: str, config: RetrievalConfig, doc_id: str
+    engine: SearchEngine, index: SqliteIndex, query: str, config: RetrievalConfig, name: str
 ) -> dict[str, Any]:
+    doc_id = _named(index, name)
     chunks = index.chunks_of(doc_id)
-    if not len(chunks):
-        guess = closest(doc_id, index.doc_ids())
-        fix = f'did you mean "{guess}"?' if guess else "doc_id is the path below documents/"
-        raise HiveError.of("HIVE-409", f'there is no document "{doc_id}" in the index', fix=fix)
     search = engine.run_on(index, [query], config)[0]
     returned = search.returned.tolist()
     mine = set(chunks.tolist())
     rank = next((place for place, chunk in enumerate(returned, start=1) if chunk in mine), None)
     mask = index.select(config.conditions)
-    refused = [field for field, condition in config.conditions.items() if not _passes(index, field, condition, chunks)]
+    conditions = config.conditions if len(chunks) else {}
+    refused = [field for field, condition in conditions.items() if not _passes(index, field, condition, chunks)]
     params = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
     lanes: dict[str, Any] = {}
     if not refused:
@@ -50,12 +59,13 @@ def _explained(
     fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in mine), None)
     return {
         "doc_id": doc_id,
+        "chunks": len(chunks),
         "returned": rank is not None,
         "rank": rank,
         "fused_rank": fused,
         "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
-        "boost": float(index.factors(config.boosts, chunks[:1])[0]),
+        "boost": float(index.factors(config.boosts, chunks[:1])[0]) if len(chunks) else 1.0,
         "per_document": config.retrieval.per_document,
         "lanes": lanes,
         "candidates": config.retrieval.candidates,
@@ -66,6 +76,8 @@ def _explained(
 def explain_text(found: dict[str, Any]) -> str:
     """The explanation in a sentence or two."""
     name = found["doc_id"]
+    if not found["chunks"]:
+        return f"{name} has no text and no title, so nothing finds it"
     if found["filtered_by"]:
         return f"{name} is filtered away by {', '.join(found['filtered_by'])}"
     lanes = []

@@ -70,7 +70,7 @@ def _checked(value: Any) -> Any:
 ConditionValue = Annotated[Any, AfterValidator(_checked)]
 
 
-_EXPRESSION = re.compile(r"^(?P<field>[\w.-]+)\s*(?P<operator>!=|>=|<=|=|>|<)\s*(?P<value>.*)$")
+_EXPRESSION = re.compile(r"^(?P<field>[^=<>!]*[^=<>!\s])\s*(?P<operator>!=|>=|<=|=|>|<)\s*(?P<value>.*)$")
 _OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 
 

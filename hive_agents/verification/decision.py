@@ -219,7 +219,7 @@ def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
     """Why the evidence does not suffice, with what it could have shown."""
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
-    mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"
+    mde = f"; {difference.n} queries can't show gains under {difference.mde:.2f}" if difference.mde else ""
     needed = needed_queries(difference, alpha)
     more = "" if needed is None else f"; about {needed} more would show this one"
     return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {_level(alpha)}{mde}{more}"

@@ -83,7 +83,7 @@ def test_the_observed_assignment_counts_itself_despite_rounding() -> None:
 def test_noise_below_a_trillionth_is_a_tie() -> None:
     result = paired_difference([0.3, 0.5, 0.7], [0.1 + 0.2, 0.5 + 1e-13, 0.7 - 1e-13])
     assert (result.wins, result.losses, result.ties) == (0, 0, 3)
-    assert (result.difference, result.p_value, result.ci95, result.mde) == (0.0, 1.0, (0.0, 0.0), None)
+    assert (result.difference, result.p_value, result.ci95, result.mde) == (0.0, 1.0, (0.0, 0.0), 0.0)
 
 
 def test_a_loss_is_never_evidence_for_b() -> None:

@@ -71,6 +71,21 @@ def test_a_hash_sign_in_a_name_is_part_of_it(text_workspace: Workspace) -> None:
     assert explained(text_workspace, "issue #7.md#0", "keyword")["doc_id"] == "issue #7.md"
 
 
+def test_a_folder_may_be_called_documents(text_workspace: Workspace) -> None:
+    write_document(text_workspace, "documents/keys.md", "Rotate keys.\n")
+    text_workspace.index()
+    for name in ("documents/keys.md", "documents/documents/keys.md", "documents/keys.md#0"):
+        assert explained(text_workspace, name, "keyword")["doc_id"] == "documents/keys.md"
+
+
+def test_a_document_without_text_is_known_and_has_nothing_to_be_found_by(text_workspace: Workspace) -> None:
+    write_document(text_workspace, "faqs/empty.md", "")
+    text_workspace.index()
+    found = explained(text_workspace, "faqs/empty.md", "keyword", filters={"category": "faqs"})
+    assert (found["chunks"], found["returned"], found["filtered_by"], found["boost"]) == (0, False, [], 1.0)
+    assert explain_text(found) == "faqs/empty.md has no text and no title, so nothing finds it"
+
+
 def test_the_best_chunk_speaks_for_its_document(indexed: Workspace) -> None:
     hits = indexed.engine().search(QUERY, "meaning").hits
     first = next(hit for hit in hits if hit.doc_id == "guides/webhooks.md")

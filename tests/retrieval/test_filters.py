@@ -200,6 +200,7 @@ TYPES = {name: str(field["type"]) for name, field in COLLECTION["fields"].items(
         (["public=TRUE"], {"public": True}),
         (["effective>=2025-01-01"], {"effective": {"gte": "2025-01-01"}}),
         (["status=a=b"], {"status": "a=b"}),
+        (["effective date >= 2025-01-01"], {"effective date": {"gte": "2025-01-01"}}),
     ],
 )
 def test_the_command_line_writes_the_same_filters(expressions: list[str], filters: dict[str, Any]) -> None:
