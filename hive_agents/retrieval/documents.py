@@ -98,7 +98,8 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
 
 def no_such_collection(name: str, names: list[str], file: str | None = None, line: int | None = None) -> HiveError:
     guess = closest(name, names)
-    fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(names) or 'none yet; add collections/'}"
+    others = f"use one of: {', '.join(names)}" if names else f"there is none yet: add collections/{name}.json"
+    fix = f'did you mean "{guess}"?' if guess else others
     return NotFound.of("HIVE-211", f'no collection is named "{name}"', file=file, path="collection", line=line, fix=fix)
 
 

@@ -137,6 +137,8 @@ def build_index(
             embedder = _embedder(workspace, report)
             with database_errors(workspace.database), disk_errors(workspace.database):
                 folder = _folder(workspace, connection, report, progress, thorough=not quick)
+                if not collections and folder.hashes:
+                    report.warnings.append(_NO_COLLECTION)
                 if plan is not None:
                     plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
                 guarded = not accept and _has_deployed(workspace)
@@ -155,6 +157,16 @@ def build_index(
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)
     return report
+
+
+_NO_COLLECTION = Diagnostic(
+    "HIVE-211",
+    "the workspace has no collection, so none of its documents is indexed",
+    "collections",
+    "$",
+    "add collections/<name>.json with the documents' fields, and run `hive index` again",
+    severity="warning",
+)
 
 
 def _has_deployed(workspace: Workspace) -> bool:

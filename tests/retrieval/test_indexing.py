@@ -539,6 +539,15 @@ def test_an_index_killed_at_forty_moments_never_loses_the_old_one(indexed: Works
     assert shown(indexed) == shown(whole)
 
 
+def test_documents_without_a_collection_are_told(text_workspace: Workspace) -> None:
+    for file in (text_workspace.root / "collections").iterdir():
+        file.unlink()
+    report = text_workspace.index()
+    assert report.documents == 0
+    told = [(warning.code, warning.severity, warning.file) for warning in report.warnings]
+    assert ("HIVE-211", "warning", "collections") in told
+
+
 def test_an_index_of_many_collections_reports_their_sum(text_workspace: Workspace) -> None:
     text = (text_workspace.root / "collections" / "kb.json").read_text(encoding="utf-8").replace('"kb"', '"second"')
     (text_workspace.root / "collections" / "second.json").write_text(text, encoding="utf-8")
