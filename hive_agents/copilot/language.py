@@ -16,7 +16,7 @@ MOST_CHARACTERS = 4_000
 MOST_WORDS = 120
 """A text that is longer is a pasted page: content, whatever words it has."""
 
-_WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|[vV]?\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
 _WITHOUT = re.compile(r"\bw/o\b", re.I)
 _QUOTED = re.compile(r"(?<!\w)(['\"“‘«])([^'\"“”‘’«»]{1,80})(['\"”’»])(?!\w)")
 

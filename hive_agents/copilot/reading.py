@@ -32,6 +32,7 @@ from hive_agents.retrieval import terms
 
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")
+_CHANGES = word_list("fields.versions", "changes")
 _LINKS = ADVERBS | BE | NEGATIONS | ARTICLES | _RELATIVE | _HAVE
 """What may stand between documents and the value that describes them: "docs that are still valid"."""
 
@@ -127,7 +128,7 @@ class _Values:
             return None  # what is written about isn't demanded: "about the QA department"
         meaning = self._named(mention)
         if meaning is None and not mention.shy and not s.words[mention.first].quoted:
-            meaning = self._restricting(mention) or self._after_preposition(mention)
+            meaning = self._restricting(mention) or self._after_preposition(mention) or self._of_version(mention)
             if meaning is None and s.filters_by_description:
                 meaning = self._describing(mention)
         return meaning
@@ -173,6 +174,22 @@ class _Values:
         phrases = {s.at(before), f"{s.at(before - 1)} {s.at(before)}"}
         roles: tuple[FieldRole, ...] = ("place", "person", "audience", "language", "kind")
         return mention.meaning(*(role for role in roles if phrases & word_list("fields.prepositions", role)))
+
+    def _of_version(self, mention: Mention) -> Meaning | None:
+        """Return the version that is asked about: "in v2.11", "Traefik 3.7"; none where two are compared, or where the
+        text may just be about a change: "since v3.7", "upgrade to v3.7"."""
+        s, meaning, named = self.s, mention.meaning("version"), word_list("fields.versions", "named")
+        others = [one for one in s.mentions if one.meaning("version") not in (None, meaning)]
+        before = s.back(mention.first, ARTICLES, named)
+        if meaning is None or others or {s.at(before), s.at(mention.last + 1)} & _CHANGES:
+            return None
+        is_named = s.at(mention.first - 1) in named
+        led = s.at(before) in word_list("fields.prepositions", "version") or before in s.inside
+        written = is_named or before in s.inside or s.at(mention.first).startswith("v")
+        if not (written or (led and s.ends_clause(mention.last))) or not (led or is_named or s.filters_by_description):
+            return None
+        self.used.update(range(before + 1, mention.first))
+        return meaning
 
     def _describing(self, mention: Mention) -> Meaning | None:
         """Return what a value beside the word for documents means: "effective SOPs", "docs from mei", "mei's docs"."""
@@ -284,7 +301,8 @@ def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
     people, owning = s.vocabulary.in_role("person"), word_table("fields.owning")
     found: list[tuple[DocumentFilter, set[int]]] = []
     for place in range(len(s.words)) if people and s.filters_by_description else ():
-        meaning = s.inside[place].meaning("person") if place in s.inside else None
+        mention = s.inside.get(place)
+        meaning = mention.meaning("person") if mention else None
         person = reader if s.at(place) in _FIRST_PERSON else str(meaning.value) if meaning else None
         verb = _owning_verb(s, place)
         if s.at(place) == "my":
@@ -297,7 +315,7 @@ def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
             continue
         names = owning.get(s.at(place if verb is None else verb), "").split()
         field = next((field for name in names for field in people if name in parts(field)), people[0])
-        ends = {place, place if verb is None else verb}
+        ends = {*(mention.places if mention and meaning else [place]), place if verb is None else verb}
         negated = s.at(s.back(min(ends), ADVERBS, BE)) in NEGATIONS
         demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=[person])
         found.append((demand, set(range(min(ends), max(ends) + 1))))

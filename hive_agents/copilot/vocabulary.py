@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import zip_longest
 from typing import Generic, Literal, TypeVar, cast
 
 from hive_agents.copilot.language import language, word_list, word_table
@@ -14,7 +15,7 @@ from hive_agents.retrieval import Collection, FieldType, terms, words as spell
 
 RESERVED = frozenset({"tenant", "view"})
 """Front matter that decides who may see a document: never shown, and never filtered by."""
-FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "other"]
+FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "other"]
 """What a field is to a reader."""
 LONGEST = 5
 """Words in the longest phrase that can be a value."""
@@ -22,6 +23,7 @@ _MISSPELT = range(8, 41)
 """How many letters a word has to have for one of them to be wrong."""
 _INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
 _VOWELS = frozenset("aeiouy")
+_VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
 _Entry = TypeVar("_Entry")
 
 
@@ -152,8 +154,9 @@ class Vocabulary:
                 meaning = Meaning(name, value, role, role == "kind" or bool(_kinds().find(spell(value)[-1:])))
                 values.append((value, meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
+                synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
                 general += [(phrase, meaning) for group in _groups().find(spell(value)) for phrase in group]
-        spelt = [(spell(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
+        spelt = [(_spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
         return [(phrase, meaning) for phrase, meaning in spelt if 0 < len(phrase) <= LONGEST]
 
     @cached_property
@@ -232,6 +235,26 @@ def _key(words: Sequence[str]) -> str:
     if joined.endswith("s") and not _VOWELS.intersection(joined):  # Snowball leaves "rfcs" as it is
         joined = joined[:-1]
     return "".join(terms(joined))
+
+
+def other_form(version: str) -> list[str]:
+    """Return how else a version is written, where it is one.
+
+    >>> other_form("v2.11"), other_form("3.0"), other_form("stable")
+    (['2.11'], ['v3.0'], [])
+    """
+    plain = version.lower().removeprefix("v")
+    if not _VERSION.fullmatch(plain):
+        return []
+    return [plain] if plain != version.lower() else [f"v{plain}"]
+
+
+def _spelt(phrase: str) -> list[str]:
+    """Return the words of a phrase, a number with its dots as one of them, as a reader's sentence has it."""
+    numbers = [found[0].lower() for found in _VERSION.finditer(phrase)]
+    between = [spell(part) for part in _VERSION.split(phrase)]
+    pairs = zip_longest(between, numbers)
+    return [word for words, number in pairs for word in (*words, *([number] if number else []))]
 
 
 def _spaced(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents.copilot.plan import PastTurn, Routed, SearchStrategy
 from hive_agents.copilot.router import route
-from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.retrieval.documents import Collection
 from tests.copilot.labelled import (
     DOMAINS,
@@ -242,6 +242,68 @@ def test_nothing_that_is_typed_makes_it_raise(thread: str | None):
 )
 def test_a_message_without_words(text: str, strategy: str):
     assert ask(text).decision.strategy == strategy
+
+
+MANUALS = Vocabulary(
+    {
+        "category": FieldWords("keyword", ("hub", "lamps")),
+        "version": FieldWords("keyword", ("v2.11", "v3.7", "4.0")),
+        "author_name": FieldWords("keyword", ("Brian Reed", "Mei")),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "search"),
+    [
+        ("How do I limit requests in v2.11?", "v2.11", "How do I limit requests"),
+        ("how are requests limited with the version 3.7", "v3.7", "how are requests limited"),
+        ("v3.7 limits", "v3.7", "limits"),
+        ("limits, only version 2.11", "v2.11", "limits"),
+        ("limits in 2.11", "v2.11", "limits"),
+        ("what limits are there in v4.0", "4.0", "what limits"),
+        ("list everything for v3.7", "v3.7", None),
+    ],
+)
+def test_a_version_that_documents_have_is_asked_for_with_or_without_its_v(text: str, version: str, search: str | None):
+    decided = ask(text, vocabulary=MANUALS)
+    assert filters(decided) == [("version", "eq", version)]
+    assert decided.decision.search_value == search
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what changed between v2.11 and v3.7",
+        "how do I upgrade from v2.11",
+        "upgrade to v3.7",
+        "does it wait for 3.7 seconds",
+        "a pause of 3.7 seconds",
+        "how do I use v9.9",
+        'what does "v3.7" stand for',
+    ],
+)
+def test_a_version_that_is_compared_or_changed_or_only_a_number_filters_nothing(text: str):
+    assert filters(ask(text, vocabulary=MANUALS)) == []
+
+
+def test_a_version_named_later_replaces_the_one_before():
+    before = ask("how do I limit requests in v2.11", vocabulary=MANUALS).decision
+    then = [PastTurn("how do I limit requests in v2.11", before, ())]
+    for text in ("and in v3.7?", "only v3.7"):
+        after = route(text, MANUALS, reader="dana", today=TODAY, history=then)
+        assert filters(after) == [("version", "eq", "v3.7")]
+        assert after.decision.search_value == "how do I limit requests"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["documents by Brian Reed", "everything Brian Reed wrote", "what did Brian Reed write", "docs of Brian Reed"],
+)
+def test_of_a_person_of_two_names_nothing_is_left_to_search_for(text: str):
+    decided = ask(text, vocabulary=MANUALS)
+    assert filters(decided) == [("author_name", "eq", "Brian Reed")]
+    assert decided.decision.strategy is SearchStrategy.METADATA_ONLY
 
 
 def test_numbers_and_yes_or_no_fields_filter_by_their_names():
