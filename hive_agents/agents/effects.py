@@ -265,7 +265,7 @@ class Effects:
             try:
                 budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
             except BudgetExhausted as error:
-                raise BudgetExhausted(error.measure, str(error), scope) from None
+                raise BudgetExhausted(error.measure, str(error), scope, needed=error.needed) from None
 
     def _broken_off(self, key: str, each: int) -> None:
         """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""

@@ -68,6 +68,7 @@ class AgentSession:
     """Seconds for which the run waits for a model that can't be reached; 0 fails it."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
+    budgets: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
 
     @property

@@ -16,11 +16,13 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
     """Return None where the budget was raised, else why it wasn't. Raises: Pending while a person is asked."""
     budget = session.effects.budget
     limit = getattr(budget.limits, error.measure)
-    await session.emit(EventType.BUDGET_EXHAUSTED, at, node, measure=error.measure, **budget.to_json())
     unknown = error.measure == "usd" and budget.spent.unpriced > 0  # no sum of money is one that can be kept to
+    if not unknown and 0 < error.needed <= limit and getattr(budget.spent, error.measure) < limit:
+        return None  # another branch was given more in the meantime
+    await session.emit(EventType.BUDGET_EXHAUSTED, at, node, measure=error.measure, **budget.to_json())
     if unknown or not await asyncio.to_thread(somebody, session):
         return str(error)
-    request = await session.ask(_filing(session, node, error.measure, limit))
+    request = await session.ask(_filing(session, error.measure, limit, await _proposed(session, error, limit)))
     if not request.decided:
         raise Pending([request.id])
     if request.status not in ("approved", "edited"):
@@ -35,19 +37,27 @@ def somebody(session: AgentSession) -> bool:
     return any("approver" in one.roles and session.tenant in (one.tenant, "local") for one in people)
 
 
-def _filing(session: AgentSession, node: str | None, measure: str, limit: float) -> Filing:
+async def _proposed(session: AgentSession, error: BudgetExhausted, limit: float) -> float:
+    """Return the sum that a person is asked for: the first to find the budget used up names it for all branches."""
+    key = f"GOAL#budget/{error.measure}/{limit:g}"
+    async with session.budgets:
+        budget = session.effects.budget
+        await session.effects.note(key, {"limit": budget.doubled(error.measure, error.needed)})
+    return float(session.effects.find(key)["limit"])
+
+
+def _filing(session: AgentSession, measure: str, limit: float, proposed: float) -> Filing:
     number = {"type": "integer" if isinstance(limit, int) else "number", "exclusiveMinimum": limit}
     return Filing(
         kind="question",
-        title=f"{session.agent.id} has used up its budget of {measure}: may it use {2 * limit:g} in all?",
+        title=f"{session.agent.id} has used up its budget of {measure}: may it use {proposed:g} in all?",
         requester=f"agent:{session.agent.id}",
         on_behalf_of=session.user,
         context={
             "agent": session.agent.id,
-            "node": node,
             "budget": measure,
             "used_up": limit,
-            "args": {"limit": 2 * limit},
+            "args": {"limit": type(limit)(proposed)},
         },
         allowed_decisions=["approve", "edit", "reject"],
         args_schema={

@@ -408,7 +408,8 @@ class Attempt:
         asked = {one.id: _requests(one.value) for one in known.interrupts}
         pending = {id for ids in asked.values() for id in ids if not store.get(id).decided}
         ready = {branch: "answered" for branch, ids in asked.items() if not pending.intersection(ids)}
-        return Command(resume=ready) if ready else None, [id for ids in asked.values() for id in ids if id in pending]
+        left = dict.fromkeys(id for ids in asked.values() for id in ids if id in pending)  # branches may share one
+        return Command(resume=ready) if ready else None, list(left)
 
     async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
         self._working = False  # what is left is to record how it ended

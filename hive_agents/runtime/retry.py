@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents import Effects, GoalVerdict, lost
-from hive_agents.agents.guards import MEASURES, Budget
+from hive_agents.agents.guards import MEASURES, Budget, Measure
 from hive_agents.errors import HiveError
 from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
 from hive_agents.runtime.agent_input import RunValue
@@ -89,10 +89,9 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
 
 async def _raised(effects: Effects, measure: str | None) -> None:
     """A budget that was used up may be used once more: a person wants the run to go on."""
-    limits = effects.budget.limits
-    limit = getattr(limits, str(measure), 0)
+    limit = getattr(effects.budget.limits, str(measure), 0)
     if limit:
-        await effects.raise_limit(str(measure), limit, max(2 * limit, getattr(effects.budget.spent, str(measure))))
+        await effects.raise_limit(str(measure), limit, effects.budget.doubled(cast(Measure, measure)))
 
 
 async def _told(effects: Effects, workspace: Workspace, run_id: str, node: str, why: str, n: int) -> str:

@@ -65,6 +65,34 @@ def test_a_budget_asks_for_more_and_the_run_goes_on(staffed: Workspace) -> None:
     assert run.go()["status"] == "done"
 
 
+def test_what_is_asked_for_is_enough_to_go_on(staffed: Workspace) -> None:
+    model = said(say(CALLS[0], tokens=9_000), ITEMS)
+    run = start(staffed, agent(NODE), model, tools=registry(), limits=Limits(tokens=2_000))
+    request = ApprovalStore(staffed).get(run.go()["approval_ids"][0])
+    assert (request.context["used_up"], request.context["args"]) == (2_000, {"limit": 16_000})
+    ApprovalStore(staffed).decide(request.id, "approve", by="dana")
+    assert run.go()["status"] == "done"
+
+
+def test_branches_that_run_out_at_once_ask_one_question(staffed: Workspace) -> None:
+    names = ("left", "right")
+    nodes = [node("begin", output_keys=["items"]), *(node(name, output_keys=[name]) for name in names)]
+    ways = [{"source": "begin", "target": name, "on": "success"} for name in names]
+
+    def answering(messages: Any, tools: Any) -> ChatResult:
+        key = next(name for name in ("left", "right", "items") if f"sets {name}" in messages[0].content)
+        return say([sets(key, 1)])
+
+    prompts = {"begin": "sets items", "left": "sets left", "right": "sets right"}
+    spec = agent(*(one | {"system_prompt": prompts[one["id"]]} for one in nodes), edges=ways, mode="isolated")
+    run = start(staffed, spec, Told(answering), limits=Limits(steps=1))
+    waiting = run.go()
+    assert (waiting["status"], len(waiting["approval_ids"])) == ("waiting", 1)
+    ApprovalStore(staffed).decide(waiting["approval_ids"][0], "edit", by="dana", patch={"limit": 20})
+    ended = run.go()
+    assert (ended["status"], ended["outputs"]) == ("done", {"items": 1, "left": 1, "right": 1})
+
+
 def test_a_person_may_name_the_sum_and_it_holds_after_a_restart(staffed: Workspace) -> None:
     run = paging(staffed, Limits(steps=1))
     first = ApprovalStore(staffed).get(run.go()["approval_ids"][0])

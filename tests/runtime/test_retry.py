@@ -15,7 +15,7 @@ from hive_agents.runs import Limits, RunStore
 from hive_agents.runtime import retry
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import make_workspace, node, write_json
-from tests.agents.loops import agent, said, sets, start
+from tests.agents.loops import agent, said, say, sets, start
 from tests.sample import hive
 
 DOWN = ModelError("authentication", "the key was taken away", outage=True)
@@ -101,6 +101,12 @@ def test_a_budget_that_was_used_up_may_be_used_once_more(place: Workspace) -> No
     assert run.go()["stopped_by"] == "steps"
     assert again(run, ITEMS)[0]["stopped_by"] == "steps"
     assert again(run, TEXT)[0]["status"] == "done"
+
+
+def test_a_budget_that_one_call_outran_by_far_leaves_room_when_it_is_raised(place: Workspace) -> None:
+    run = start(place, SPEC, said(say(PAY, tokens=9_000)), tools=Till().registry, limits=Limits(tokens=2_000))
+    assert run.go()["stopped_by"] == "tokens"
+    assert again(run, ITEMS, TEXT)[0]["status"] == "done"
 
 
 def test_only_failed_runs_are_tried_again(place: Workspace) -> None:

@@ -4,6 +4,7 @@ from .budget import (
     BudgetExhausted as BudgetExhausted,
     BudgetSpent as BudgetSpent,
     Limits as Limits,
+    Measure as Measure,
 )
 from .loops import (
     doom_loop as doom_loop,

@@ -29,13 +29,15 @@ class BudgetSpent(Format):
 class BudgetExhausted(Exception):
     """A budget is used up. A run that ends so has not succeeded; `measure` is the budget's name.
 
-    `scope` is the key of the delegation whose own budget it is, None for that of the whole run.
+    `scope` is the key of the delegation whose own budget it is, None for that of the whole run; `needed` is what has to
+    be allowed in all for what didn't fit.
     """
 
-    def __init__(self, measure: Measure, message: str, scope: str | None = None) -> None:
+    def __init__(self, measure: Measure, message: str, scope: str | None = None, *, needed: float = 0.0) -> None:
         super().__init__(message)
         self.measure: Measure = measure
         self.scope = scope
+        self.needed = needed
 
 
 class Budget:
@@ -85,6 +87,18 @@ class Budget:
             value = self.limits.model_dump() | {measure: type(getattr(self.limits, measure))(limit)}
             self.limits = Limits.model_validate(value)
 
+    def doubled(self, measure: Measure, needed: float = 0.0) -> float:
+        """Return the limit of a measure, doubled until something is left of it, and there is room for what is needed.
+
+        >>> Budget(Limits(tokens=50), BudgetSpent(tokens=120)).doubled("tokens", 300)
+        400
+        """
+        limit: float = getattr(self.limits, measure)
+        while True:
+            limit *= 2
+            if limit > getattr(self.spent, measure) and limit >= needed:
+                return limit
+
     def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> Measure | None:
         """The first budget that leaves no room for so much more; None where all do.
 
@@ -92,8 +106,7 @@ class Budget:
         tokens have cost so far. Where dollars are limited and a call's price isn't known, they are exhausted: they
         can't be kept to.
         """
-        rate = self.spent.usd / self.spent.tokens if self.spent.tokens else 0.0
-        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": tokens, "usd": tokens * rate}
+        wanted = self._wanted(steps, tool_calls, tokens)
         for measure in MEASURES:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             if not limit:
@@ -115,7 +128,12 @@ class Budget:
                 why += f", and the next call needs about {tokens:g} tokens"
             if measure == "usd" and self.spent.unpriced and spent < limit:
                 why = "the price of a model call isn't known"
-            raise BudgetExhausted(measure, f"the budget of {measure} is used up: {why}")
+            needed = spent + self._wanted(steps, tool_calls, tokens).get(measure, 0)
+            raise BudgetExhausted(measure, f"the budget of {measure} is used up: {why}", needed=needed)
+
+    def _wanted(self, steps: int, tool_calls: int, tokens: int) -> dict[Measure, float]:
+        rate = self.spent.usd / self.spent.tokens if self.spent.tokens else 0.0
+        return {"steps": steps, "tool_calls": tool_calls, "tokens": tokens, "usd": tokens * rate}
 
     def nearly(self) -> list[Measure]:
         """The budgets of which 80 % or more are spent."""
