@@ -65,7 +65,8 @@ def import_documents(
         workspace.documents.mkdir(exist_ok=True)
         records = Records(connection)
         remembered = records.sources()
-        wanted = list(_wanted(workspace, sources, to, remembered)) if sources else [_again(one) for one in remembered]
+        again = [_again(one) for one in remembered]
+        wanted = list(_wanted(workspace, sources, to, remembered, rev)) if sources else again
         if not wanted:
             fix = "name files, folders or patterns: hive import PATH…"
             raise HiveError.of("HIVE-409", "no source is remembered yet", fix=fix)
@@ -115,13 +116,17 @@ def _sync(
 
 
 def _wanted(
-    workspace: Workspace, given: Sequence[str], to: str | None, remembered: Sequence[RememberedSource]
+    workspace: Workspace,
+    given: Sequence[str],
+    to: str | None,
+    remembered: Sequence[RememberedSource],
+    rev: str | None,
 ) -> Iterator[_Wanted]:
     place = None if to is None else _place(workspace, to)
     paths, patterns = [], []
     for text in given:
         path, pattern = split_pattern(os.path.expanduser(text))
-        if not path.exists() and not any(one.path == _absolute(path) for one in remembered):
+        if rev is None and not path.exists() and not any(one.path == _absolute(path) for one in remembered):
             raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
         if pattern:
             listing = list_files(path, pattern)
@@ -133,7 +138,7 @@ def _wanted(
     for path, pattern in patterns:
         yield from _placed(_absolute(path), pattern, place, "", remembered)
     paths = list(below_one_another(paths))
-    files = [_absolute(path) for path in paths if not path.is_dir()]
+    files = [_absolute(path) for path in paths if not path.is_dir() and (path.exists() or path.suffix)]
     common = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
     for path in map(_absolute, paths):
         below = path.parent.relative_to(common).as_posix() if path in files else path.name if len(given) > 1 else ""

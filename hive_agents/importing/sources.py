@@ -169,17 +169,24 @@ def _key(relative: Path) -> str:
 
 def commit_of(path: Path, rev: str) -> str:
     """Return the commit that a revision is now. Raises: ImportFailure where the repository has none of that name."""
-    folder = path if path.is_dir() else path.parent
+    folder, _ = _there(path)
     try:
         return _git(folder, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
     except ImportFailure as failure:
         raise ImportFailure(f"has no revision {rev}: {failure}") from None
 
 
+def _there(path: Path) -> tuple[Path, PurePosixPath]:
+    """Return the nearest folder on disk, and the way from there: a revision may have what the work tree hasn't."""
+    folder = next(above for above in (path, *path.parents) if above.is_dir())
+    return folder, PurePosixPath(path.relative_to(folder).as_posix())
+
+
 def _revision(path: Path, rev: str) -> Listing:
-    folder = path if path.is_dir() else path.parent
+    folder, below = _there(path)
     commit = commit_of(path, rev)
     listing = Listing()
+    is_there = False
     blobs: list[tuple[PurePosixPath, str]] = []
     for entry in _git(folder, "ls-tree", "-r", "-z", commit).split(b"\0"):
         if not entry:
@@ -187,8 +194,10 @@ def _revision(path: Path, rev: str) -> Listing:
         about, _, name = entry.partition(b"\t")
         mode, _, oid = about.decode().split()
         file = PurePosixPath(name.decode("utf-8", "backslashreplace"))
-        if not path.is_dir() and file.name != path.name:
+        if not file.is_relative_to(below):
             continue
+        is_there = True
+        file = file.relative_to(below) if file != below else PurePosixPath(file.name)
         if any(part.startswith(".") for part in file.parts):
             listing.ignore("hidden")
         elif mode == _SUBMODULE:
@@ -197,6 +206,8 @@ def _revision(path: Path, rev: str) -> Listing:
             listing.refused[str(file)] = "a link in a revision; import what it points to"
         else:
             blobs.append((file, oid))
+    if not is_there:
+        raise ImportFailure(f"is not in the revision {rev}")
     contents = _Blobs(folder, [oid for _, oid in blobs])
     for file, oid in blobs:
         listing.found.append(SourceFile(file, f"{rev}:{file}", lambda oid=oid: contents.of(oid)))  # type: ignore[misc]

@@ -270,6 +270,9 @@ class Sync:
         done = Record(file, doc_id, digest, self._recipe, written=text)
         if old is not None and old.doc_id is not None and there is None:
             self._move(old, done)
+        elif there is None and record.written is not None and record.file_hash == digest and not self._theirs:
+            self._records.change(self._source, put=[done])
+            self._report.kept.append(doc_id)
         elif there is None and record.written is not None and not self._theirs:
             self._told_of.append(done)
             self._conflict(doc_id, "it was deleted by hand, and its file changed: it stays away", None)
@@ -285,7 +288,8 @@ class Sync:
             base = record.written if record.written is not None else ""
             note = self._note(doc_id, _difference(base, text, doc_id), suffix=".diff")
             self._told_of.append(done)
-            self._conflict(doc_id, "edited by hand, and its file changed: your text stays", note)
+            what = "its file" if record.file_hash != digest else "what an import makes of its file"
+            self._conflict(doc_id, f"edited by hand, and {what} changed: your text stays", note)
         self._taken.add(doc_id)
 
     def _move(self, old: Record, done: Record) -> None:

@@ -343,6 +343,24 @@ def test_what_both_changed_stays_with_a_note_of_what_the_source_changed(place: W
     assert run(place, folder).conflicts == []  # told once
 
 
+def test_what_was_edited_or_deleted_by_hand_is_told_truly_when_its_fields_change(
+    place: Workspace, folder: Path
+) -> None:
+    run(place, folder)
+    (place.documents / "guide.md").write_text("# Mine\n")
+    (place.documents / "hr-team" / "leave-policy.md").unlink()
+    report = run(place, metadata={"tenant": "acme"})
+    assert report.kept == ["hr-team/leave-policy.md"]
+    [conflict] = report.conflicts
+    assert (conflict["doc_id"], conflict["message"]) == (
+        "guide.md",
+        "edited by hand, and what an import makes of its file changed: your text stays",
+    )
+    assert sorted(documents(place)) == ["guide.md"]
+    again = run(place)
+    assert (sorted(again.kept), again.conflicts) == (["guide.md", "hr-team/leave-policy.md"], [])
+
+
 def test_the_source_s_text_is_taken_on_request_and_the_edited_one_kept_aside(place: Workspace, folder: Path) -> None:
     run(place, folder)
     (place.documents / "guide.md").write_text("# My guide\n")
@@ -561,6 +579,20 @@ def test_a_revision_of_a_repository_is_read_without_its_work_tree(place: Workspa
     assert documents(place)["a.md"] == "# Two\n"
     assert run(place).unchanged == 2
     assert run(place, repository / "docs", rev="v1", delete=True).deleted == ["b.md"]
+
+
+def test_a_revision_is_read_where_its_work_tree_has_the_path_no_longer(place: Workspace, repository: Path) -> None:
+    git(repository, "mv", "-f", "docs", "manual")
+    (repository / "manual" / "deep").mkdir()
+    (repository / "manual" / "deep" / "a.md").write_text("# Deep\n")
+    commit(repository, "v3")
+    assert run(place, repository / "docs", rev="v2").imported == ["a.md", "b.md"]
+    assert documents(place)["a.md"] == "# Two\n"
+    assert run(place).unchanged == 2
+    git(repository, "rm", "-q", "-r", "manual")
+    assert run(place, repository / "manual" / "a.md", rev="v3", to="alone").imported == ["alone/a.md"]
+    report = run(place, repository / "docs", rev="v3", to="none")
+    assert messages(report) == {"docs at v3": "is not in the revision v3"}
 
 
 @pytest.mark.parametrize("rev", ["nothing", "--help", "v1:docs", ""])
