@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 PositiveOption = int | None
 CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "interrupted": 130, "unavailable": 3}
+NOTHING_FOUND: dict[str, Any] = {
+    "status": "stopped",
+    "baseline": None,
+    "best": None,
+    "certificate": None,
+    "rejected": [],
+    "iterations": [],
+    "evaluations": 0,
+    "evaluations_per_second": None,
+    "stopped_by": "interrupted",
+}
+"""What is shown of a run that Ctrl-C ended before it had measured anything."""
 
 
 @with_surface()
@@ -63,7 +75,12 @@ def command(
         live = Live()
         live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
         run.on_update = live.update
-    result = run.go()
+    try:
+        result = run.go()
+    except KeyboardInterrupt:
+        told = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
+        surface.show(NOTHING_FOUND | {"run_id": run.run_id}, told)
+        raise typer.Exit(CODES["interrupted"]) from None
     surface.show(result, *parts(result))
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
 

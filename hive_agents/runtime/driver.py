@@ -21,7 +21,7 @@ from hive_agents import approvals, events
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.llm import waited
-from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
+from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, let_go, take, taken
 from hive_agents.store import briefly
 from hive_agents.telemetry import span, tracing
 from hive_agents.text import encodable
@@ -162,10 +162,18 @@ class Run(ABC):
         try:
             return waited(self.work(wait=wait))
         except KeyboardInterrupt:
+            if self._lease is not None:  # it was never taken up
+                let_go(self._lease)
+                self._lease = None
             self.row = self.store.get(self.run_id)
-            if self.row.status == "queued":  # nothing had begun that could record it
-                self.row, _ = self.store.move(self.run_id, "queued", "interrupted", to="stopped")
+            # Nothing had begun that could record it, and a host would take it up.
+            if self.row.status == "queued" or self._left():
+                self.row, _ = self.store.move(self.run_id, self.row.status, "interrupted", to="stopped")
             return self.result_of(self.row)
+
+    def _left(self) -> bool:
+        """Return whether it stands there as running, and nobody works on it."""
+        return self.row.status == "running" and not leases_of(self.workspace).is_held(self.row.thread_id)
 
     async def work(self, *, wait: float = 30.0, lease: Lease | None = None) -> dict[str, Any]:
         """Run to the end, or until people have to answer; a run that has ended gives its result again.

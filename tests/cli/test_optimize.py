@@ -13,6 +13,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.runs import RunStore
+from hive_agents.runtime import OptimizeRun
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 
@@ -182,3 +183,23 @@ def test_a_request_names_what_stopped_the_candidate(tmp_path: Path) -> None:
     assert title.startswith(f"deploy {result['best']['config']}: inconclusive by the gate: nUDCG +")
     assert f"about {result['needed_queries']} more would show this one" in title
     assert result["rejected"][0]["why"].endswith(f"hive approvals approve {result['approval_id']}")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_ctrl_c_before_anything_was_measured_shows_the_run_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def interrupted(run: OptimizeRun) -> None:
+        raise KeyboardInterrupt
+
+    place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
+    monkeypatch.setattr(OptimizeRun, "_listened", interrupted)
+    ran = optimize(place, *(["--json"] if as_json else []))
+    (row,) = RunStore(place).list()
+    assert (ran.code, row.status) == (130, "stopped")
+    if as_json:
+        shown = ran.json
+        assert (shown["run_id"], shown["status"], shown["stopped_by"]) == (row.run_id, "stopped", "interrupted")
+        assert (shown["baseline"], shown["best"], shown["certificate"], shown["iterations"]) == (None, None, None, [])
+    else:
+        assert f"go on: hive optimize --resume {row.run_id}" in in_one_line(ran.out)

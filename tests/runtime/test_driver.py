@@ -145,9 +145,29 @@ def test_ctrl_c_before_an_optimizer_run_has_found_anything_is_handed_on(
     monkeypatch.setattr(OptimizeRun, "work", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.go()
+    resume(place, run.run_id, "user:dana")
     pause(place, run.run_id, "user:dana")
     with pytest.raises(HiveError, match="just now"):
         run.go()
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_ctrl_c_before_a_run_has_begun_leaves_nothing_that_a_host_takes_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    def interrupted(run: Run) -> None:
+        raise KeyboardInterrupt
+
+    place = small(tmp_path / "w")
+    run = OptimizeRun.start(place, golden=None, deploy=False, settings={"iterations": 1}, hold=hold)
+    monkeypatch.setattr(OptimizeRun, "_listened", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.go()
+    row = RunStore(place).get(run.run_id)
+    assert (row.status, row.summary["stopped_by"]) == ("stopped", "interrupted")
+    monkeypatch.undo()
+    assert run.go()["status"] in ("stopped", "no_improvement")
+    assert RunStore(place).get(run.run_id).status == "done"
 
 
 @pytest.mark.slow
