@@ -24,6 +24,7 @@ _MISSPELT = range(8, 41)
 _INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
 _VOWELS = frozenset("aeiouy")
 _VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
+_FOLDERS = word_list("fields", "folders")
 _Entry = TypeVar("_Entry")
 
 
@@ -151,7 +152,7 @@ class Vocabulary:
                 values.append((" ".join(parts(name)), Meaning(name, True, "status", False)))
                 continue
             for value in words.values:
-                meaning = Meaning(name, value, role, role == "kind" or bool(_kinds().find(spell(value)[-1:])))
+                meaning = Meaning(name, value, role, _names_documents(value, name, role))
                 values.append((value, meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
@@ -227,6 +228,19 @@ def _groups() -> _Phrases[tuple[str, ...]]:
 @cache
 def _kinds() -> _Phrases[str]:
     return _Phrases(([noun], noun) for noun in word_list("fields", "kinds"))
+
+
+def _names_documents(value: str, name: str, role: FieldRole) -> bool:
+    """Whether a value may stand for documents: "tutorials", whatever the field; "postmortem" of `doc_type`; a category,
+    which may be a folder called like a product, only in the plural.
+
+    >>> values = ("postmortem", "type"), ("sops", "category"), ("redis", "category")
+    >>> [_names_documents(*value, "kind") for value in values]
+    [True, True, False]
+    """
+    last = "".join(spell(value)[-1:])
+    plural = last.endswith("s") and not last.endswith(("ss", "us", "is"))
+    return bool(_kinds().find([last])) or (role == "kind" and (plural or _FOLDERS.isdisjoint(parts(name))))
 
 
 def _key(words: Sequence[str]) -> str:

@@ -249,6 +249,7 @@ MANUALS = Vocabulary(
         "category": FieldWords("keyword", ("hub", "lamps")),
         "version": FieldWords("keyword", ("v2.11", "v3.7", "4.0")),
         "author_name": FieldWords("keyword", ("Brian Reed", "Mei")),
+        "created_at": FieldWords("date"),
     }
 )
 
@@ -303,6 +304,29 @@ def test_a_version_named_later_replaces_the_one_before():
 def test_of_a_person_of_two_names_nothing_is_left_to_search_for(text: str):
     decided = ask(text, vocabulary=MANUALS)
     assert filters(decided) == [("author_name", "eq", "Brian Reed")]
+    assert decided.decision.strategy is SearchStrategy.METADATA_ONLY
+
+
+@pytest.mark.parametrize(
+    "text", ["which company was hub originally built at", "what hub is the best one", "which plug does hub need"]
+)
+def test_a_category_called_like_a_product_is_a_word_of_the_question(text: str):
+    decided = ask(text, vocabulary=MANUALS)
+    assert filters(decided) == []
+    assert decided.decision.search_value == text
+
+
+@pytest.mark.parametrize("text", ["hub docs", "only hub", "list everything in hub", "docs about anything but lamps"])
+def test_a_category_called_like_a_product_is_asked_for_beside_documents(text: str):
+    assert [field for field, _, _ in filters(ask(text, vocabulary=MANUALS))] == ["category"]
+
+
+@pytest.mark.parametrize(
+    "text", ["only blog posts since March 2025", "posts created since March 2025", "blogs since March"]
+)
+def test_posts_of_a_blog_are_documents(text: str):
+    decided = ask(text, vocabulary=MANUALS)
+    assert filters(decided) == [("created_at", "gte", "2025-03-01")]
     assert decided.decision.strategy is SearchStrategy.METADATA_ONLY
 
 
