@@ -14,6 +14,7 @@ from hive_agents.importing.decoding import decode
 from hive_agents.importing.html_in_markdown import without_html
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.literal import outside_code
+from hive_agents.importing.mkdocs import without_extensions
 from hive_agents.retrieval import first_heading
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
@@ -35,7 +36,7 @@ _JSX_TEXT = re.compile(r"\{\s*(['\"`])((?:(?!\1).)*)\1\s*\}")
 def from_markdown(data: bytes) -> Imported:
     text = decode(data)
     metadata, body, is_yaml = split(text)
-    clean = without_html(outside_code(body, _without_shortcodes))
+    clean = without_html(outside_code(without_extensions(body), _without_shortcodes))
     if is_yaml and clean == body:
         return Imported(clean, _title(metadata), metadata, source=text)
     return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
@@ -43,7 +44,8 @@ def from_markdown(data: bytes) -> Imported:
 
 def from_mdx(data: bytes) -> Imported:
     metadata, body, _ = split(decode(data))
-    clean = without_html(outside_code(outside_code(body, _without_jsx), _without_shortcodes))
+    body = outside_code(without_extensions(body), _without_jsx)
+    clean = without_html(outside_code(body, _without_shortcodes))
     return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
 
 

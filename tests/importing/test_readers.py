@@ -147,6 +147,103 @@ def test_templates_calls_stay_out_and_the_text_between_them_in() -> None:
     )
 
 
+def test_admonitions_and_tabs_are_paragraphs_below_their_titles() -> None:
+    text = """\
+        # Pairing {#pairing}
+        How to pair
+        {: .subtitle }
+
+        !!! warning
+
+            The hub is *hot*.
+
+            | button | does |
+            |---|---|
+            | red | stops |
+
+        ??? example "By hand"
+            === "Linux"
+                ```yaml
+                a:
+                    b: 1
+                !!! tip
+                    stays
+                ```
+            === "macOS"
+                Press it.
+
+        1. First.
+
+            !!! note ""
+                In a list.
+
+        A link[^1](https://example.org){:target="_blank"}
+        --8<-- "includes/footer.md"
+        Not !!! one.
+
+        !!! info "Alone"
+
+        After it.
+
+        !!! neither
+        Nor this {#if open}.
+
+        Heading
+        ===
+
+            code {x}
+        """
+    assert (
+        read("a.md", text).markdown
+        == """\
+# Pairing
+How to pair
+
+
+**Warning**
+
+The hub is *hot*.
+
+| button | does |
+|---|---|
+| red | stops |
+
+**By hand**
+
+**Linux**
+
+```yaml
+a:
+    b: 1
+!!! tip
+    stays
+```
+**macOS**
+
+Press it.
+
+1. First.
+
+    In a list.
+
+A link[^1](https://example.org)
+Not !!! one.
+
+**Alone**
+
+After it.
+
+!!! neither
+Nor this {#if open}.
+
+Heading
+===
+
+    code {x}
+"""
+    )
+
+
 def test_mdx_loses_its_code_and_no_words() -> None:
     text = """\
         ---
