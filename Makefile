@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Compiled code is kept, whatever the environment says: tests and commands start many processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test test-slow test-all check example bench report security mutants clean
 
@@ -12,6 +14,7 @@ help: ## list the targets
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[import]'
+	$(BIN)/python -m compileall -q hive_agents graphs  # pip does so for a package that isn't editable
 	@touch $@
 
 $(VENV)/.dev: $(READY)

@@ -12,6 +12,7 @@ Functions (`from tests.conftest import write_config`): `make_workspace`, `write_
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import uuid
@@ -34,6 +35,13 @@ typer.main.get_command = cache(typer.main.get_command)
 # A busy machine takes its time; how long an example may take is nobody's promise.
 settings.register_profile("untimed", parent=settings(), deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of each later collection of garbage: they stay to the end."""
+    gc.collect()
+    gc.freeze()
+
 
 COLLECTION: dict[str, Any] = {
     "name": "kb",

@@ -405,6 +405,7 @@ def hive_process(place: Workspace, *arguments: str, die: bool = False) -> subpro
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_its_own_tools_under_the_same_key(shop: Workspace) -> None:
     killed = hive_process(shop, "run", "digest", die=True)
     assert killed.returncode == -9

@@ -113,7 +113,16 @@ def place(tmp_path: Path) -> Workspace:
     return words_sample(tmp_path / "ws")
 
 
-@pytest.mark.parametrize("names", [(), ("LANGCHAIN_TRACING_V2",), ("LANGSMITH_TRACING",), ("LANGCHAIN_TRACING",)])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("LANGSMITH_TRACING",),
+        *(
+            pytest.param(names, marks=pytest.mark.slow)
+            for names in [(), ("LANGCHAIN_TRACING_V2",), ("LANGCHAIN_TRACING",)]
+        ),
+    ],
+)
 def test_variables_of_the_environment_send_no_prompt(place: Workspace, names: tuple[str, ...]) -> None:
     with listening() as (url, heard):
         told = ask(place, environment(url, *names))

@@ -32,6 +32,7 @@ def sampled(seed: int, n: int, right: float, more: int = 400, gain: float = 0.0)
     return people.tolist(), cheap.tolist(), draw(random, more, right, gain)[1].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("right", [0.0, 0.3, 0.6, 0.9, 1.0])
 @pytest.mark.parametrize("n", [2, 5, FEWEST, 60])
 def test_interval_is_never_wider_than_by_people_alone(n: int, right: float) -> None:

@@ -135,6 +135,7 @@ def test_a_single_query_has_no_minimum_detectable_effect() -> None:
     assert result.p_value == 0.5
 
 
+@pytest.mark.slow
 def test_a_true_difference_of_the_minimum_detectable_size_is_found_four_times_in_five() -> None:
     dice = np.random.default_rng(17)
     n, spread = 30, 0.35
@@ -144,6 +145,7 @@ def test_a_true_difference_of_the_minimum_detectable_size_is_found_four_times_in
     assert found / 200 == pytest.approx(0.80, abs=5 * sqrt(0.8 * 0.2 / 200) + 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [12, 30])
 def test_level_holds_when_nothing_is_better(n: int) -> None:
     dice = np.random.default_rng(n)
@@ -200,6 +202,7 @@ def test_needed_queries_are_those_of_the_formula(alpha: float) -> None:
     assert needed(differences, alpha) == in_all - len(differences)
 
 
+@pytest.mark.slow
 def test_so_many_queries_more_show_the_gain_in_about_four_cases_of_five() -> None:
     """The sample is taken as the population from which the further queries come."""
     differences, draw = np.array([0.5, -0.3, 0.0, 0.4, -0.2, 0.3, 0.0, 0.1]), np.random.default_rng(5)

@@ -28,6 +28,7 @@ def test_there_are_at_least_two_hundred_of_them() -> None:
     assert len(REFUSED) >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="address space limits hold on Linux")
 def test_none_of_them_takes_memory_stack_or_time() -> None:
     """All of them, in a thread with half a MB of stack, 100 MB more than its process began with and ten s of CPU."""

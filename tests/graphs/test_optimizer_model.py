@@ -87,6 +87,7 @@ def test_what_a_model_cost_survives_the_process(advised_once: tuple[Workspace, d
     assert (state.values["usage"], state.values["fallbacks"]) == (result["usage"], result["fallbacks"])
 
 
+@pytest.mark.slow
 def test_a_call_that_a_process_died_in_is_not_made_again(tmp_path: Path) -> None:
     workspace = advised(tmp_path / "w", "scripted:answers.jsonl")
     (workspace.root / "answers.jsonl").write_text('{"content": "late", "delay_seconds": 50}\n')

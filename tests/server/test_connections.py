@@ -69,6 +69,7 @@ async def is_alive(listener: Listener) -> bool:
         return (await client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begun", "told"),
     [
@@ -104,6 +105,7 @@ async def test_sending_a_byte_now_and_then_buys_no_time(place: Workspace, begun:
         writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_whoever_does_not_read_the_answer_is_cut_off(
     place: Workspace, monkeypatch: pytest.MonkeyPatch, keeps: bool

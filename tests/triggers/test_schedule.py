@@ -56,6 +56,7 @@ def test_clock_changes_follow_debians_rules(zone: str, schedule: str, day: str, 
     assert [f"{tick:%H:%M}" for tick in found] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Beirut", "America/Havana", "UTC"])
 @pytest.mark.parametrize(
     "schedule", ["30 2 * * *", "0,30 0,1,2,3 * * *", "*/20 * * * *", "15 */5 * * 1-5", "0 0 1,29-31 * FRI", "5 4 L * *"]
