@@ -25,18 +25,32 @@ def command(
     from hive_agents.errors import Diagnostic, HiveError, has_errors
     from hive_agents.evaluation import load_golden
     from hive_agents.retrieval import find_active
-    from hive_agents.verification import check_config, named_config, run_gate
+    from hive_agents.verification import check_beside_faults, check_config, named_config, run_gate
 
     place = surface.workspace
     surface.asker.operator("check configs")
     value: dict[str, Any] = {"ok": True}
     parts: list[Any] = []
     findings: list[Diagnostic] = []
+    stored = queries = None
     try:
         stored = named_config(place, config)
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        findings += error.diagnostics
+    try:
         queries = load_golden(place, golden) if golden is not None or behavioral else None
-        findings = check_config(place, stored, golden=queries)
-        if behavioral and queries is not None and not has_errors(findings):
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        findings += error.diagnostics
+    try:
+        if stored is None:
+            findings += check_beside_faults(place, config, golden=queries)
+        else:
+            findings += check_config(place, stored, golden=queries)
+        if behavioral and stored is not None and queries is not None and not has_errors(findings):
             surface.refresh_index()
             tell_cost_of_look(surface, queries, stored)
             active = find_active(place)

@@ -70,6 +70,15 @@ def load_value(model: type[Model], value: Any, file: str, text: str | None = Non
         raise HiveError(diagnostics_of(error, model, value, file, text)) from None
 
 
+def faulty_paths(model: type[BaseModel], value: Any) -> list[tuple[int | str, ...]]:
+    """Return where level 1 finds fault with a parsed value."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        return [_path_in(value, fault["loc"]) for fault in error.errors()]
+    return []
+
+
 def diagnostics_of(
     error: ValidationError, model: type[BaseModel], value: Any, file: str, text: str | None = None
 ) -> list[Diagnostic]:

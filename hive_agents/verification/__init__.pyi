@@ -52,6 +52,9 @@ from .deploy import (
     rollback as rollback,
     switch as switch,
 )
+from .faulty import (
+    check_beside_faults as check_beside_faults,
+)
 from .gate import (
     GateResult as GateResult,
     run_gate as run_gate,

@@ -20,18 +20,22 @@ def check_semantics(
     reranker: bool = False,
     index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """Every diagnostic of level 2. A disabled block is not looked at.
+    """Every diagnostic of level 2, and of level 1 where the collection is broken. A disabled block is not looked at.
 
     Filters and boosts are checked against the index, so it must be up to date; without an open `index` it is opened.
-    Raises: level 1 for a broken collection.
     """
     names = collection_names(workspace)
     name = stored.config.collection
+    findings = [*_retrieval(stored), *_blocks(stored, reranker)]
     try:
         collection = load_collection(workspace, name)
     except NotFound:
-        return no_such_collection(name, names, stored.file, stored.line_of(["collection"])).diagnostics
-    findings = [*_retrieval(stored), *_blocks(stored, reranker)]
+        missing = no_such_collection(name, names, stored.file, stored.line_of(["collection"]))
+        return findings + missing.diagnostics
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        return findings + error.diagnostics
     if stored.config.filters or stored.config.boosts:
         opened = index or SqliteIndex(workspace, collection)
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.sample import copied_sample, hive, write_config
 
 
@@ -31,3 +33,52 @@ def test_a_warning_about_the_active_config_is_shown_as_deploy_shows_it(tmp_path:
     ran = hive("validate", "v1-naive", "--behavioral", "-w", place.root, "--json")
     assert "HIVE-404" in {found["code"] for found in ran.json["diagnostics"] if found["severity"] == "warning"}
     assert "HIVE-404" in hive("deploy", "v1-naive", "-w", place.root).err
+
+
+def test_what_is_wrong_at_one_level_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "w")
+    write_config(
+        place,
+        "wrong",
+        retrieval={"method": "keyword", "top_k": 0, "weights": {"keyword": 0, "vector": 0}},
+        dynamic_k={"enabled": True, "min_results": 5, "max_results": 3},
+        distraction_detection={"enabled": True, "disagreement_threshold": 2},
+        filters={"status": "gone", "statu": "draft", "category": []},
+        nope=1,
+    )
+    golden = tmp_path / "golden.json"
+    value = json.loads((place.root / "evals" / "golden.json").read_text())
+    value["queries"][0]["relevant"] = ["nowhere.md"]
+    golden.write_text(json.dumps(value))
+    ran = hive("validate", "wrong", "--golden", golden, "-w", place.root, "--json")
+    assert ran.code == 1
+    found = [(one["code"], one["path"]) for one in ran.json["diagnostics"]]
+    assert sorted(found) == [
+        ("HIVE-103", "nope"),
+        ("HIVE-105", "distraction_detection.disagreement_threshold"),
+        ("HIVE-105", "filters.category"),
+        ("HIVE-105", "retrieval.top_k"),
+        ("HIVE-109", "queries[0].relevant[0]"),
+        ("HIVE-203", "retrieval.method"),
+        ("HIVE-204", "retrieval.method"),
+        ("HIVE-206", "filters.statu"),
+        ("HIVE-208", "filters.status"),
+        ("HIVE-212", "retrieval.weights"),
+    ]
+    assert all(one["line"] for one in ran.json["diagnostics"])
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", "", "{", '{"retrieval": 5}', '{"retrieval": {"top_k": "x"}}'])
+def test_a_config_of_which_little_is_left_has_the_faults_of_level_1_alone(tmp_path: Path, text: str) -> None:
+    place = copied_sample(tmp_path / "w")
+    (place.configs / "wrong.json").write_text(text)
+    ran = hive("validate", "wrong", "-w", place.root, "--json")
+    assert ran.code == 1
+    assert {one["level"] for one in ran.json["diagnostics"]} == {1}
+
+
+def test_an_unknown_collection_hides_no_other_fault(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "w")
+    write_config(place, "wrong", collection="nowhere", retrieval={"method": "keyword"}, dynamic_k={"enabled": True})
+    ran = hive("validate", "wrong", "-w", place.root, "--json")
+    assert ran.codes == {"HIVE-204", "HIVE-211"}
