@@ -77,15 +77,21 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
     if decision == "ask":
         effect: SideEffect = "write" if name in synthetic.WRITING else "read"
         parameters = synthetic.file_parameters(name)
-        permitted = await _permitted(work, node_requests.tool_call(work, key, name, arguments, parameters, effect))
+        filing = node_requests.tool_call(work, key, name, arguments, parameters, effect)
+        permitted = await _permitted(work, key, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         arguments = permitted
     return await _local(work, key, name, arguments)
 
 
-async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
-    """The arguments that a person agrees to, or why the call may not run. Raises: Pending."""
+async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any] | str:
+    """The arguments that a person agrees to, or why the call may not run. Raises: Pending.
+
+    It stays the question that was asked: until it is answered the tool may have got another parameter.
+    """
+    noted = await work.session.effects.note(f"{key}/question", filing.model_dump(mode="json"))
+    filing = Filing.model_validate(work.session.effects.find(noted))
     if await work.session.granted(filing):
         return dict(filing.context["args"])
     request = await work.session.ask(filing)
@@ -140,7 +146,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     if not work.tools.check(name, arguments) and (decision == "ask" or broken):
         tool = work.tools[name]
         filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, bounds)
-        permitted = await _permitted(work, filing)
+        permitted = await _permitted(work, key, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         approved, arguments = True, permitted

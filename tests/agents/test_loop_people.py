@@ -110,6 +110,43 @@ def test_a_resumed_run_asks_the_same_request_again(place: Workspace) -> None:
     assert post.sent == [("dana", 1)]
 
 
+def test_a_tool_that_was_changed_while_a_person_thought_is_called_as_they_agreed(place: Workspace) -> None:
+    sent: list[tuple[str, int, str]] = []
+
+    def mail(to: str, n: int, signed: str = "the desk") -> str:
+        """Send a mail, signed."""
+        sent.append((to, n, signed))
+        return "sent"
+
+    run = mailing(place, said([MAIL], ITEMS), "ask", Post())
+    (request,) = asked(place, run.go())
+    decide(place, request, "approve")
+    newer = ToolRegistry()
+    newer.register(mail, side_effect="write")
+    again = AgentRun.resume(place, run.run_id, agent=run.agent, tools=newer, models=run.models)
+    assert again.go()["status"] == "done"
+    assert sent == [("dana", 1, "the desk")]
+    assert len(ApprovalStore(place).list()) == 1
+
+
+def test_a_call_that_a_changed_tool_no_longer_takes_is_told_to_the_model(place: Workspace) -> None:
+    sent: list[str] = []
+
+    def mail(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    run = mailing(place, said([MAIL], ITEMS), "ask", Post())
+    (request,) = asked(place, run.go())
+    decide(place, request, "approve")
+    newer = ToolRegistry()
+    newer.register(mail, side_effect="external")
+    again = AgentRun.resume(place, run.run_id, agent=run.agent, tools=newer, models=run.models)
+    assert (again.go()["status"], sent) == ("done", [])
+    assert any("n is not allowed" in one for one in words(again))
+
+
 def test_a_question_is_answered_in_the_tools_result(place: Workspace) -> None:
     model = said([("ask_user", {"question": "Which bees?", "options": ["honey", "wild"]})], ITEMS)
     run = start(place, agent(node("collect", output_keys=["items"])), model)
