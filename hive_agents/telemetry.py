@@ -25,7 +25,7 @@ _SECONDS = 3.0
 """How long a collector that doesn't answer is waited for, at the end of the process too."""
 
 SpanValue = str | int | float | bool | None
-Piece = TypeVar("Piece")
+T = TypeVar("T")
 
 _DEAD = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 """Of a protocol that is no more: LangChain only refuses to work while one of them is set."""
@@ -156,7 +156,7 @@ def untraced() -> Iterator[None]:
         yield
 
 
-async def untraced_steps(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Piece, None]:
+async def untraced_steps(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """Yield `pieces`, each of which is made as in `untraced`; whoever takes them is not affected."""
     async with aclosing(pieces):
         while True:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 MAX_GLOB = 500
 
 
@@ -67,13 +67,13 @@ def _glob(value: str) -> str:
     return value
 
 
-def _names(value: dict[str, Value]) -> dict[str, Value]:
+def _names(value: dict[str, T]) -> dict[str, T]:
     for name in value:
         _name(name)
     return value
 
 
-def _tenants(value: dict[str, Value]) -> dict[str, Value]:
+def _tenants(value: dict[str, T]) -> dict[str, T]:
     for name in value:
         _tenant(name)
     return value

@@ -49,7 +49,7 @@ _TELL: ContextVar[Tell | None] = ContextVar("hive_sending", default=None)
 LONGEST_STREAM = 600.0
 """Seconds after which an answer ends that never does."""
 
-Piece = TypeVar("Piece")
+T = TypeVar("T")
 
 
 class Usage(Format):
@@ -199,7 +199,7 @@ async def within(deadline: float, name: str) -> AsyncIterator[None]:
         raise _too_late(deadline, name) from None
 
 
-async def arriving(pieces: AsyncGenerator[Piece, None], deadline: float, name: str) -> AsyncGenerator[Piece, None]:
+async def arriving(pieces: AsyncGenerator[T, None], deadline: float, name: str) -> AsyncGenerator[T, None]:
     """`pieces`, of which each has to come within `deadline` seconds: silence is a ModelError, a long answer is none.
 
     Each piece is waited for by itself: a timeout around all of them would cancel what the listener awaits.

@@ -26,9 +26,9 @@ from hive_agents.server.auth import Call
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-Sent = TypeVar("Sent", bound=Format)
-Asked = TypeVar("Asked", bound=BaseModel)
-Run = TypeVar("Run", bound=Callable[..., Any])
+F = TypeVar("F", bound=Format)
+M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", bound=Callable[..., Any])
 HttpMethod = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
 """The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
@@ -139,20 +139,20 @@ class Api:
         self.tag = tag
         self.operations: list[Operation] = []
 
-    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
         return self._route("GET", path, roles, **how)
 
-    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
         return self._route("POST", path, roles, **how)
 
-    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
         return self._route("PATCH", path, roles, **how)
 
-    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
         return self._route("DELETE", path, roles, **how)
 
-    def _route(self, method: HttpMethod, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
-        def register(run: Run) -> Run:
+    def _route(self, method: HttpMethod, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
+        def register(run: R) -> R:
             self.operations.append(Operation(method, path, run, roles, tag=self.tag, **how))
             return run
 
@@ -177,7 +177,7 @@ def _dispatched(methods: Mapping[str, Operation]) -> Callable[[Request], Any]:
     return endpoint
 
 
-def parsed(model: type[Sent], request: Request, sent: bytes) -> Sent:
+def parsed(model: type[F], request: Request, sent: bytes) -> F:
     """Return a body of JSON; nothing at all is `{}` where that is enough.
 
     Raises: as `json_of`, level 1 for what doesn't fit.
@@ -202,7 +202,7 @@ def json_of(request: Request, sent: bytes) -> Any:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
 
-def checked(model: type[Asked], given: Mapping[str, Any]) -> Asked:
+def checked(model: type[M], given: Mapping[str, Any]) -> M:
     """Return what stands behind a question mark. Raises: level 1 for what doesn't fit."""
     try:
         return model.model_validate(given)

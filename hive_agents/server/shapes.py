@@ -16,7 +16,7 @@ from hive_agents.server.api import Query, Value
 
 OPENAI = "/v1/"
 """Below it a server speaks OpenAI's shape."""
-Item = TypeVar("Item")
+T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=500)]
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
 
@@ -112,7 +112,7 @@ class Acknowledged(Value):
     ok: bool = True
 
 
-def paged(items: Sequence[Item], page: PageQuery, name: Callable[[Item], str]) -> tuple[list[Item], str | None]:
+def paged(items: Sequence[T], page: PageQuery, name: Callable[[T], str]) -> tuple[list[T], str | None]:
     """Return the items behind the cursor, and the cursor of the page after; both name an item.
 
     Raises: HIVE-409 for a cursor of no item.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hive_agents.server.auth import CallContext
     from hive_agents.server.protocols.mcp_callers import McpCaller
 
-Done = TypeVar("Done")
+T = TypeVar("T")
 
 
 class ToolCalls:
@@ -36,7 +36,7 @@ class ToolCalls:
             raise told(error) from None
         return call
 
-    async def done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], Done]) -> Done:
+    async def done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], T]) -> T:
         call = await self.may(ctx, roles)
         try:
             return await run_in_threadpool(act, call)

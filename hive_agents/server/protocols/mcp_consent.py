@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hive_agents.server.auth import CallContext
 
-Done = TypeVar("Done")
+T = TypeVar("T")
 
 
 class Consent(BaseModel):
@@ -49,8 +49,8 @@ def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
 
 
 def by_request(
-    call: CallContext, tool: str, title: str, args: dict[str, Any], act: Callable[[], Done]
-) -> tuple[str, Done | None]:
+    call: CallContext, tool: str, title: str, args: dict[str, Any], act: Callable[[], T]
+) -> tuple[str, T | None]:
     """Do it once an approver has agreed to just this call: (the request's id, what came of it; None while it waits).
 
     One approval lets one call through. A rejected call stays rejected; one that expired is asked for again.
