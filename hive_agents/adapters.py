@@ -15,6 +15,7 @@ from pydantic import ConfigDict, PrivateAttr
 from hive_agents.access import Principal
 from hive_agents.agents import scoped_search
 from hive_agents.approvals import ApprovalStore
+from hive_agents.copilot import RESERVED
 from hive_agents.goals import Goal
 from hive_agents.retrieval import Ranking, SearchEngine
 from hive_agents.runtime import Runtime
@@ -27,7 +28,8 @@ NodeFunction = Callable[[Mapping[str, Any]], Awaitable[Update]]
 class HiveRetriever(BaseRetriever):
     """A LangChain retriever: what the principal may view, by the active config, through scope and gate.
 
-    Each document is a passage; its metadata are `doc_id`, `chunk_id`, `title`, `heading`, `rank`, `score`.
+    Each document is a whole chunk; its metadata are the filterable fields of the document it stands in, and `doc_id`,
+    `chunk_id`, `title`, `heading`, `excerpt`, `rank`, `score`.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -38,8 +40,8 @@ class HiveRetriever(BaseRetriever):
     >>> _ = place.index()
     >>> retriever = HiveRetriever(workspace=place, principal=Principal("acme", "dana"))
     >>> passage = retriever.invoke("rotate an API key")[0]
-    >>> sorted(passage.metadata)
-    ['chunk_id', 'doc_id', 'heading', 'rank', 'score', 'title']
+    >>> passage.metadata["doc_id"], passage.metadata["category"]
+    ('api-docs/api-tokens.md', 'api-docs')
     >>> folder.cleanup()
 
     Raises: as a search: HIVE-406 before the first index, HIVE-408 without an active config, HIVE-409 without words.
@@ -127,12 +129,14 @@ def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> NodeFu
 def _documents(ranking: Ranking, top_k: int) -> list[Document]:
     return [
         Document(
-            page_content=hit.excerpt,
+            page_content=hit.text,
             metadata={
+                **{name: value for name, value in hit.metadata.items() if name not in RESERVED},
                 "doc_id": hit.doc_id,
                 "chunk_id": hit.chunk_id,
                 "title": hit.title,
                 "heading": hit.heading,
+                "excerpt": hit.excerpt,
                 "rank": rank,
                 "score": hit.score,
             },

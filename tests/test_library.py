@@ -90,6 +90,19 @@ def test_a_retriever_gives_what_its_principal_may_view(place: Workspace) -> None
     assert "sops/recall.md" not in {document.metadata["doc_id"] for document in guest}
 
 
+def test_a_retrieved_document_is_a_whole_chunk_with_the_fields_of_its_document(place: Workspace) -> None:
+    steps = " ".join(f"Step {number} of the recall takes {number} minutes." for number in range(20))
+    head = "title: Steps\ntenant: acme\nview: [tenant]\ncategory: plans\n"
+    (place.documents / "steps.md").write_text(f"---\n{head}---\n{steps}\n")
+    place.index()
+    found = HiveRetriever(workspace=place, principal=GUEST).invoke("steps of the recall in minutes")
+    [passage] = [document for document in found if document.metadata["doc_id"] == "steps.md"]
+    assert passage.page_content.strip() == steps
+    assert passage.metadata["category"] == "plans"
+    assert passage.metadata["excerpt"] in steps
+    assert {"tenant", "view"}.isdisjoint(passage.metadata)
+
+
 async def test_a_search_node_writes_plain_passages(place: Workspace) -> None:
     update = await search_node(place, GUEST)({"query": "rotate a key"})
     assert update["documents"][0]["doc_id"] == "faqs/rotate.md"

@@ -53,7 +53,7 @@ class DocumentSearch:
                     "doc_id": hit.doc_id,
                     "title": hit.title,
                     "heading": hit.heading,
-                    "passage": hit.excerpt,
+                    "passage": hit.text,
                     "flagged": hit.flagged,
                 }
                 for rank, hit in enumerate(ranking.hits[:top_k], start=1)

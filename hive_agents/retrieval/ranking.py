@@ -17,10 +17,10 @@ from hive_agents.retrieval.stages import Cut, Search
 class Hit:
     """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's.
 
-    `heading` is the path of the headings above the best line of the excerpt.
+    `text` is the whole chunk, `excerpt` what is shown of it, `heading` the path of the headings above its best line.
 
     >>> lanes = dict(bm25_rank=1, vector_rank=None, bm25_score=2.5, vector_score=None, disagreement=None, flagged=False)
-    >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={})
+    >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={}, text="")
     >>> hit = Hit(rank=1, doc_id="bees.md", chunk_id="bees.md#0", score=2.5, **lanes, **text)
     >>> hit.to_json()["chunk_id"]
     'bees.md#0'
@@ -41,9 +41,10 @@ class Hit:
     flagged: bool
     relevance: float | None
     metadata: Mapping[str, Any]
+    text: str
 
     def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if key != "metadata"}
+        return {key: value for key, value in asdict(self).items() if key not in ("metadata", "text")}
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Rankin
                 flagged=detection.enabled and apart is not None and apart > detection.disagreement_threshold,
                 relevance=search.relevance.get(position),
                 metadata=row.metadata,
+                text=row.text,
             )
         )
     return Ranking(search.query, config.name, hits, search.cut)

@@ -80,6 +80,16 @@ async def test_a_search_finds_what_its_principal_may_view_and_nothing_else(place
     assert CANARY in qa.content
 
 
+async def test_a_passage_is_the_whole_chunk(place: Workspace) -> None:
+    """An agent can open no document: what it can't read here it never reads."""
+    sentences = [f"Step {number} of the rotation takes {number} minutes." for number in range(40)]
+    write_document(place, "long.md", f"---\ntenant: acme\nview: [tenant]\n---\n{' '.join(sentences)}\n")
+    build_index(place)
+    found = await call(place, "search_documents", GUEST, query="step of the rotation")
+    [passage] = [hit["passage"] for hit in json.loads(found.content)["results"] if hit["doc_id"] == "long.md"]
+    assert all(sentence in passage for sentence in sentences)
+
+
 async def test_a_hidden_document_changes_nothing_of_a_search(place: Workspace) -> None:
     """More hidden documents than a list is long, and every one fits better."""
     before = await call(place, "search_documents", GUEST, query=f"keys {CANARY}")
