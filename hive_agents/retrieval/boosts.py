@@ -7,7 +7,7 @@ from typing import Annotated, Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, ValidationError, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hive_agents.retrieval.fusion import Fused
@@ -41,7 +41,24 @@ def _faulty(entries: Mapping[str, float], message: LiteralString) -> ValidationE
     return ValidationError.from_exception_data("Boost", faults)
 
 
-Boost = Annotated[dict[str, float], AfterValidator(_checked)]
+_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {HALF_LIFE: {"type": "number", "exclusiveMinimum": 0}},
+            "required": [HALF_LIFE],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "propertyNames": {"not": {"const": HALF_LIFE}},
+            "additionalProperties": {"type": "number", "minimum": 0, "maximum": MOST},
+            "minProperties": 1,
+        },
+    ]
+}
+
+Boost = Annotated[dict[str, float], AfterValidator(_checked), WithJsonSchema(_SCHEMA)]
 """`{value: factor from 0 to 10}`, or `{"half_life_days": days}` for a date field."""
 
 

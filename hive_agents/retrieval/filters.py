@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from hive_agents.errors import HiveError
@@ -67,7 +67,22 @@ def _checked(value: Any) -> Any:
     return value
 
 
-ConditionValue = Annotated[Any, AfterValidator(_checked)]
+_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+_SOME: dict[str, Any] = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1}]}
+_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        *_SOME["anyOf"],
+        {"type": "object", "properties": {"not": _SOME}, "required": ["not"], "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {bound: {"type": ["string", "number"]} for bound in _BOUNDS},
+            "minProperties": 1,
+            "additionalProperties": False,
+        },
+    ]
+}
+
+ConditionValue = Annotated[Any, AfterValidator(_checked), WithJsonSchema(_SCHEMA)]
 
 
 _EXPRESSION = re.compile(r"^(?P<field>[^=<>!]*[^=<>!\s])\s*(?P<operator>!=|>=|<=|=|>|<)\s*(?P<value>.*)$")

@@ -2,11 +2,13 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import find_config
 from hive_agents.retrieval.config import config_hash, parse_config
+from hive_agents.schemas import json_schema
 from tests.conftest import config_json, write_config
 
 MINIMAL = {"name": "a", "collection": "kb", "retrieval": {"method": "hybrid", "top_k": 5}}
@@ -118,6 +120,36 @@ def test_json_is_strict(text: str, code: str, line: int) -> None:
 
 def test_a_schema_reference_is_allowed() -> None:
     parse_config(json.dumps({"$schema": "config.schema.json", **MINIMAL}), "configs/a.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "sound", "values"),
+    [
+        ("filters", True, ["draft", 3, True, ["a", 1], {"not": "a"}, {"not": ["a"]}, {"gte": "2025-01-01", "lt": 5}]),
+        (
+            "filters",
+            False,
+            [None, [], [None], {}, {"not": []}, {"not": {}}, {"gte": True}, {"eq": 1}, {"not": "a", "gte": 1}],
+        ),
+        ("boosts", True, [{"half_life_days": 0.5}, {"draft": 0, "retired": 10}]),
+        (
+            "boosts",
+            False,
+            [{}, 2, {"half_life_days": 0}, {"half_life_days": 5, "draft": 1}, {"draft": 11}, {"draft": "x"}],
+        ),
+    ],
+)
+def test_the_schema_for_editors_says_what_level_1_says_of_filters_and_boosts(
+    key: str, sound: bool, values: list[Any]
+) -> None:
+    editor = Draft202012Validator(json_schema("config"))
+    for value in values:
+        config = MINIMAL | {key: {"status": value}}
+        assert editor.is_valid(config) == sound, value
+        if sound:
+            parse_config(json.dumps(config), "configs/a.json")
+        else:
+            assert {found.path.split(".")[0] for found in faults(config) if found.path} == {key}
 
 
 def test_the_hash_is_of_what_a_config_says() -> None:
