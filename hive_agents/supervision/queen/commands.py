@@ -41,19 +41,37 @@ _END = re.compile(r"(?:[\s,]+(?:please|now|thanks|thank you))?[\s.!?\uff1f]*$", 
 _REQUEST = re.compile(r"\b(?:could|can|would|will) you\b", re.IGNORECASE)
 _RUN = r"(?:the )?(?P<about>[\w.-]*\w)(?: runs?)?"
 _STATUS = rf"(?P<about>active|{'|'.join(STATUSES)})"
+_STUCK = r"(?: (?:still |so )?(?:stuck|hanging|slow|failing|not (?:running|done)|active|" + "|".join(STATUSES) + "))?"
 _PHRASES: dict[CommandVerb, Sequence[str]] = {
     "help": ("help", r"what can (?:you|i) (?:do|ask)", r"\W+"),
-    "waiting": ("waiting", "(?:any )?(?:approvals|requests)", "what is waiting(?: for me)?"),
-    "tickets": ("(?:any |are there |are there any |the |list the )?(?:tickets|problems)",),
+    "waiting": (
+        *(
+            "waiting",
+            "(?:any |list |list the )?(?:open |pending )?(?:approvals|requests)",
+            "what is waiting(?: for me)?",
+        ),
+        "(?:which|what) (?:approvals|requests) (?:are there|(?:are )?(?:open|pending|wait|waiting)(?: for me)?)",
+    ),
+    "tickets": (
+        "(?:any |are there |are there any |the |list |list the )?(?:open )?(?:tickets|problems)",
+        "(?:which|what) (?:tickets|problems) are (?:there|open)",
+    ),
     "spend": ("costs?", "(?:what|how much) did (?:it|they) cost", "how much money", "what have we spent"),
     "actions": ("actions", "what did you do"),
-    "workers": ("agents", "(?:which|what) agents are there", "(?:which agent|who) (?:can|could|should) (?P<about>.+)"),
+    "workers": (
+        *(
+            "(?:list |list the |the )?agents",
+            "(?:which|what) agents (?:are there|do (?:you|we) have|can (?:i|you) start)",
+        ),
+        "(?:which agent|who) (?:can|could|should) (?P<about>.+)",
+    ),
     "list": (
         *("status", "(?:list |list the )?runs", "what(?: is|'s) going on"),
         rf"(?:what is|what's|is anything|which(?: runs)? are|list|list the)? ?{_STATUS}(?: runs)?",
     ),
     "why": (
-        *(rf"why (?:is |did you stop )?{_RUN}(?: stuck)?", rf"what (?:has )?happened to {_RUN}"),
+        *(rf"why (?:is |was |did you stop )?{_RUN}{_STUCK}", rf"what (?:has )?happened to {_RUN}"),
+        *(rf"why (?:did|does|has) {_RUN} (?:stop|pause|wait|fail)(?:ped|d|ed)?", rf"what is {_RUN} waiting for"),
         *(rf"what(?: is|'s| went) wrong with {_RUN}", rf"(?:how|what) is {_RUN}(?: doing)?"),
         *(rf"is {_RUN} ok(?:ay)?", rf"(?:status|log|logs) of {_RUN}"),
     ),

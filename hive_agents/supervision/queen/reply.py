@@ -49,7 +49,8 @@ def done_line(action: str, row: RunRow) -> str:
     """Return what a command did, as the run's row says it."""
     name = f"{row.run_id} ({row.agent or row.graph})"
     if action == "steer":
-        return f"{name} is told before its next turn."
+        rests = f" It is {row.status}: say resume {row.run_id}." if row.status in ("paused", "stopped") else ""
+        return f"{name} is told before its next turn.{rests}"
     if action == "start":
         return f"{name} is {row.status}; `hive serve --headless` or `hive run --resume {row.run_id}` works on it."
     if row.control is not None:

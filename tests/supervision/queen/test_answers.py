@@ -23,6 +23,16 @@ from tests.supervision.queen.conftest import DANA, OTTO, run_of, status_of, tick
         ("runs", "list"),
         ("why is digest stuck", "why"),
         ("what happened to r0123456789?", "why"),
+        ("why is r0123456789 waiting?", "why"),
+        ("why is digest still paused", "why"),
+        ("why was it stopped", "why"),
+        ("why has digest failed?", "why"),
+        ("what is it waiting for?", "why"),
+        ("which tickets are open?", "tickets"),
+        ("list the open tickets", "tickets"),
+        ("which requests are pending?", "waiting"),
+        ("list agents", "workers"),
+        ("which agents do you have?", "workers"),
         ("what is wrong with digest", "why"),
         ("Queen, why did you stop it?", "why"),
         ("what is waiting for me", "waiting"),
@@ -90,6 +100,13 @@ async def test_it_is_the_run_last_spoken_of(place: Workspace, queen: Queen) -> N
     reply = await Queen(place).ask("stop it", DANA)
     assert reply["actions"] == [{"action": "stop", "run_id": row.run_id, "status": "running"}]
     assert (status_of(place, row), status_of(place, other)) == ("running, to stop", "running")
+
+
+async def test_words_to_a_run_that_rests_say_how_it_goes_on(place: Workspace, queen: Queen) -> None:
+    working, resting = run_of(place), run_of(place, status="paused")
+    assert "resume" not in (await queen.ask(f"tell {working.run_id}: be brief", DANA))["answer"]
+    reply = await queen.ask(f"tell {resting.run_id}: be brief", DANA)
+    assert f"It is paused: say resume {resting.run_id}." in reply["answer"]
 
 
 @pytest.mark.parametrize("text", ["stop {}?", "pause {} ?", "cancel {}？"])
