@@ -37,7 +37,8 @@ def command(
     surface.refresh_index()
     engine = place.engine()
     whole = engine.index(schema.name)
-    others = undeclared_fields(schema, (values for _, values in whole.front_matter())) if holder is None or add else []
+    told = (values for _, values in whole.front_matter())
+    others = undeclared_fields(schema, told, add or ()) if holder is None or add else []
     if add:
         chosen = named_fields(others, add, schema.fields)
         surface.say(f"declared in {declare_fields(place, schema, chosen)}: {', '.join(one.name for one in chosen)}")

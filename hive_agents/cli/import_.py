@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,13 +36,17 @@ def command(
     watch: Annotated[bool, typer.Option("--watch", help="Go on: import whenever something changes there.")] = False,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", help="Whose documents these are.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME=VALUE", help="A field of each document, such as version=v3.6."),
+    ] = None,
 ) -> None:
     """Bring your own files in, and again what changed there: Markdown, HTML, PDF, Office, notebooks, text and more."""
     from hive_agents.importing import changes, import_documents
 
     place = surface.workspace
     surface.asker.operator("import documents")
-    metadata = _labels(tenant or [], view or [])
+    metadata = _labels(tenant or [], view or []) | _fields(field or [])
 
     def once(given: Sequence[str], revision: str | None) -> ImportReport:
         with surface.progress("what is imported stays; run the command again to go on") as progress:
@@ -203,6 +208,23 @@ def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
         fix = "use --tenant acme --view group:qa; a reader is user:ID, group:ID or tenant"
         raise HiveError.of("HIVE-409", f"--{fault}", fix=fix)
     return metadata
+
+
+def _fields(given: list[str]) -> dict[str, Any]:
+    """The front matter of --field: of a name that comes again a list. Raises: HIVE-409."""
+    from hive_agents.errors import HiveError
+
+    found: dict[str, list[str]] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not re.fullmatch(r"[^\W\d][\w.-]{0,63}", name):
+            raise HiveError.of(
+                "HIVE-409", f"--field {text} names no field", fix="write NAME=VALUE, such as version=v3.6"
+            )
+        if name in ("tenant", "view"):
+            raise HiveError.of("HIVE-409", f"{name} says who may see a document", fix=f"use --{name}")
+        found.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 def _unseen(place: Workspace, doc_ids: list[str]) -> int:

@@ -77,11 +77,16 @@ def import_documents(
                 one.pattern,
                 one.place,
                 rev if rev is not None else (before.rev if before else None),
-                metadata if metadata else (before.metadata if before else {}),
+                _given({**(before.metadata if before else {}), **(metadata or {})}),
             )
             sync = Sync(workspace, connection, source, report, theirs=theirs, progress=progress)
             _sync(records, source, sync, report, one.only, may_delete)
     return report
+
+
+def _given(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields without those that were taken back."""
+    return {name: value for name, value in metadata.items() if value not in (None, "", [])}
 
 
 def _sync(

@@ -32,10 +32,13 @@ class UndeclaredField:
     values: tuple[str, ...]
 
 
-def undeclared_fields(collection: Collection, front_matter: Iterable[Mapping[str, Any]]) -> list[UndeclaredField]:
+def undeclared_fields(
+    collection: Collection, front_matter: Iterable[Mapping[str, Any]], asked: Group[str] = ()
+) -> list[UndeclaredField]:
     """Return the fields that could be declared, those of most documents first.
 
-    Text, mappings, and words that no two documents share tell nothing apart, and are left out.
+    Text, mappings, and words that no two documents share tell nothing apart, and are left out; a field that somebody
+    `asked` for by its name may be one whose values they will share.
 
     >>> kb = Collection(name="kb", fields={"title": {"type": "text"}})
     >>> said = [{"status": "draft", "at": "2026-01-02"}, {"title": "B", "status": "draft", "at": "2026-03-04"}]
@@ -55,7 +58,7 @@ def undeclared_fields(collection: Collection, front_matter: Iterable[Mapping[str
         kind = _type_of([value for several in of_documents for value in several])
         counts = Counter(keyword_text(value) for several in of_documents for value in several if kind is not None)
         shared = kind in ("date", "number", "boolean") or len(counts) < sum(counts.values())
-        if kind is not None and shared and len(of_documents) >= LEAST:
+        if kind is not None and (name in asked or (shared and len(of_documents) >= LEAST)):
             most = tuple(value for value, _ in counts.most_common())
             listed.append(UndeclaredField(name, kind, len(of_documents), most))
     return sorted(listed, key=lambda field: (-field.documents, field.name))
@@ -81,7 +84,11 @@ def named_fields(found: Sequence[UndeclaredField], names: Sequence[str], declare
         if name not in known:
             guess = closest(name, known)
             fix = f"did you mean {guess}?" if guess else "`hive fields` lists what could be declared"
-            told = f"{name} is declared already" if name in declared else f"no documents share a field {name}"
+            told = (
+                f"{name} is declared already"
+                if name in declared
+                else f"no document has a field {name} of values to filter by"
+            )
             raise HiveError.of("HIVE-409", told, path="fields", fix=fix, exit_code=2)
     return [known[name] for name in dict.fromkeys(names)]
 

@@ -50,6 +50,13 @@ def test_fields_that_no_collection_declares_are_told_with_their_types(place: Wor
     }
 
 
+def test_a_field_that_is_named_needs_no_values_that_documents_share(place: Workspace) -> None:
+    assert run(place, "fields", "--add", "by", "--add", "lonely").code == 0
+    found = {one["name"]: [value["value"] for value in one["values"]] for one in run(place, "fields").json["fields"]}
+    assert (found["by"], found["lonely"]) == (["ann", "bea"], ["x"])
+    assert run(place, "fields", "--add", "abstract").code == 2
+
+
 def test_an_index_of_new_documents_tells_of_them_once(place: Workspace) -> None:
     assert "fields that can't be filtered yet: created (3 documents)" in hive("index", "-w", place.root).out
     assert "can't be filtered yet" not in hive("index", "-w", place.root).out
@@ -72,7 +79,7 @@ def test_a_field_that_is_added_filters_at_once(place: Workspace) -> None:
 
 
 @pytest.mark.parametrize(("name", "told"), [("stats", "did you mean status?"), ("title", "title is declared already")])
-def test_only_fields_that_documents_share_can_be_added(place: Workspace, name: str, told: str) -> None:
+def test_only_fields_that_documents_have_can_be_added(place: Workspace, name: str, told: str) -> None:
     before = (place.root / "collections" / "kb.json").read_text()
     ran = run(place, "fields", "--add", name)
     assert (ran.code, told in ran.err + ran.out) == (2, True)

@@ -112,6 +112,19 @@ def test_a_missing_embedding_model_is_told_when_the_index_is_built_and_not_at_ea
     assert hive("query", "boat", "-w", own.root).err == ""
 
 
+def test_fields_of_a_source_are_given_with_its_import(own: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "manual"
+    source.mkdir()
+    (source / "lamp.md").write_text("# Lamp\n\nTurn it off.\n")
+    given = ["--field", "version=3.10", "--field", "topic=lamps", "--field", "topic = light"]
+    assert hive("import", source, "--to", "manual", *given, "-w", own.root).code == 0
+    text = (own.documents / "manual" / "lamp.md").read_text()
+    assert "topic:\n- lamps\n- light\nversion: '3.10'\n" in text
+    for wrong, told in (("version", "NAME=VALUE"), ("=3", "NAME=VALUE"), ("tenant=acme", "use --tenant")):
+        ran = hive("import", source, "--field", wrong, "-w", own.root)
+        assert (ran.code, told in ran.err) == (2, True)
+
+
 def test_files_skipped_for_one_reason_are_told_in_one_line(own: Workspace, tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / "docs" / f"{number}.png").write_bytes(b"png")

@@ -280,6 +280,17 @@ def test_a_source_is_synced_without_being_named_again(place: Workspace, folder: 
     assert "tenant: acme" in documents(place)["inbox/new.md"]
 
 
+def test_fields_that_are_given_later_add_to_those_before_and_an_empty_one_is_taken_back(
+    place: Workspace, folder: Path
+) -> None:
+    run(place, folder, metadata={"tenant": ["acme"]})
+    assert sorted(run(place, metadata={"version": "v2"}).changed) == ["guide.md", "hr-team/leave-policy.md"]
+    assert "tenant:\n- acme\nversion: v2\n" in documents(place)["guide.md"]
+    run(place, metadata={"version": ""})
+    assert "version" not in documents(place)["guide.md"]
+    assert "- acme" in documents(place)["guide.md"]
+
+
 def test_a_file_of_a_remembered_folder_keeps_its_place(place: Workspace, folder: Path) -> None:
     run(place, folder, to="inbox")
     (folder / "guide.md").write_text("# Guide 2\n")
