@@ -103,7 +103,7 @@ class ConversationStore:
         message = message if isinstance(message, Message) else Message.model_validate(message)
         key = key or uuid.uuid4().hex
         with self._connection() as connection:
-            timeline = self._fresh(connection, conversation_id)
+            timeline = self._known(connection, conversation_id)
             with transaction(connection, f"conversation {conversation_id}"):
                 found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
                 if found is not None:
@@ -124,7 +124,7 @@ class ConversationStore:
     def find(self, conversation_id: str, key: str) -> Entry | None:
         """What a step wrote under that key, if it came so far before a crash."""
         with self._connection() as connection:
-            self._fresh(connection, conversation_id)
+            self._known(connection, conversation_id)
             found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
         return None if found is None else from_parts(*found)
 
@@ -165,7 +165,7 @@ class ConversationStore:
         """Record the `n`th compaction, from 1; False where another one came first."""
         changes = json.dumps(mark.changes, ensure_ascii=False)
         with self._connection() as connection:
-            self._fresh(connection, conversation_id)
+            self._known(connection, conversation_id)
             added = connection.execute(
                 "INSERT INTO compactions VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (conversation_id, n, mark.tier, mark.lead, changes, audit.now()),
@@ -176,14 +176,14 @@ class ConversationStore:
         """What `set_output` has set, in the order it was first set."""
         query = "SELECT key, value FROM cursors WHERE conversation_id = ? ORDER BY rowid"
         with self._connection() as connection:
-            self._fresh(connection, conversation_id)
+            self._known(connection, conversation_id)
             return {key: json.loads(value) for key, value in connection.execute(query, (conversation_id,))}
 
     def set_output(self, conversation_id: str, key: str, value: Any) -> None:
         """Raises: HIVE-104 for what isn't plain JSON, HIVE-105 for too much of it."""
         text = to_json(key, value)
         with self._connection() as connection:
-            self._fresh(connection, conversation_id)
+            self._known(connection, conversation_id)
             connection.execute(
                 "INSERT INTO cursors VALUES (?, ?, ?, ?)"
                 " ON CONFLICT (conversation_id, key) DO UPDATE SET value = excluded.value, at = excluded.at",
@@ -204,6 +204,13 @@ class ConversationStore:
             yield connection
 
     def _fresh(self, connection: RecordsConnection, conversation_id: str) -> Timeline:
+        """Return the conversation with what anybody has appended until now."""
+        timeline = self._known(connection, conversation_id)
+        self._read_on(connection, conversation_id, timeline)
+        return timeline
+
+    def _known(self, connection: RecordsConnection, conversation_id: str) -> Timeline:
+        """Return what is in RAM of a conversation, which may be nothing yet."""
         timeline = self._cache.get(conversation_id)
         if timeline is None:
             known = connection.execute(
@@ -216,7 +223,6 @@ class ConversationStore:
             if len(self._cache) > _CACHED:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(conversation_id)
-        self._read_on(connection, conversation_id, timeline)
         return timeline
 
     def _read_on(self, connection: RecordsConnection, conversation_id: str, timeline: Timeline) -> None:
