@@ -308,6 +308,13 @@ def test_of_a_person_of_two_names_nothing_is_left_to_search_for(text: str):
 
 
 @pytest.mark.parametrize(
+    "text", ["who is the president of Carrow", "what does the queen of hives do", "what is the population of Norway"]
+)
+def test_a_question_that_documents_may_answer_is_no_small_talk(text: str):
+    assert ask(text, vocabulary=MANUALS).decision.strategy is SearchStrategy.CONTENT_ONLY
+
+
+@pytest.mark.parametrize(
     "text", ["which company was hub originally built at", "what hub is the best one", "which plug does hub need"]
 )
 def test_a_category_called_like_a_product_is_a_word_of_the_question(text: str):
