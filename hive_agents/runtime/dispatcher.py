@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.events import Bell, EventType
+from hive_agents.files import read_bytes
 from hive_agents.llm import Chain
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, Lease, LeaseLost, RunQueue, RunStore, let_go, taken_each
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.runtime.precedence import Precedence
-from hive_agents.settings import Role
+from hive_agents.settings import FILE, Role
 from hive_agents.store import listening
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Dispatcher:
         self.engine = SearchEngine(workspace)
         """What questions search with: what is read of an index is read once, and not for each of them."""
         self._first_pause = pause
+        self._settings = _settings_text(workspace)
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
         waits = any(workspace.settings.models.of(role) for role in _ASKED)
@@ -262,9 +264,15 @@ class Dispatcher:
             await self._broke_off(due, WorkerFault.of("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
 
     async def _broke_off(self, due: DueRun, error: HiveError) -> None:
-        """A run that breaks off again and again without getting on has failed; one without a model is stopped."""
+        """A run that breaks off again and again without getting on has failed; one without a model is stopped.
+
+        By settings that changed since this host read them nothing fails: a tool may be what they name now.
+        """
         why = error.diagnostics[0]
         left = self._pause(due, why.code)
+        if await asyncio.to_thread(_settings_text, self.workspace) != self._settings:
+            _log.warning("hive.toml changed since this host began: start it again, so that run %s goes on", due.run_id)
+            return
         progress = await asyncio.to_thread(self._queue.progress, due.run_id)
         left.faults = left.faults + 1 if progress == left.progress else 1
         left.progress = progress
@@ -293,6 +301,13 @@ class Dispatcher:
         left.pause = min(2 * left.pause, LONGEST_PAUSE)
         _log.warning("run %s rests for a while: %s", due.run_id, why)
         return left
+
+
+def _settings_text(workspace: Workspace) -> bytes:
+    try:
+        return read_bytes(workspace.root / FILE)
+    except (OSError, HiveError):
+        return b""
 
 
 def _age(due: DueRun) -> dt.timedelta:

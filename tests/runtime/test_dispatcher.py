@@ -164,18 +164,32 @@ async def dispatching(place: Workspace, **given: Any) -> AsyncIterator[Dispatche
         assert await dispatcher.drain(5.0)
 
 
+def _broken(messages: Any, offered: Any) -> Any:
+    raise ZeroDivisionError("a fault of the model's own")
+
+
 @pytest.mark.slow
 async def test_a_run_that_breaks_off_again_and_again_has_failed(place: Workspace) -> None:
-    def broken(messages: Any, offered: Any) -> Any:
-        raise ZeroDivisionError("a fault of the model's own")
-
     run = queued(place)
-    async with dispatching(place, models=lambda role: Chain([Told(broken)])):
+    async with dispatching(place, models=lambda role: Chain([Told(_broken)])):
         await until(place, "failed", run)
     error = RunStore(place).get(run).summary["error"]
     assert error["code"] == "HIVE-422"
     assert "3 times" in error["message"]
     assert told(place, run)[-1] == "failed"
+
+
+async def test_a_run_that_wants_what_newer_settings_name_waits_for_a_newer_host(
+    place: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = queued(place)
+    async with dispatching(place, models=lambda role: Chain([Told(_broken)])):
+        write_json(place, "hive.toml", (place.root / "hive.toml").read_text() + "# more tools\n")
+        while caplog.text.count("start it again") < 5:
+            await asyncio.sleep(0.01)
+    assert RunStore(place).get(run).status == "queued"
+    async with host(Workspace(place.root)):
+        await until(place, "done", run)
 
 
 async def test_a_run_at_whose_step_workers_die_again_and_again_has_failed(place: Workspace) -> None:
