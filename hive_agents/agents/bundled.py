@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 ONLY_SUB_AGENTS = frozenset({"browser"})
 NAMES = frozenset(
-    "search_documents validate_config evaluate_config compare_configs propose_config deploy_config web_search"
-    " web_scrape browser".split()
+    "search_documents open_document validate_config evaluate_config compare_configs propose_config deploy_config"
+    " web_search web_scrape browser".split()
 )
 
 SearchProvider = Callable[[str, int], Any]
@@ -42,7 +42,9 @@ def bundled_tools(
         if only is None or name in only:
             registry.register(function, name=name, **options)
 
-    add(DocumentSearch(workspace).search_documents)
+    documents = DocumentSearch(workspace)
+    add(documents.search_documents)
+    add(documents.open_document)
     add(config_tools.validate_config)
     add(config_tools.evaluate_config)
     add(config_tools.compare_configs)

@@ -90,6 +90,22 @@ async def test_a_passage_is_the_whole_chunk(place: Workspace) -> None:
     assert all(sentence in passage for sentence in sentences)
 
 
+async def test_a_document_is_opened_by_who_may_view_it_and_is_unknown_to_others(place: Workspace) -> None:
+    write_document(place, "long.md", "---\ntenant: acme\nview: [group:qa]\n---\n# One\nFirst.\n# Two\nLast.\n")
+    build_index(place)
+    dana = Principal("acme", "dana", frozenset({"qa"}))
+    context = ToolContext(place, dana, "r1", agent_id="optimizer")
+    opened = await bundled_tools(place).call("open_document", {"doc_id": "long.md"}, context, approved=True)
+    text = json.loads(opened.content)["text"]
+    assert text.index("First.") < text.index("Last.")
+    assert context.documents == {"long.md"}
+    hidden, unknown = [await call(place, "open_document", GUEST, doc_id=name) for name in ("long.md", "none.md")]
+    assert hidden.is_error
+    assert hidden.content.replace("long.md", "none.md") == unknown.content
+    (place.documents / "long.md").write_text("---\ntenant: globex\nview: [tenant]\n---\nGone.\n")
+    assert (await call(place, "open_document", dana, doc_id="long.md")).is_error
+
+
 async def test_a_hidden_document_changes_nothing_of_a_search(place: Workspace) -> None:
     """More hidden documents than a list is long, and every one fits better."""
     before = await call(place, "search_documents", GUEST, query=f"keys {CANARY}")
@@ -104,6 +120,7 @@ async def test_nobody_searches_nothing(place: Workspace) -> None:
     found = await call(place, "search_documents", None, query="keys")
     assert found.is_error
     assert "needs to know for whom" in found.content
+    assert "needs to know for whom" in (await call(place, "open_document", None, doc_id="open.md")).content
     assert (await call(place, "search_documents", GUEST, query="?!")).is_error
     assert (await call(place, "search_documents", GUEST, query="keys", top_k=21)).is_error
     assert (await call(place, "search_documents", GUEST, query="keys", principal_="x")).is_error
