@@ -27,6 +27,7 @@ from hive_agents.agents import (
     Update,
     conclude,
     joined,
+    losses,
     reachable,
 )
 from hive_agents.telemetry import span
@@ -71,10 +72,17 @@ WAYS = {
 }
 
 
-def step(id: str, name: str) -> Any:
+def is_cut_off(state: AgentState | LoopState, before: frozenset[str]) -> bool:
+    """Whether a node has nothing to join: one of those before it has failed, so that the run has."""
+    return any(end["node"] in before for end in losses(state.get("ends", []), state.get("verdicts", [])))
+
+
+def step(id: str, name: str, before: frozenset[str]) -> Any:
     """A step of the library as a node of the loop, with those after it up to the end of the iteration."""
 
     async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Command[str]:
+        if name == "enter" and is_cut_off(state, before):
+            return Command(goto=END)
         node = runtime.context.agent.node(id)
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
         made: Update = {"next": name}
@@ -94,10 +102,12 @@ async def wait(state: LoopState) -> Command[str]:
     return Command(update={"waiting": []}, goto=state["after"])
 
 
-def loop(id: str) -> CompiledStateGraph[LoopState, AgentSession, LoopState, LoopEnd]:
+def loop(
+    id: str, before: frozenset[str] = frozenset()
+) -> CompiledStateGraph[LoopState, AgentSession, LoopState, LoopEnd]:
     builder = StateGraph(LoopState, context_schema=AgentSession, output_schema=LoopEnd)
     for name, ways in WAYS.items():
-        builder.add_node(name, step(id, name), destinations=tuple(END if way == "end" else way for way in ways))
+        builder.add_node(name, step(id, name, before), destinations=tuple(END if way == "end" else way for way in ways))
     builder.add_node("wait", wait, destinations=tuple(WAYS))
     builder.add_edge(START, "enter")
     return builder.compile()
@@ -112,10 +122,12 @@ async def person(state: AgentState) -> Update:
     return {"asked": []}
 
 
-def way_from(id: str) -> Callable[[AgentState], Awaitable[list[str]]]:
+def way_from(id: str, before: frozenset[str]) -> Callable[[AgentState], Awaitable[list[str]]]:
     """The targets that the node's last end names; where there are none the goal is judged."""
 
     async def way(state: AgentState) -> list[str]:
+        if is_cut_off(state, before):
+            return [GOAL]
         last = next(end for end in reversed(state["ends"]) if end["node"] == id)
         return last["targets"] or [GOAL]
 
@@ -145,6 +157,14 @@ class Shape(NamedTuple):
         nodes = (node.id for node in agent.nodes if node.id in ids)
         return cls(agent.entry, tuple((id, targets[id], len(sources[id]) > 1) for id in nodes))
 
+    def before(self, id: str) -> frozenset[str]:
+        """The nodes from which work can get to a node."""
+        found, more = frozenset[str](), frozenset({id})
+        while more:
+            more = frozenset(one for one, targets, _ in self.nodes if more.intersection(targets)) - found
+            found |= more
+        return found
+
 
 def build(agent: AgentSpec) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     return _built(Shape.of(agent))
@@ -163,9 +183,11 @@ def _compiled(shape: Shape) -> CompiledStateGraph[AgentState, AgentSession, Agen
 def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     builder = StateGraph(AgentState, context_schema=AgentSession)
     for id, targets, several in shape.nodes:
-        # A node that several ways lead to waits for all that are on theirs.
-        builder.add_node(id, loop(id), defer=several)
-        builder.add_conditional_edges(id, way_from(id), [*targets, GOAL])
+        # A node that several ways lead to waits for all that are on theirs. It doesn't begin where one of these failed:
+        # a run that is tried again would find what it had done with too little.
+        before = shape.before(id) if several else frozenset()
+        builder.add_node(id, loop(id, before), defer=several)
+        builder.add_conditional_edges(id, way_from(id, before), [*targets, GOAL])
     builder.add_node(GOAL, goal, defer=True)
     builder.add_node(PERSON, person)
     builder.add_edge(START, shape.entry)

@@ -30,6 +30,7 @@ from .flowchart import (
 )
 from .goal_judge import (
     conclude as conclude,
+    losses as losses,
     lost as lost,
     results as results,
 )

@@ -29,13 +29,18 @@ async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequenc
     return found
 
 
-def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:
-    """The end that fails the run: one for which the budget left no room, whatever other branches came to.
+def losses(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> list[End]:
+    """The ends that fail the run: no edge leads on from them.
 
     What came before somebody had the run tried again doesn't count.
     """
     since = max((verdict.get("since", 0) for verdict in verdicts), default=0)
-    failed = [end for end in ends[since:] if end["status"] == "failed" and not end["targets"]]
+    return [end for end in ends[since:] if end["status"] == "failed" and not end["targets"]]
+
+
+def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:
+    """The end that is told as the run's: one for which the budget left no room, whatever other branches came to."""
+    failed = losses(ends, verdicts)
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.agents import Effects, GoalVerdict, lost
+from hive_agents.agents import Effects, GoalVerdict, losses, reachable
 from hive_agents.agents.guards import MEASURES, Budget, Measure
 from hive_agents.errors import HiveError
 from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
@@ -16,6 +16,9 @@ from hive_agents.runtime.driver import leases_of
 from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hive_agents.agents import AgentSpec, End
     from hive_agents.runs import Lease
     from hive_agents.workspace import Workspace
 
@@ -62,7 +65,6 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
         now = await graph.aget_state(config)
         ends, verdicts = now.values.get("ends", []), now.values.get("verdicts", [])
         reason = row.summary["stopped_by"]
-        failed = lost(ends, verdicts)
         if node is not None and node not in {end["node"] for end in ends}:
             known = ", ".join(dict.fromkeys(end["node"] for end in ends)) or "none"
             raise HiveError.of(
@@ -73,18 +75,30 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
         elif node is None and (reason in (*OUTAGES, *MEASURES)):
             await _raised(effects, reason)
             async for past in graph.aget_state_history(config):
-                good = lost(past.values.get("ends", []), past.values.get("verdicts", [])) is None
-                if past.next and good and not past.values.get("outcome"):
+                bad = losses(past.values.get("ends", []), past.values.get("verdicts", []))
+                if past.next and not bad and not past.values.get("outcome"):
                     await graph.aupdate_state(past.config, None, as_node="__copy__")
                     break
         else:
-            target = node or (failed["node"] if failed is not None else ends[-1]["node"])
-            why = failed["error"]["message"] if failed is not None and failed["error"] else "it was not accepted"
-            key = await _told(effects, workspace, row.run_id, target, why, len(verdicts))
-            verdict = GoalVerdict(n=len(verdicts) + 1, action="again", targets=[target], key=key, since=len(ends))
+            whys = _begun_anew(value.agent, ends, verdicts, node)
+            key = await _told(effects, workspace, row.run_id, whys, len(verdicts))
+            verdict = GoalVerdict(n=len(verdicts) + 1, action="again", targets=list(whys), key=key, since=len(ends))
             anew = {"verdicts": [*verdicts, verdict], "outcome": {}, "asked": []}
             await graph.aupdate_state(config, anew, as_node=graphs.GOAL)
     await asyncio.to_thread(_forgive, workspace, row.run_id)
+
+
+def _begun_anew(
+    agent: AgentSpec, ends: Sequence[End], verdicts: Sequence[GoalVerdict], node: str | None
+) -> dict[str, str]:
+    """The nodes that begin once more, and why each did not succeed: `node`, and every one that failed and that the work
+    doesn't come to from there. Where none failed it was the last that wasn't accepted."""
+    failed = {end["node"]: (end["error"] or {}).get("message", "") for end in losses(ends, verdicts)}
+    why = next(iter(failed.values()), "") or "it was not accepted"
+    if node is None:
+        return failed or {ends[-1]["node"]: why}
+    after = reachable(agent, [node])
+    return {node: failed.get(node, why)} | {name: message for name, message in failed.items() if name not in after}
 
 
 async def _raised(effects: Effects, measure: str | None) -> None:
@@ -94,18 +108,21 @@ async def _raised(effects: Effects, measure: str | None) -> None:
         await effects.raise_limit(str(measure), limit, effects.budget.doubled(cast(Measure, measure)))
 
 
-async def _told(effects: Effects, workspace: Workspace, run_id: str, node: str, why: str, n: int) -> str:
-    """Record what the node is told when it begins once more; returns the key."""
+async def _told(effects: Effects, workspace: Workspace, run_id: str, whys: Mapping[str, str], n: int) -> str:
+    """Record what the nodes are told that begin once more; returns the key."""
     query = (
         "SELECT name, count(*) FROM effects WHERE run_id = ? AND node_id = ? AND kind = 'tool' AND status = 'done'"
         " GROUP BY name"
     )
     with connected(workspace.records) as connection:
-        ran = [f"{name} ({count})" for name, count in connection.execute(query, (run_id, node))]
-    words = f"{node} begins once more, because it ended without success: {why}."
-    if ran:
-        words += f" What it did stays done, so don't do it twice: {', '.join(ran)}."
-    return await effects.note(f"GOAL#again{n + 1}", {"feedback": words})
+        ran = {node: connection.execute(query, (run_id, node)).fetchall() for node in whys}
+    words = []
+    for node, why in whys.items():
+        words.append(f"{node} begins once more, because it ended without success: {why}.")
+        if ran[node]:
+            calls = ", ".join(f"{name} ({count})" for name, count in ran[node])
+            words[-1] += f" What it did stays done, so don't do it twice: {calls}."
+    return await effects.note(f"GOAL#again{n + 1}", {"feedback": "\n".join(words)})
 
 
 def _forgive(workspace: Workspace, run_id: str) -> None:

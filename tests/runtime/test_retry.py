@@ -15,7 +15,7 @@ from hive_agents.runs import Limits, RunStore
 from hive_agents.runtime import retry
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import make_workspace, node, write_json
-from tests.agents.loops import agent, said, say, sets, start
+from tests.agents.loops import Told, agent, said, say, sets, start
 from tests.sample import hive
 
 DOWN = ModelError("authentication", "the key was taken away", outage=True)
@@ -107,6 +107,55 @@ def test_a_budget_that_one_call_outran_by_far_leaves_room_when_it_is_raised(plac
     run = start(place, SPEC, said(say(PAY, tokens=9_000)), tools=Till().registry, limits=Limits(tokens=2_000))
     assert run.go()["stopped_by"] == "tokens"
     assert again(run, ITEMS, TEXT)[0]["status"] == "done"
+
+
+def test_what_joins_branches_waits_for_the_one_that_failed_and_sees_all_of_them(place: Workspace) -> None:
+    names = ("begin", "left", "longer", "right", "both")
+    ways = [("begin", "left"), ("begin", "right"), ("left", "longer"), ("longer", "both"), ("right", "both")]
+    nodes = [node(name, output_keys=[name], system_prompt=f"sets {name}") for name in names]
+    nodes[-1] |= {"input_keys": ["longer", "right"]}
+    edges = [{"source": source, "target": target, "on": "success"} for source, target in ways]
+    down, asked = {"right"}, []
+
+    def answering(messages: Any, tools: Any) -> Any:
+        (name,) = [one for one in names if f"sets {one}" in messages[0].content]
+        asked.append(name)
+        return DOWN if name in down else say([sets(name, name)])
+
+    run = start(place, agent(*nodes, edges=edges, mode="isolated"), Told(answering))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"]) == ("failed", "unavailable")
+    assert sorted(asked) == ["begin", "left", "longer", "right"]
+    down.clear()
+    asyncio.run(retry(place, run.run_id, "user:dana"))
+    assert run.go()["outputs"] == {name: name for name in names}
+    assert asked[4:] == ["right", "both"]
+
+
+@pytest.mark.parametrize("named", [None, "left", "begin"])
+def test_all_branches_that_failed_begin_once_more(place: Workspace, named: str | None) -> None:
+    names = ("begin", "left", "right", "both")
+    ways = [("begin", "left"), ("begin", "right"), ("left", "both"), ("right", "both")]
+    nodes = [node(name, output_keys=[name], system_prompt=f"sets {name}", max_iterations=1) for name in names]
+    edges = [{"source": source, "target": target, "on": "success"} for source, target in ways]
+    lazy, asked, told = {"left", "right"}, [], {}
+
+    def answering(messages: Any, tools: Any) -> Any:
+        (name,) = [one for one in names if f"sets {one}" in messages[0].content]
+        asked.append(name)
+        told[name] = messages[-1].content
+        return say("later") if name in lazy else say([sets(name, name)])
+
+    run = start(place, agent(*nodes, edges=edges, mode="isolated"), Told(answering))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"]) == ("failed", "max_iterations")
+    lazy.clear()
+    asyncio.run(retry(place, run.run_id, "user:dana", node=named))
+    assert run.go()["outputs"] == {name: name for name in names}
+    assert sorted(asked[3:]) == sorted(names if named == "begin" else names[1:])
+    if named is None:
+        assert "left begins once more" in told["left"]
+        assert "right begins once more" in told["right"]
 
 
 def test_only_failed_runs_are_tried_again(place: Workspace) -> None:
