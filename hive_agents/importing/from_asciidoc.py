@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -12,7 +13,9 @@ from hive_agents.importing.markdown import code_span, fence, table
 _HEADING = re.compile(r"^(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
 _ATTRIBUTE = re.compile(r"^:(!?[\w-]+!?):(?:\s+(.*))?$")
 _BLOCK_LINE = re.compile(r"^\[(?P<about>[^\]]*)\]$")
-_UNSEEN = re.compile(r"^(?:\[\[[^\]]*\]\]|\(\(\(.*\)\)\))$")
+_UNSEEN = re.compile(r"^(?:\[\[[^\]]*\]\]|\(\(\(.*\)\)\)|<<<|'{3,})$")
+_AUTHORS = re.compile(r"^(?:[^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3}(?: <[^<>]+>)?(?:; |$))+$")
+_REVISION = re.compile(r"^(?:v(?P<v>[\w.-]+)|(?P<number>[\w.-]*\d[\w.-]*)(?=,))(?:,\s*(?P<date>[^:]+))?(?::\s.*)?$")
 _TITLE = re.compile(r"^\.(?=[^\s.])(.+)$")
 _DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|[|,:!]={3,})$")
 _ITEM = re.compile(r"^\s*(?P<mark>\*{1,5}|-|\.{1,5}|\d+\.)\s+(?P<words>\S.*)$")
@@ -77,8 +80,11 @@ class _Reader:
             elif found := _BLOCK_LINE.match(line):
                 about = found["about"] or about
             elif found := _HEADING.match(line):
+                is_first = not self.levels
                 yield self._heading(len(found[1]), found[2])
                 about = ""
+                if is_first and len(found[1]) == 1:
+                    number = self._after_byline(number)
             elif found := _TITLE.match(line):
                 yield f"**{self._inline(found[1])}**"
             elif found := _ATTRIBUTE.match(line):
@@ -94,6 +100,21 @@ class _Reader:
         if line.startswith("//") or any(kind.match(line) for kind in (_DELIMITER, _BLOCK_LINE, _UNSEEN, _MACRO_LINE)):
             return True
         return bool(_ATTRIBUTE.match(line)) or (not inside and bool(_HEADING.match(line) or _TITLE.match(line)))
+
+    def _after_byline(self, number: int) -> int:
+        """Return the number of the line behind the authors, and the revision, that stand below a document's title."""
+        lines = [line.strip() for line in self.lines[number : number + 2]]
+        if not lines or not _AUTHORS.match(lines[0]):
+            return number
+        names = [re.sub(r"\s*<.*?>", "", name) for name in lines[0].split("; ")]
+        self.attributes.setdefault("author", ", ".join(names))
+        found = _REVISION.match(lines[-1]) if len(lines) == 2 else None
+        if found is None:
+            return number + 1
+        self.attributes.setdefault("revnumber", found["v"] or found["number"])
+        if found["date"]:
+            self.attributes.setdefault("revdate", found["date"].strip())
+        return number + 2
 
     def _heading(self, level: int, words: str) -> str:
         text = self._inline(words)
@@ -200,4 +221,6 @@ class _Reader:
         text = re.sub(
             r"`\+([^`]+)\+`|(?<!\w)\+([^+\s][^+]*)\+(?!\w)", lambda found: code_span(found[1] or found[2]), text
         )
+        # Its code isn't literal: the sign that a reference stands for is the one that is meant.
+        text = re.sub(r"`[^`]+`", lambda found: html.unescape(found[0]), text)
         return re.sub(r"(?<![\w*])\*(\S(?:[^*]*\S)?)\*(?![\w*])", r"**\1**", text)

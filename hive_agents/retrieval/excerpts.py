@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ _MARKUP = re.compile(
     r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>"
     r"|</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->"
     r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
+    r"|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
 )
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\[\]]+\]:\s+\S+(?:\s+[\"'(].*)?\s*$")
@@ -104,6 +106,8 @@ def plain_text(markdown: str) -> str:
     'see Webhooks and retry'
     >>> plain_text("1\\\\. is \\\\*not\\\\* marked, and `\\\\d` is code")
     '1. is *not* marked, and \\\\d is code'
+    >>> plain_text("Press &lt;Tab&gt; or `&lt;`")
+    'Press <Tab> or &lt;'
     >>> plain_text("| l(ist) | show where |")
     'l(ist) · show where'
     """
@@ -115,6 +119,8 @@ def plain_text(markdown: str) -> str:
 
 
 def _shown(mark: re.Match[str]) -> str:
+    if mark["entity"]:
+        return html.unescape(mark["entity"])
     return mark["sign"] or mark["code"] or mark["address"] or mark["label"] or ""
 
 

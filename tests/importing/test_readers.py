@@ -366,6 +366,32 @@ def test_asciidoc_keeps_its_structure() -> None:
     assert "nobody" not in imported.markdown
 
 
+@pytest.mark.parametrize(
+    ("byline", "metadata"),
+    [
+        ("Dana Team <dana@example.org>", {"author": "Dana Team"}),
+        ("Dana Roe <d@example.org>; Lee O'Hara", {"author": "Dana Roe, Lee O'Hara"}),
+        ("Dana Roe\nv1.2, 2024-05-01: first", {"author": "Dana Roe", "revnumber": "1.2", "revdate": "2024-05-01"}),
+    ],
+)
+def test_authors_of_asciidoc_are_metadata(byline: str, metadata: dict[str, str]) -> None:
+    imported = read("a.adoc", f"= Guide\n{byline}\n:icons: font\n\nTurn it.\n\n<<<\n\n'''\n\nLeave it.\n")
+    assert imported.markdown == "# Guide\n\nTurn it.\n\nLeave it.\n"
+    assert imported.metadata == metadata
+
+
+@pytest.mark.parametrize("text", ["Turn it on, then wait.", "v2 of this guide is out", "Keys: see below"])
+def test_a_sentence_below_a_title_of_asciidoc_is_text(text: str) -> None:
+    assert read("a.adoc", f"= Guide\n{text}\n").markdown == f"# Guide\n\n{text}\n"
+
+
+def test_code_of_asciidoc_has_the_signs_that_it_refers_to() -> None:
+    text = "= Keys\n\nType `{REF:&lt;KEY&gt;}` &amp; wait.\n\n----\na &lt; b\n----\n"
+    markdown = read("a.adoc", text).markdown
+    assert "Type `{REF:<KEY>}` &amp; wait." in markdown
+    assert "```\na &lt; b\n```" in markdown
+
+
 @pytest.mark.parametrize("anchor", ["[[keys]]", "[[keys,The keys]]", "(((key, turning)))", "[#keys]"])
 def test_an_anchor_before_a_heading_of_asciidoc_hides_nothing(anchor: str) -> None:
     text = f"= Guide\n\nText.\n\n{anchor}\n== Keys\n\n{anchor}\n.A title\nimage::a.png[Two keys]\n\n{anchor}\nTurn.\n"
