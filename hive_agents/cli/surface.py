@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.terminal import console as console, duration, told_now_and_then, write as write
+from hive_agents.cli.terminal import console as console, duration, give_up, told_now_and_then, write as write
 from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
 from hive_agents.text import count as count, safe_line
 
@@ -98,7 +98,7 @@ class Surface:
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
         if self.as_json:
-            write(json_text(value))
+            _write_json(value)
         elif not self.quiet:
             out = console()
             for part in parts:
@@ -303,10 +303,16 @@ def input_object(text: str) -> dict[str, Any]:
     return value
 
 
+def _write_json(value: dict[str, Any]) -> None:
+    try:
+        write(json_text(value))
+    except BrokenPipeError:
+        give_up(sys.stdout)
+
+
 def show_failure(error: HiveError, as_json: bool) -> None:
     if as_json:
-        value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}
-        write(json_text(value))
+        _write_json({"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]})
     else:
         Surface(as_json=False, quiet=False).warn(error.diagnostics)
 

@@ -6,13 +6,14 @@ And how far work is, for whoever reads lines instead of looking at a bar.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from hive_agents.text import shown
 
@@ -30,7 +31,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process with exit code 1
+            give_up(self.file)  # rich would end the process with exit code 1
 
         def render_str(self, text: str, **named: Any) -> Any:
             return super().render_str(shown(text), **named)  # before it is measured, so that a table has room for it
@@ -46,8 +47,11 @@ def console(*, stderr: bool = False) -> Console:
         def print(self, *objects: Any, **options: Any) -> None:
             with self.capture() as captured:
                 super().print(*objects, **options)
-            self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
-            self.file.flush()
+            try:
+                self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+                self.file.flush()
+            except BrokenPipeError:
+                give_up(self.file)
 
     stream = sys.stderr if stderr else sys.stdout
     if is_terminal(stream):
@@ -58,6 +62,12 @@ def console(*, stderr: bool = False) -> Console:
 def is_terminal(stream: TextIO) -> bool:
     """Return whether a person reads the stream: only for them lines are wrapped to its width."""
     return stream.isatty()
+
+
+def give_up(stream: IO[str]) -> None:
+    """Let what nobody reads any more go nowhere: the command ends with its own exit code, as if somebody did."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def write(text: str, *, err: bool = False, end: str = "\n") -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -166,3 +167,23 @@ def test_a_field_that_becomes_filterable_says_what_to_do(tmp_path: Path) -> None
     told = hive("fields", "-w", place.root).err
     assert "searches use the index as it was until the new one is proved" in told
     assert "hive index --accept" in told
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("fields",), 0), (("validate", "broken"), 1), (("query", "?!"), 2)],
+)
+def test_a_command_whose_reader_has_gone_ends_with_its_own_exit_code(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, as_json: bool
+) -> None:
+    place = copied_sample(tmp_path / "w")
+    (place.configs / "broken.json").write_text('{"name": "broken"}')
+    command = [*HIVE, *arguments, "-w", str(place.root), *(["--json"] if as_json else [])]
+    for stderr in (subprocess.PIPE, subprocess.STDOUT):
+        reading, writing = os.pipe()
+        os.close(reading)
+        ran = subprocess.run(command, stdout=writing, stderr=stderr, check=False)
+        os.close(writing)
+        assert ran.returncode == code
+        assert b"Traceback" not in (ran.stderr or b"")

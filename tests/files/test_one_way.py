@@ -11,6 +11,7 @@ ALLOWED = {
     "hive_agents/cli/answering.py": "a patch that the user names",
     "hive_agents/cli/label.py": "a file of questions that the user names",
     "hive_agents/cli/main.py": "/dev/null",
+    "hive_agents/cli/terminal.py": "/dev/null",
     "hive_agents/copilot/language.py": "shipped with the package",
     "hive_agents/diagnostics.py": "shipped with the package",
     "hive_agents/importing/conversion.py": "files that the user imports, from anywhere",
