@@ -189,6 +189,9 @@ class _Values:
         if not (written or (led and s.ends_clause(mention.last))) or not (led or is_named or s.filters_by_description):
             return None
         self.used.update(range(before + 1, mention.first))
+        product = s.inside.get(before)
+        if product is not None and product not in self.accepted and not product.shy:
+            self._accept(product, product.meanings[0])  # "Lamp 2.11" asks for no version of the hub
         return meaning
 
     def _describing(self, mention: Mention) -> Meaning | None:

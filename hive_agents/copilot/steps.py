@@ -16,6 +16,7 @@ from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, Sea
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
 from hive_agents.copilot.spelling import corrections, mended
+from hive_agents.copilot.vocabulary import role_of
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask
@@ -75,11 +76,27 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
         decision = _without(decision, session.request.dropped)
     if session.request.pinned:
         decision = _with_pinned(decision, session.request.pinned)
+    if state["planner"] != "model":
+        decision = _of_one_product(session, decision)
     if decision.strategy.retrieves and decision.strategy is not SearchStrategy.METADATA_ONLY:
         decision = _spelt(session, decision)
     session.trace.strategy = decision.strategy.value
     depth = session.config.retrieval.candidates if decision.strategy.retrieves else 0
     return {"decision": decision.model_dump(mode="json"), "doc_id": doc_id, "depth": depth, "results": []}
+
+
+def _of_one_product(session: TurnSession, decision: RouterDecision) -> RouterDecision:
+    """Return the plan without a version of which there is no document beside what else is asked for: it is a number of
+    another product, and a word of this question."""
+    pinned = session.request.pinned
+    versions = [one for one in decision.filters if role_of(one.field) == "version" and one not in pinned]
+    others = [one for one in decision.filters if one not in versions]
+    if not versions or not others or _universe(session, decision.filters).any():
+        return decision
+    if not _universe(session, others).any():
+        return decision
+    found = {"filters": others, "strategy": SearchStrategy.HYBRID, "search_value": decision.rewritten_query}
+    return decision.model_copy(update=found)
 
 
 def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:

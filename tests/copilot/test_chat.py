@@ -24,7 +24,8 @@ from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
 from hive_agents.trust import trust
-from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
+from tests.conftest import make_workspace
+from tests.copilot.chats import PEOPLE, as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 from tests.llm.openai_server import model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
@@ -445,6 +446,30 @@ def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) 
     assert (row.status, row.summary["stopped_by"]) == ("done", None)
     told = [(event.type, event.tenant) for event in EventLog(place).replay(run_id=row.run_id)]
     assert told == [("run.stopped", "acme"), ("run.completed", "acme")]
+
+
+def test_a_version_that_only_another_product_has_is_a_word_of_the_question(tmp_path: Path) -> None:
+    head = "tenant: acme\nview: [tenant]\n"
+    pages = {
+        "hub/limits.md": f"---\n{head}version: v2.11\n---\n# Limits\nThe hub takes ten requests.\n",
+        "lamps/limits.md": f"---\n{head}---\n# Limits\nLamps 2.11 take two requests.\n",
+    }
+    place = make_workspace(tmp_path / "ws", embedding=False, documents=pages)
+    collection = place.root / "collections" / "kb.json"
+    declared = {name: {"type": "keyword", "filterable": True} for name in ("category", "version")}
+    fields = {"title": {"type": "text"}, "content": {"type": "text"}} | declared
+    collection.write_text(json.dumps({"name": "kb", "fields": fields}))
+    (place.root / "access").mkdir()
+    (place.root / "access" / "principals.json").write_text(json.dumps(PEOPLE), encoding="utf-8")
+    (place.configs / "active.json").symlink_to("words.json")
+    place.index()
+    for text, doc_id, filters in (
+        ("requests of hub 2.11", "hub/limits.md", ["category", "version"]),
+        ("requests of lamps 2.11", "lamps/limits.md", ["category"]),
+    ):
+        reply = ask(place, "guest", text)
+        assert [one["doc_id"] for one in reply["results"]] == [doc_id]
+        assert [one["field"] for one in reply["filters"]] == filters
 
 
 def test_an_empty_question_is_refused(shared: Workspace) -> None:

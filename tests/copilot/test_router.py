@@ -288,6 +288,12 @@ def test_a_version_that_is_compared_or_changed_or_only_a_number_filters_nothing(
     assert filters(ask(text, vocabulary=MANUALS)) == []
 
 
+def test_a_version_behind_a_product_is_that_products():
+    decided = ask("how do I limit requests, hub v3.7", vocabulary=MANUALS)
+    assert filters(decided) == [("category", "eq", "hub"), ("version", "eq", "v3.7")]
+    assert decided.decision.search_value == "how do I limit requests"
+
+
 def test_a_version_named_later_replaces_the_one_before():
     before = ask("how do I limit requests in v2.11", vocabulary=MANUALS).decision
     then = [PastTurn("how do I limit requests in v2.11", before, ())]
