@@ -386,6 +386,10 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
         fix = "give them view (`hive import --view tenant`), or a grant in access/"
         if not of_tenant:
             fix = "give them tenant and view (`hive import --tenant T --view tenant`); a grant alone gives no tenant"
+            granting = {one.tenant for one in rules.grants}
+            if granting:
+                tenant = granting.pop() if len(granting) == 1 else "T"
+                fix = f"name their tenant (`hive import --tenant {tenant}`): then grants say who may view them"
         if not rules.principals:
             fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
         yield Check("permissions", "warn", message, fix)

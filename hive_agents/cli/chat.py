@@ -77,7 +77,7 @@ def _explain_missing(surface: Surface) -> None:
 
     if nobody_sees(surface.workspace):
         message = "none of the documents has a tenant and readers, so that nobody may see any of them"
-        fix = "give them both: `hive import --tenant T --view tenant`; `hive doctor` says more"
+        fix = "`hive import --tenant T --view tenant`, without --view where grants say who; `hive doctor` says more"
         surface.warn([Diagnostic("HIVE-409", message, "documents", fix=fix, severity="warning")])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import searchable
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging import (
     ACTIONS,
@@ -164,7 +164,7 @@ class Runtime:
         return number
 
     def record_human(
-        self, decision_id: int, action: str, by: str, *, blind: bool = False, comment: str | None = None
+        self, decision_id: int | None, action: str, by: str, *, blind: bool = False, comment: str | None = None
     ) -> None:
         """Record a person's verdict: accept, retry, replan or escalate; `blind` when the judge's was not shown.
 
@@ -172,25 +172,25 @@ class Runtime:
         matched. Of an automatic decision only a blind audit of a drawn one counts.
         Raises: HIVE-409 for an unknown decision or action, who is no person, or has labelled it before.
         """
-        state = enter(self.workspace, decision_id, str(action), by, blind=blind, comment=comment)
+        state = enter(self.workspace, _logged(decision_id), str(action), by, blind=blind, comment=comment)
         if state.new:
             open_drift_ticket(self.workspace, state, by)
 
-    def record_outcome(self, decision_id: int, outcome: str) -> None:
+    def record_outcome(self, decision_id: int | None, outcome: str) -> None:
         """Record what became of it: `succeeded` or `failed`, for a retry whether it mended the result.
 
         Raises: HIVE-409 for an unknown decision or outcome.
         """
-        DecisionLog(self.workspace).outcome(decision_id, outcome)
+        DecisionLog(self.workspace).outcome(_logged(decision_id), outcome)
 
-    def file_judgment(self, decision_id: int, *, title: str | None = None, thread_id: str | None = None) -> str:
+    def file_judgment(self, decision_id: int | None, *, title: str | None = None, thread_id: str | None = None) -> str:
         """Ask a person to judge a logged result, once; returns the request's id.
 
         Approving enters the label `accept` in the decision log; rejecting, or responding with what is to be mended,
         enters what the evaluator proposed instead, else `retry`.
         Raises: HIVE-409 for an unknown decision.
         """
-        decision = DecisionLog(self.workspace).get(decision_id)
+        decision = DecisionLog(self.workspace).get(_logged(decision_id))
         return ask_for_judgment(self.workspace, decision, title=title, thread_id=thread_id)
 
     def _judge(
@@ -240,6 +240,13 @@ class _Spending:
 
     def add(self, usage: Usage) -> None:
         self.calls, self.total = self.calls + 1, self.total + usage
+
+
+def _logged(decision_id: int | None) -> int:
+    """Return the number of a decision. Raises: HIVE-409 for a judgment of a judge that logs nothing."""
+    if decision_id is None:
+        raise NotFound.of("HIVE-409", "this judgment was never logged", fix="judge with Runtime.evaluate")
+    return decision_id
 
 
 def _type_of(goal: Goal | str | None) -> str | None:

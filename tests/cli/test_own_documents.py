@@ -56,6 +56,11 @@ def test_an_empty_workspace_is_open_until_people_are_named(own: Workspace) -> No
     assert any("open no longer" in message for _, message, _ in permissions(own))
     assert any("nobody can see 1 of 1" in message and "no tenant" in fix for _, message, fix in permissions(own))
     assert "nobody" in hive("import", own.root.parent / "docs", "-w", own.root).out + hive("doctor", "-w", own.root).out
+    grants = {"grants": [{"tenant": "a", "match": "**", "view": ["tenant"]}]}
+    (own.root / "access" / "grants.json").write_text(json.dumps(grants))
+    assert any("hive import --tenant a`" in fix for _, _, fix in permissions(own))
+    assert hive("import", "--tenant", "a", "-w", own.root).code == 0
+    assert hive(*question, "--as", "dana").json["results"], "the grant says who views what has a tenant now"
     name_people(own, "{")
     assert hive(*question).code == 2, "whom a damaged file names is not known"
 

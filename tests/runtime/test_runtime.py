@@ -68,6 +68,13 @@ def test_it_works_without_a_loop_and_without_a_goal_type(text_workspace: Workspa
     assert [(label.action, label.by, label.blind, label.comment) for label in found.labels] == [
         ("retry", "user:amira", False, "yes")
     ]
+    for late in (
+        lambda: runtime.record_human(judgment.decision_id, "retry", "user:amira"),
+        lambda: runtime.record_outcome(judgment.decision_id, "failed"),
+        lambda: runtime.file_judgment(judgment.decision_id),
+    ):
+        with pytest.raises(HiveError, match="never logged"):
+            late()
     with pytest.raises(HiveError, match="HIVE-410"):
         Runtime(tmp_path)
 
