@@ -17,6 +17,7 @@ from .session import (
     OptimizerSession as OptimizerSession,
     load_tuning as load_tuning,
     require_priced as require_priced,
+    require_text as require_text,
 )
 from .space import (
     in_words as in_words,

@@ -91,6 +91,13 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
     return Tuning(splits.train, splits.validation, splits.regime)
 
 
+def require_text(workspace: Workspace, collection: str) -> None:
+    """Raises: HIVE-406 where the index has nothing that a search could find."""
+    if not SearchEngine(workspace).index(collection).n_chunks:
+        message = f'collection "{collection}" has no text to search yet'
+        raise HiveError.of("HIVE-406", message, file="documents", path="$", fix="add some with `hive import PATH`")
+
+
 def require_priced(workspace: Workspace, settings: Optimizer) -> None:
     """Raises: HIVE-409 for a limit of dollars where the price of a model that a run would ask isn't known."""
     models = workspace.settings.models

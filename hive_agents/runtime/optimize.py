@@ -11,7 +11,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write
 from hive_agents.llm import in_thread
-from hive_agents.optimizer import load_tuning, page, require_priced, restate, result_of
+from hive_agents.optimizer import load_tuning, page, require_priced, require_text, restate, result_of
 from hive_agents.retrieval import active_config
 from hive_agents.runs import ENDED, OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
 from hive_agents.runtime.checkpoints import checkpointer
@@ -56,8 +56,8 @@ class OptimizeRun(Run):
     ) -> OptimizeRun:
         """A run of this process's; without `hold` a host takes it. With a `key` it is started once.
 
-        Raises: HIVE-408 without an active config, HIVE-409 for a limit of dollars that can't be kept, level 1 for
-        the golden set (also one that leaves nothing to learn from) or a bad setting.
+        Raises: HIVE-408 without an active config, HIVE-406 without any text, HIVE-409 for a limit of dollars that
+        can't be kept, level 1 for the golden set (also one that leaves nothing to learn from) or a bad setting.
         """
         from hive_agents.evaluation import load_golden
         from hive_agents.verification import require_sound
@@ -65,6 +65,7 @@ class OptimizeRun(Run):
         active = active_config(workspace)
         require_sound(workspace, active.stored, golden=load_golden(workspace, golden))
         load_tuning(workspace, golden)
+        require_text(workspace, active.stored.config.collection)
         require_priced(workspace, workspace.settings.optimizer.model_copy(update=settings))
         value = {"golden": str(golden.resolve()) if golden else None, "deploy": deploy, "settings": settings}
         status = "running" if hold else "queued"

@@ -203,3 +203,16 @@ def test_ctrl_c_before_anything_was_measured_shows_the_run_and_how_to_go_on(
         assert (shown["baseline"], shown["best"], shown["certificate"], shown["iterations"]) == (None, None, None, [])
     else:
         assert f"go on: hive optimize --resume {row.run_id}" in in_one_line(ran.out)
+
+
+@pytest.mark.parametrize("empty", ["no documents", "no text"])
+def test_without_any_text_there_is_nothing_to_optimize(tmp_path: Path, empty: str) -> None:
+    place = workspace(tmp_path / "w", [query("heater", relevant=[], distractors=[])])
+    for path in place.documents.rglob("*.md"):
+        if empty == "no documents":
+            path.unlink()
+        else:
+            path.write_text("", encoding="utf-8")
+    ran = optimize(place, "--json")
+    assert (ran.code, ran.json["ok"], ran.codes) == (1, False, {"HIVE-406"})
+    assert RunStore(place).list() == []
