@@ -184,7 +184,8 @@ class _Values:
         if meaning is None or others or {s.at(before), s.at(mention.last + 1)} & _CHANGES:
             return None
         is_named = s.at(mention.first - 1) in named
-        led = s.at(before) in word_list("fields.prepositions", "version") or before in s.inside
+        leads = word_list("fields.prepositions", "version") | word_list("fields.versions", "doing")
+        led = s.at(before) in leads or before in s.inside
         written = is_named or before in s.inside or s.at(mention.first).startswith("v")
         if not (written or (led and s.ends_clause(mention.last))) or not (led or is_named or s.filters_by_description):
             return None

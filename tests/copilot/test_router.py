@@ -264,6 +264,7 @@ MANUALS = Vocabulary(
         ("limits in 2.11", "v2.11", "limits"),
         ("what limits are there in v4.0", "4.0", "what limits"),
         ("list everything for v3.7", "v3.7", None),
+        ("does v3.7 limit requests", "v3.7", "does limit requests"),
     ],
 )
 def test_a_version_that_documents_have_is_asked_for_with_or_without_its_v(text: str, version: str, search: str | None):
@@ -278,6 +279,7 @@ def test_a_version_that_documents_have_is_asked_for_with_or_without_its_v(text: 
         "what changed between v2.11 and v3.7",
         "how do I upgrade from v2.11",
         "upgrade to v3.7",
+        "when was v3.7 released",
         "does it wait for 3.7 seconds",
         "a pause of 3.7 seconds",
         "how do I use v9.9",
