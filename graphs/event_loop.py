@@ -28,6 +28,7 @@ from hive_agents.agents import (
     conclude,
     joined,
     losses,
+    owed,
     reachable,
 )
 from hive_agents.telemetry import span
@@ -77,11 +78,17 @@ def is_cut_off(state: AgentState | LoopState, before: frozenset[str]) -> bool:
     return any(end["node"] in before for end in losses(state.get("ends", []), state.get("verdicts", [])))
 
 
+def is_early(id: str, state: AgentState | LoopState, before: frozenset[str]) -> bool:
+    """Whether a node is to begin, and one before it is, too, which may lead to it."""
+    due = owed(state.get("ends", []), state.get("verdicts", []))
+    return id in due and not due.isdisjoint(before)
+
+
 def step(id: str, name: str, before: frozenset[str]) -> Any:
     """A step of the library as a node of the loop, with those after it up to the end of the iteration."""
 
     async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Command[str]:
-        if name == "enter" and is_cut_off(state, before):
+        if name == "enter" and (is_cut_off(state, before) or is_early(id, state, before)):
             return Command(goto=END)
         node = runtime.context.agent.node(id)
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
@@ -128,6 +135,8 @@ def way_from(id: str, before: frozenset[str]) -> Callable[[AgentState], Awaitabl
     async def way(state: AgentState) -> list[str]:
         if is_cut_off(state, before):
             return [GOAL]
+        if is_early(id, state, before):
+            return [id]
         last = next(end for end in reversed(state["ends"]) if end["node"] == id)
         return last["targets"] or [GOAL]
 
@@ -157,12 +166,24 @@ class Shape(NamedTuple):
         nodes = (node.id for node in agent.nodes if node.id in ids)
         return cls(agent.entry, tuple((id, targets[id], len(sources[id]) > 1) for id in nodes))
 
-    def before(self, id: str) -> frozenset[str]:
-        """The nodes from which work can get to a node."""
-        found, more = frozenset[str](), frozenset({id})
-        while more:
-            more = frozenset(one for one, targets, _ in self.nodes if more.intersection(targets)) - found
-            found |= more
+    def before(self) -> dict[str, frozenset[str]]:
+        """The nodes from which work comes to each, but by ways that lead back to where it has been."""
+        targets = {id: names for id, names, _ in self.nodes}
+        found: dict[str, frozenset[str]] = dict.fromkeys(targets, frozenset())
+        forward: dict[str, list[str]] = {}
+        ended: list[str] = []
+
+        def walk(id: str, path: frozenset[str]) -> None:
+            forward[id] = [target for target in targets[id] if target not in path]
+            for target in forward[id]:
+                if target not in forward:
+                    walk(target, path | {target})
+            ended.append(id)
+
+        walk(self.entry, frozenset({self.entry}))
+        for id in reversed(ended):
+            for target in forward[id]:
+                found[target] |= found[id] | {id}
         return found
 
 
@@ -182,12 +203,14 @@ def _compiled(shape: Shape) -> CompiledStateGraph[AgentState, AgentSession, Agen
 
 def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     builder = StateGraph(AgentState, context_schema=AgentSession)
+    ancestors = shape.before()
     for id, targets, several in shape.nodes:
-        # A node that several ways lead to waits for all that are on theirs. It doesn't begin where one of these failed:
-        # a run that is tried again would find what it had done with too little.
-        before = shape.before(id) if several else frozenset()
+        # A node that several ways lead to waits for all that are on theirs, of which one may wait itself. It doesn't
+        # begin where one of these failed: a run that is tried again would find what it had done with too little.
+        before = ancestors[id] if several else frozenset()
+        ways = dict.fromkeys([*targets, id] if several else targets)
         builder.add_node(id, loop(id, before), defer=several)
-        builder.add_conditional_edges(id, way_from(id, before), [*targets, GOAL])
+        builder.add_conditional_edges(id, way_from(id, before), [*ways, GOAL])
     builder.add_node(GOAL, goal, defer=True)
     builder.add_node(PERSON, person)
     builder.add_edge(START, shape.entry)

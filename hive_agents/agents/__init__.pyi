@@ -32,6 +32,7 @@ from .goal_judge import (
     conclude as conclude,
     losses as losses,
     lost as lost,
+    owed as owed,
     results as results,
 )
 from .judges import (

@@ -34,8 +34,20 @@ def losses(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> list[En
 
     What came before somebody had the run tried again doesn't count.
     """
-    since = max((verdict.get("since", 0) for verdict in verdicts), default=0)
-    return [end for end in ends[since:] if end["status"] == "failed" and not end["targets"]]
+    return [end for end in _counting(ends, verdicts) if end["status"] == "failed" and not end["targets"]]
+
+
+def owed(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> set[str]:
+    """The nodes that an end leads to and that haven't ended since."""
+    found: set[str] = set()
+    for end in _counting(ends, verdicts):
+        found.discard(end["node"])
+        found.update(end["targets"])
+    return found
+
+
+def _counting(ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Sequence[End]:
+    return ends[max((verdict.get("since", 0) for verdict in verdicts), default=0) :]
 
 
 def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -148,6 +149,33 @@ def test_branches_run_at_once_and_meet_once(place: Workspace) -> None:
     joined = model.prompts[-1]
     assert "The phase b, c2 is completed" in joined[-1].content
     assert [one for one in words(run) if one.startswith("[b]")] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_node_begins_once_a_round_and_after_all_that_lead_to_it(place: Workspace, seed: int, rounds: int) -> None:
+    chance = random.Random(seed)
+    names = [f"n{number}" for number in range(8)]
+    ways = {
+        (one, name) for number, name in enumerate(names[1:], 1) for one in chance.sample(names[:number], min(number, 2))
+    }
+    ends = [name for name in names if name not in {source for source, _ in ways}]
+    edges = [edge(source, target) for source, target in sorted(ways)]
+    edges += [edge(name, "last") for name in ends]
+    back = edge("last", "n0", on="condition", condition=f"result['last'] < {rounds}")
+    begun: list[str] = []
+
+    def answer(messages: Sequence[Message], tools: Sequence[Tool]) -> Answer:
+        name = next(one for one in [*names, "last"] if f"Do {one}." in messages[0].content)
+        begun.append(name)
+        return say([sets(name, begun.count(name))])
+
+    spec = agent(*(node(name, output_keys=[name]) for name in [*names, "last"]), edges=[*edges, back])
+    run = start(place, spec, Told(answer))
+    assert run.go()["outputs"] == dict.fromkeys([*names, "last"], rounds)
+    each = [begun[at : at + 9] for at in range(0, len(begun), 9)]
+    assert [sorted(one) for one in each] == [sorted([*names, "last"])] * rounds
+    assert all(one.index(source) < one.index(target) for one in each for source, target in ways)
 
 
 def test_two_branches_that_write_one_key_are_refused(place: Workspace) -> None:
