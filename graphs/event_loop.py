@@ -25,11 +25,13 @@ from hive_agents.agents import (
     GoalVerdict,
     NodeWork,
     Update,
+    before_each,
     conclude,
     joined,
     losses,
     owed,
     reachable,
+    ways_on,
 )
 from hive_agents.telemetry import span
 
@@ -159,32 +161,10 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, agent: AgentSpec) -> Self:
         ids = reachable(agent, [agent.entry])
-        targets = {
-            id: tuple(dict.fromkeys(edge.target for edge in agent.edges_from(id) if edge.on != "replan")) for id in ids
-        }
+        targets = {id: tuple(names) for id, names in ways_on(agent).items()}
         sources = {id: {edge.source for edge in agent.edges if edge.target == id} for id in ids}
         nodes = (node.id for node in agent.nodes if node.id in ids)
         return cls(agent.entry, tuple((id, targets[id], len(sources[id]) > 1) for id in nodes))
-
-    def before(self) -> dict[str, frozenset[str]]:
-        """The nodes from which work comes to each, but by ways that lead back to where it has been."""
-        targets = {id: names for id, names, _ in self.nodes}
-        found: dict[str, frozenset[str]] = dict.fromkeys(targets, frozenset())
-        forward: dict[str, list[str]] = {}
-        ended: list[str] = []
-
-        def walk(id: str, path: frozenset[str]) -> None:
-            forward[id] = [target for target in targets[id] if target not in path]
-            for target in forward[id]:
-                if target not in forward:
-                    walk(target, path | {target})
-            ended.append(id)
-
-        walk(self.entry, frozenset({self.entry}))
-        for id in reversed(ended):
-            for target in forward[id]:
-                found[target] |= found[id] | {id}
-        return found
 
 
 def build(agent: AgentSpec) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
@@ -203,7 +183,7 @@ def _compiled(shape: Shape) -> CompiledStateGraph[AgentState, AgentSession, Agen
 
 def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     builder = StateGraph(AgentState, context_schema=AgentSession)
-    ancestors = shape.before()
+    ancestors = before_each(shape.entry, {id: targets for id, targets, _ in shape.nodes})
     for id, targets, several in shape.nodes:
         # A node that several ways lead to waits for all that are on theirs, of which one may wait itself. It doesn't
         # begin where one of these failed: a run that is tried again would find what it had done with too little.

@@ -77,10 +77,12 @@ from .spec import (
     EdgeSpec as EdgeSpec,
     NodeSpec as NodeSpec,
     agent_ids as agent_ids,
+    before_each as before_each,
     load_agent as load_agent,
     reachable as reachable,
     read_agent as read_agent,
     sub_agent_nodes as sub_agent_nodes,
+    ways_on as ways_on,
 )
 from .subagent_judge import (
     SubagentJudge as SubagentJudge,

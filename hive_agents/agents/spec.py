@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -280,3 +280,37 @@ def keys_written_twice(agent: AgentSpec, one: EdgeSpec, other: EdgeSpec) -> list
         branch = (mine - others) | {edge.target}
         written.append({key for node in agent.nodes if node.id in branch for key in node.output_keys})
     return sorted(written[0] & written[1])
+
+
+def ways_on(agent: AgentSpec) -> dict[str, list[str]]:
+    """The nodes that each node's edges lead to, but for those to a new plan."""
+    return {
+        node.id: list(dict.fromkeys(edge.target for edge in agent.edges_from(node.id) if edge.on != "replan"))
+        for node in agent.nodes
+    }
+
+
+def before_each(entry: str, ways: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """The nodes from which work comes to each, but by ways that lead back to where it has been.
+
+    >>> before_each("a", {"a": ["b", "c"], "b": ["c"], "c": ["a"]})["c"] == {"a", "b"}
+    True
+    """
+    found: dict[str, frozenset[str]] = dict.fromkeys(ways, frozenset())
+    forward: dict[str, list[str]] = {}
+    ended: list[str] = []
+
+    def walk(id: str, path: frozenset[str]) -> None:
+        forward[id] = [target for target in ways[id] if target not in path]
+        for target in forward[id]:
+            if target not in forward:
+                walk(target, path | {target})
+        ended.append(id)
+
+    for start in (entry, *ways):  # after it those that only a new plan leads to
+        if start not in forward:
+            walk(start, frozenset({start}))
+    for id in reversed(ended):
+        for target in forward[id]:
+            found[target] |= found[id] | {id}
+    return found

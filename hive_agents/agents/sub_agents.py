@@ -13,7 +13,7 @@ from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.node_end import End, spent, visits
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.spec import AgentSpec, before_each, ways_on
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.errors import HiveError
@@ -85,9 +85,10 @@ async def _worked(
     ends: list[End] = []
     outputs: dict[str, Any] = {}
     iterations = 0
-    waiting = [agent.entry]
-    while waiting:
-        node = agent.node(waiting.pop(0))
+    due, before = [agent.entry], before_each(agent.entry, ways_on(agent))
+    while due:
+        node = agent.node(next(name for name in due if before[name].isdisjoint(due)))
+        due.remove(node.id)
         visit = visits(ends, node.id) + 1
         part = NodeWork(
             work.session,
@@ -110,7 +111,7 @@ async def _worked(
         if end["status"] == "failed" and not end["targets"]:
             error = (end["error"] or {}).get("message", "it failed")
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}
-        waiting += end["targets"]
+        due = list(dict.fromkeys([*due, *end["targets"]]))
     return {"status": "completed", "outputs": outputs, "iterations": iterations}
 
 

@@ -15,7 +15,7 @@ from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ChatResult, Message, Tool, Usage
 from hive_agents.runtime.agent_run import AgentRun
-from tests.agents.conftest import agent_json, node, write_json
+from tests.agents.conftest import agent_json, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
 
 ITEMS = [sets("items", [1])]
@@ -23,6 +23,27 @@ ITEMS = [sets("items", [1])]
 
 def to(name: str, task: str = "check it", **inputs: Any) -> tuple[str, dict[str, Any]]:
     return "delegate_to_sub_agent", {"agent": name, "task": task, "inputs": inputs}
+
+
+def test_a_delegated_agent_joins_its_branches_once(place: Workspace) -> None:
+    ways = [("a", "b"), ("a", "c"), ("a", "e"), ("b", "d"), ("c", "d"), ("d", "g"), ("e", "g")]
+    helper = agent_json(
+        *(node(name, output_keys=[name]) for name in "abcdeg"), edges=[edge(*way) for way in ways], id="helper"
+    )
+    write_json(place, "agents/helper.json", helper)
+    begun: list[str] = []
+
+    def answer(messages: Sequence[Message], tools: Sequence[Tool]) -> Answer:
+        name = next(one for one in ("collect", *"abcdeg") if f"Do {one}." in messages[0].content)
+        begun.append(name)
+        if name == "collect":
+            return say([to("helper")] if begun.count(name) == 1 else ITEMS)
+        return say([sets(name, begun.count(name))])
+
+    run = start(place, agent(node("collect", output_keys=["items"], sub_agents=["helper"])), Told(answer))
+    assert run.go()["status"] == "done"
+    assert delegated(run)["outputs"] == dict.fromkeys("abcdeg", 1)
+    assert begun == ["collect", "a", "b", "c", "e", "d", "g", "collect"]
 
 
 def spec(tools: Sequence[str] = (), lent: Sequence[str] | None = None, **changes: Any) -> Any:
