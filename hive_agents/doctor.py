@@ -141,6 +141,9 @@ def _model(workspace: Workspace) -> Check:
     return Check("model", "ok", f"{embedder.model_id} embeds: {found.dimensions} dimensions, {found.seconds:.2f} s")
 
 
+TAKE_A_LARGER = "agents need tools, planner and judge structured answers: take a larger model for them"
+
+
 def _chat_models(workspace: Workspace) -> Iterator[Check]:
     roles = configured_chat(workspace)
     if not roles:
@@ -151,9 +154,13 @@ def _chat_models(workspace: Workspace) -> Iterator[Check]:
             fix = found.fix or "see `hive models test` and the server's own log"
             yield Check("chat models", "fail", f"{what}: {found.error}", fix)
             continue
-        status: CheckStatus = "ok" if found.structured and found.tools else "warn"
-        fix = "agents need tools, planner and judge structured answers: take a larger model for them"
-        yield Check("chat models", status, f"{what}: {told_of(found)}", fix)
+        status: CheckStatus = "ok" if is_fit(found) else "warn"
+        yield Check("chat models", status, f"{what}: {told_of(found)}", TAKE_A_LARGER)
+
+
+def is_fit(found: Probe) -> bool:
+    """Whether a chat model that answers can do all that is asked of one."""
+    return bool(found.structured and found.tools)
 
 
 def told_of(found: Probe) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hive_agents.cli.surface import Surface, styled, with_surface
+
+if TYPE_CHECKING:
+    from hive_agents.llm import Probe
+    from hive_agents.probing import Tried
 
 app = typer.Typer(help="Chat models, embedding model and reranker: what is configured, what each can do.")
 NamesArgument = Annotated[
@@ -54,18 +58,17 @@ def list_(
 def ask(surface: Surface, names: NamesArgument = None) -> None:
     """Ask each model and say what came back: latency, structured output, tools, streams, price."""
     from hive_agents import probing
-    from hive_agents.doctor import told_of
+    from hive_agents.doctor import TAKE_A_LARGER, is_fit, told_of
 
     place = surface.workspace
     chat = probing.probed(place, names if names else list(probing.configured_chat(place)))
     others = [] if names else [probing.tried_embedding(place), probing.tried_reranker(place)]
     tried = [one for one in others if one is not None]
-    told = [(one, told_of(one)) for one in chat] + [(one, f"{one.kind}, {one.seconds:.2f} s") for one in tried]
     lines = []
-    for one, good in told:
-        lines.append(_line(one.name, one.ok, good if one.ok else one.error))
-        if one.fix:
-            lines.append(f"     fix: {one.fix}")
+    for one in chat:
+        lines += _lines(one, told_of(one), "" if is_fit(one) else TAKE_A_LARGER)
+    for other in tried:
+        lines += _lines(other, f"{other.kind}, {other.seconds:.2f} s")
     ok = all(one.ok for one in chat) and all(one.ok for one in tried)
     value: dict[str, Any] = {
         "ok": ok,
@@ -76,8 +79,12 @@ def ask(surface: Surface, names: NamesArgument = None) -> None:
     raise typer.Exit(0 if ok else 3)
 
 
-def _line(name: str, ok: bool, told: str) -> Any:
-    return styled("ok   " if ok else "fail ", "green" if ok else "red") + f"{name}: {told}"
+def _lines(one: Probe | Tried, good: str, lacks: str = "") -> list[Any]:
+    """What came of asking a model; `lacks` is what to do about one that answers and isn't fit for everything."""
+    status, colour = ("fail", "red") if not one.ok else ("warn", "yellow") if lacks else ("ok", "green")
+    fix = one.fix or (lacks if one.ok else "")
+    told = styled(f"{status:5}", colour) + f"{one.name}: {good if one.ok else one.error}"
+    return [told, *([f"     fix: {fix}"] if fix else [])]
 
 
 def _price(price: Any) -> dict[str, float] | None:

@@ -93,6 +93,17 @@ def test_a_model_that_cannot_be_asked_fails_the_test_with_its_fault(place: Works
     assert ran.json["models"][0]["error"].startswith("authentication: lab:small: status 401")
 
 
+def test_a_model_that_calls_no_tool_is_warned_of_with_what_it_is_no_good_for(
+    place: Workspace, server: ModelServer
+) -> None:
+    server.says = lambda body: None
+    ran = hive("models", "test", "lab:small", "-w", place.root)
+    assert ran.code == 0
+    assert ran.out.startswith("warn lab:small: ")
+    assert "called no tool" in ran.out
+    assert "fix: agents need tools" in ran.out
+
+
 def test_the_doctor_calls_each_model(place: Workspace, server: ModelServer) -> None:
     found = checks(place, "chat models")
     assert [one["status"] for one in found] == ["ok", "ok"]
