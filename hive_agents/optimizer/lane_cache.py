@@ -376,13 +376,16 @@ class LaneCache:
 
     @cached_property
     def _judged(self) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-        """Each document's column in the table of labels, and that table, a row a query; column 0 is for no label."""
+        """Each document's column in the table of labels, and that table, a row a query; column 0 is for no label.
+
+        What stands in no document's place, -1, has the last column, which is for no label either.
+        """
         known = [
             [(self._doc_numbers[doc_id], label) for doc_id, label in query.qrels.items() if doc_id in self._doc_numbers]
             for query in self.golden
         ]
         judged = sorted({number for labels in known for number, _ in labels})
-        columns = np.zeros(len(self._doc_numbers), np.int32)
+        columns = np.zeros(len(self._doc_numbers) + 1, np.int32)
         columns[judged] = np.arange(1, len(judged) + 1)
         table = np.zeros((len(known), len(judged) + 1), np.int8)
         for row, labels in enumerate(known):

@@ -116,7 +116,9 @@ class SqliteIndex(GenerationReader):
         return len(np.unique(self.chunk_documents[mask]))
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
-        """The place of each chunk's document in `doc_ids()`, in the shape of `chunks`."""
+        """The place of each chunk's document in `doc_ids()`, in the shape of `chunks`; -1 without any chunk."""
+        if not len(self.chunk_documents):
+            return np.full(chunks.shape, -1, np.int64)
         numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
         return numbers
 

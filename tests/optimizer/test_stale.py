@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer import StalePair, stale_pairs
 from hive_agents.retrieval import SearchEngine, parse_config
-from tests.conftest import make_workspace
+from tests.conftest import make_workspace, write_document
 from tests.sample import hive
 
 THINGS = ("lamp", "pump", "valve", "motor", "filter", "sensor", "heater", "mixer", "scale", "freezer")
@@ -124,3 +126,16 @@ def test_command_names_the_pairs_and_its_json_has_them_all(tmp_path: Path) -> No
     assert "→ filter: status: not retired; 0 lose, 4 win" in told.out
     assert "4 pairs, by 10 queries" in told.out
     assert len(hive("stale", "--most", 1, "--json", "-w", place.root).json["pairs"]) == 4
+
+
+@pytest.mark.parametrize("texts", [{}, {"now/lamp.md": ""}])
+def test_where_no_document_has_text_there_is_no_pair(tmp_path: Path, texts: dict[str, str]) -> None:
+    place = workshop(tmp_path / "ws", planted=0)
+    for path in place.documents.rglob("*.md"):
+        path.unlink()
+    for name, text in texts.items():
+        write_document(place, name, text)
+    golden = {"collection": "kb", "queries": [{"id": "lamp", "query": "how often is the lamp serviced"}]}
+    (place.root / "evals" / "golden.json").write_text(json.dumps(golden))
+    (place.configs / "active.json").symlink_to("words.json")
+    assert hive("stale", "--json", "-w", place.root).json["pairs"] == []
