@@ -22,17 +22,17 @@ _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
-    """What was understood, the answer, the results, what limits them, and how to turn the page."""
+    """What was understood and what wasn't, the answer, the results, what limits them, and how to turn the page."""
     if reply["filters"]:
         yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
+    if reply["notice"]:
+        yield styled(reply["notice"], "yellow")
     if reply["question"]:
         yield styled(safe_text(reply["question"]), "bold")
     for number, option in enumerate(reply["options"], start=1):
         yield styled(safe_text(f"  {number}. {option}"), "")
     if reply["answer"]:
         yield styled(safe_text(reply["answer"]), "")
-    if reply["notice"]:
-        yield styled(reply["notice"], "yellow")
     if reply["results"]:
         yield from results_table(reply["results"], one_document=reply["route"] == "documents.doc_context")
     if reply["strategy"] in _SEARCHED:

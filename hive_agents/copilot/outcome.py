@@ -49,7 +49,8 @@ class TurnOutcome(Format):
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
     the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others;
-    `unknown` their words that no document has; `by_words` says that nothing could be searched by meaning.
+    `unknown` their words that no document has, `unknown_version` a version that none is of; `by_words` says that
+    nothing could be searched by meaning.
     """
 
     decision: RouterDecision
@@ -63,6 +64,7 @@ class TurnOutcome(Format):
     named: dict[str, list[str]] = {}
     corrected: dict[str, str] = {}
     unknown: list[str] = []
+    unknown_version: str | None = None
     by_words: bool = False
     removed_citations: int = 0
     judgment: AnswerJudgment | None = None

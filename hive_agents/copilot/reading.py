@@ -32,7 +32,6 @@ from hive_agents.retrieval import terms
 
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")
-_CHANGES = word_list("fields.versions", "changes")
 _LINKS = ADVERBS | BE | NEGATIONS | ARTICLES | _RELATIVE | _HAVE
 """What may stand between documents and the value that describes them: "docs that are still valid"."""
 
@@ -176,18 +175,11 @@ class _Values:
         return mention.meaning(*(role for role in roles if phrases & word_list("fields.prepositions", role)))
 
     def _of_version(self, mention: Mention) -> Meaning | None:
-        """Return the version that is asked about: "in v2.11", "Traefik 3.7"; none where two are compared, or where the
-        text may just be about a change: "since v3.7", "upgrade to v3.7"."""
-        s, meaning, named = self.s, mention.meaning("version"), word_list("fields.versions", "named")
+        """Return the version that is asked about: "in v2.11", "Traefik 3.7"; none where two are compared."""
+        s, meaning = self.s, mention.meaning("version")
         others = [one for one in s.mentions if one.meaning("version") not in (None, meaning)]
-        before = s.back(mention.first, ARTICLES, named)
-        if meaning is None or others or {s.at(before), s.at(mention.last + 1)} & _CHANGES:
-            return None
-        is_named = s.at(mention.first - 1) in named
-        leads = word_list("fields.prepositions", "version") | word_list("fields.versions", "doing")
-        led = s.at(before) in leads or before in s.inside
-        written = is_named or before in s.inside or s.at(mention.first).startswith("v")
-        if not (written or (led and s.ends_clause(mention.last))) or not (led or is_named or s.filters_by_description):
+        before = None if meaning is None or others else s.version_lead(mention.first, mention.last)
+        if before is None:
             return None
         self.used.update(range(before + 1, mention.first))
         product = s.inside.get(before)

@@ -16,6 +16,7 @@ from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.spelling import mended, still_known, unknown_words
 from hive_agents.copilot.threads import ModelAnswer, Turn
+from hive_agents.copilot.versions import unknown_version
 from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
@@ -80,7 +81,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         ),
     )
     if outcome.status in ("results", "not_found"):
-        outcome = outcome.model_copy(update={"unknown": _unknown(session, decision, rows)})
+        version, words = _unknown(session, decision, rows)
+        outcome = outcome.model_copy(update={"unknown_version": version, "unknown": words})
     answer, judged = session.conclusion.answer, session.conclusion.judged
     if answer is not None and judged is not None:
         judgment = judged.judgment
@@ -90,12 +92,17 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     return {"outcome": outcome.model_dump(mode="json")}
 
 
-def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[ChunkRow]) -> list[str]:
-    """Return the reader's words that no document has; none where nobody can say which documents they may view."""
-    if decision.strategy is SearchStrategy.METADATA_ONLY or not session.knows_all:
-        return []
-    asked = mended(session.request.text, session.corrected)
-    return unknown_words(session.known, session.vocabulary, asked, [row.text for row in rows])
+def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[ChunkRow]) -> tuple[str | None, list[str]]:
+    """Return the version that no document is of, and the reader's other words that none has; neither where nobody can
+    say which documents they may view."""
+    if not session.knows_all:
+        return None, []
+    asked, texts = mended(session.request.text, session.corrected), [row.text for row in rows]
+    version = unknown_version(session.known, session.vocabulary, asked, texts, today=session.today)
+    if decision.strategy is SearchStrategy.METADATA_ONLY:
+        return version, []
+    words = unknown_words(session.known, session.vocabulary, asked, texts)
+    return version, [word for word in words if word != version]
 
 
 async def _shown(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
@@ -310,6 +317,8 @@ def _notice(outcome: TurnOutcome) -> str | None:
     if outcome.status == "unavailable":
         return BY_WORDS if outcome.by_words else UNAVAILABLE
     said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
+    if outcome.unknown_version is not None:
+        said.append(f"No document that you may read is of version {outcome.unknown_version}.")
     said += _told(outcome.unknown) if outcome.status != "answered" else []
     return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
 

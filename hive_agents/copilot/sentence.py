@@ -106,6 +106,22 @@ class Sentence:
     def ends_clause(self, place: int) -> bool:
         return place + 1 >= len(self.words) or self.words[place + 1].opens_clause
 
+    def version_lead(self, first: int, last: int) -> int | None:
+        """Return the place of what leads to a version that is asked about ("in v2.11", "Traefik 3.7"), -1 where nothing
+        does ("v3.7 limits"); None where it is only a number, or the text may be about a change: "since v3.7".
+        """
+        named = word_list("fields.versions", "named")
+        before = self.back(first, ARTICLES, named)
+        if {self.at(before), self.at(last + 1)} & word_list("fields.versions", "changes"):
+            return None
+        is_named = self.at(first - 1) in named
+        leads = word_list("fields.prepositions", "version") | word_list("fields.versions", "doing")
+        led = self.at(before) in leads or before in self.inside
+        written = is_named or before in self.inside or self.at(first).startswith("v")
+        if not (written or (led and self.ends_clause(last))):
+            return None
+        return before if led or is_named or self.filters_by_description else None
+
     def _kind(self) -> SentenceKind:
         text = " ".join(word.lower for word in self.words)
         if pattern("messages", "definition").search(text):

@@ -229,13 +229,13 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
 
 
 def spoken(reply: dict[str, Any]) -> str:
-    """Return a reply in words: its answer or question, else what was found."""
+    """Return a reply in words: what limits it, then its answer or question, else what was found."""
     text = reply["answer"] or reply["question"] or ""
     if reply["options"]:
         text += "".join(f"\n- {option}" for option in reply["options"])
     if not text and reply["results"]:
         text = ("\n\n" if reply["results"][0]["citation"] else "\n").join(map(_listed, reply["results"]))
-    return "\n\n".join(part for part in (text, reply["notice"]) if part)
+    return "\n\n".join(part for part in (reply["notice"], text) if part)
 
 
 def _listed(result: dict[str, Any]) -> str:
