@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Of three tests, one waits for another process.
+WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
 # Compiled code is kept, whatever the environment says: tests and commands start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -29,7 +31,7 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q -n auto --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/ruff check .

@@ -108,6 +108,7 @@ def require_whole(place: Workspace, killed: int) -> None:
     assert row.summary["tokens"] in {(13 + lost) * 11 for lost in range(2 * killed + 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [[0.2, 0.15], [0.45, 0.2], [0.65, 0.1]])
 def test_a_killed_run_is_resumed_and_does_everything_once(
     nursery: Nursery, awaits: int, tmp_path: Path, kills: list[float]

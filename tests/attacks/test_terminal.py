@@ -57,7 +57,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_no_command_sends_what_a_document_says_to_the_terminal(root: Path, form: tuple[str, ...]) -> None:
     hive("index", "-w", root)
     for arguments in COMMANDS:

@@ -176,6 +176,7 @@ def answered(body: dict[str, Any]) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_a_user_gives_a_judge_is_not_traced(place: Workspace) -> None:
     with listening() as (url, heard):
         told = run(["-c", JUDGED], environment(url))
@@ -183,6 +184,7 @@ def test_a_model_that_a_user_gives_a_judge_is_not_traced(place: Workspace) -> No
     assert heard == []
 
 
+@pytest.mark.slow
 def test_a_workspace_that_allows_it_is_traced_once_it_is_trusted(place: Workspace) -> None:
     """Which also shows that the listener would have heard it."""
     with (place.root / "hive.toml").open("a") as settings:

@@ -73,6 +73,7 @@ def test_people_read_a_line_an_event(place: Workspace) -> None:
     assert any(line.endswith(f"{run}  write: sets text\n") for line in lines)
 
 
+@pytest.mark.slow
 def test_wrong_usage_is_a_diagnostic(place: Workspace) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -26,6 +26,7 @@ def test_the_curators_script_ends_with_a_report(tmp_path: Path, monkeypatch: pyt
     assert "tool.failed" not in {event["type"] for event in _timeline(place.root, ended.json["run_id"])}
 
 
+@pytest.mark.slow
 def test_the_optimizers_script_ends_with_a_config_that_serves(tmp_path: Path) -> None:
     """As the demo runs it, with a person's yes before the gate."""
     place = copied_sample(tmp_path / "ws")

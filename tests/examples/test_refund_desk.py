@@ -149,6 +149,7 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
     assert abs(hive / counted - 1) <= 0.01
 
 
+@pytest.mark.slow
 def test_every_command_knows_the_desks_own_tools(tmp_path: Path) -> None:
     """As it is, with its script: it is checked, evaluated, deployed and run, and an approved run is gone on with."""
     root = tmp_path / "desk"
