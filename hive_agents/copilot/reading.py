@@ -95,7 +95,7 @@ class _Values:
         rest = [n for n in range(len(s.words)) if _is_content(s, n, self.used)]
         if s.filters_by_description and all(n in s.inside for n in rest):
             for mention in self._open():
-                if not mention.shy and (s.follow_up or not mention.meanings[0].is_topic):
+                if not mention.shy and (s.follow_up or not mention.meanings[0].is_topic) and s.is_only_named(mention):
                     self._accept(mention, mention.meanings[0])
 
     def filters(self) -> list[DocumentFilter]:
@@ -157,7 +157,7 @@ class _Values:
             if s.at(only) in _ONLY and restricts:
                 self.used.add(only)
                 return mention.meanings[0]
-        if mention.noun and mention.first == 0 and s.at(after) in QUESTION:
+        if mention.noun and not mention.plain and mention.first == 0 and s.at(after) in QUESTION:
             return mention.meanings[0]
         previous = self._listed_before(mention)
         if previous is not None:
@@ -172,6 +172,9 @@ class _Values:
         before = s.back(mention.first, ARTICLES, ADVERBS - {"in"})
         phrases = {s.at(before), f"{s.at(before - 1)} {s.at(before)}"}
         roles: tuple[FieldRole, ...] = ("place", "person", "audience", "language", "kind")
+        if mention.plain and s.at(mention.last + 1) not in DOCUMENT:
+            cues = cue_stems(mention.meanings[0].field, "kind")
+            roles = roles if s.stem(mention.last + 1) in cues else roles[:-1]
         return mention.meaning(*(role for role in roles if phrases & word_list("fields.prepositions", role)))
 
     def _of_version(self, mention: Mention) -> Meaning | None:
@@ -190,7 +193,7 @@ class _Values:
     def _describing(self, mention: Mention) -> Meaning | None:
         """Return what a value beside the word for documents means: "effective SOPs", "docs from mei", "mei's docs"."""
         s, meaning, after = self.s, mention.meanings[0], mention.last + 1
-        if mention.noun:
+        if s.stands_for_documents(mention):
             return mention.meaning("kind") or meaning
         if s.at(after) == "'s" and any(s.is_head(n) for n in (after + 1, after + 2)):
             self.used.add(after)

@@ -8,14 +8,14 @@ from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.language import Word, at, pattern, word_list, words
-from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary
+from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday
 from hive_agents.retrieval import terms
 
 _WORDS = {
     name: word_list("words", name)
     for name in (
         *("question", "connectives", "negations", "adverbs", "be", "prepositions", "articles", "document", "vague"),
-        *("listing", "order", "about", "polite", "grammar", "action", "pro_document"),
+        *("listing", "order", "about", "polite", "grammar", "action", "pro_document", "relative"),
     )
 }
 QUESTION, CONNECTIVES, NEGATIONS = _WORDS["question"], _WORDS["connectives"], _WORDS["negations"]
@@ -46,7 +46,8 @@ class SentenceKind(Enum):
 class Mention:
     """Words `first` to `last` that name a value; `noun`: in such a way that they stand for the documents.
 
-    `shy`: they are also a word of grammar or a number, so that only a clear cue counts.
+    `shy`: they are also a word of grammar or a number, so that only a clear cue counts. `plain`: they are a word of
+    everyday language that names no kind of document ("data"), so that only where documents are named it isn't content.
     """
 
     first: int
@@ -54,6 +55,7 @@ class Mention:
     meanings: tuple[Meaning, ...]
     noun: bool
     shy: bool
+    plain: bool
 
     @property
     def places(self) -> range:
@@ -91,7 +93,35 @@ class Sentence:
         """Whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
         mention = self.inside.get(place)
         version = self.at(place) in word_list("words", "version") and self.at(place + 1) == "of"
-        return self.at(place) in HEADS or version or (mention is not None and mention.noun)
+        return self.at(place) in HEADS or version or (mention is not None and self.stands_for_documents(mention))
+
+    def stands_for_documents(self, mention: Mention) -> bool:
+        """Whether a value names documents: "tutorials"; a plain one where nothing is done to it: "list recipes on …".
+
+        What is behind a verb ("rotate logs"), before another noun ("network links") or led to ("from logs") is content.
+        """
+        if not mention.noun or not mention.plain:
+            return mention.noun
+        before, after = self.back(mention.first, ARTICLES, ADVERBS, CONNECTIVES), mention.last + 1
+        described = before in self.inside and not self.inside[before].plain
+        asked_for = self.at(before) in (_WORDS["listing"] | QUESTION) - _WORDS["action"]
+        goes_on = self.ends_clause(mention.last) or self.at(after) in ABOUT | BE | _WORDS["relative"]
+        return (before < 0 or described or asked_for) and goes_on
+
+    def is_only_named(self, mention: Mention) -> bool:
+        """Whether nothing is said of a plain value where no other content stands beside it: two of one field ("network
+        security"), and one with which something is done ("send data"), are content themselves."""
+        field = mention.meanings[0].field
+        others = [one for one in self.mentions if one is not mention and one.plain and one.meanings[0].field == field]
+        acted = any(word.lower in _WORDS["action"] for word in self.words)
+        return not mention.plain or (not acted and all(self._are_listed(one, mention) for one in others))
+
+    def _are_listed(self, *mentions: Mention) -> bool:
+        """Whether two values are parted by "and", "or" or a comma alone."""
+        first, second = sorted(mentions, key=lambda mention: mention.first)
+        between = {self.at(n) for n in range(first.last + 1, second.first)} - ARTICLES
+        comma = not between and self.words[second.first].gap.strip() in (",", "/", "+", "&")
+        return comma or (bool(between) and between <= CONNECTIVES)
 
     def has_head(self, before: int | None = None) -> bool:
         return any(self.is_head(place) for place in range(len(self.words) if before is None else before))
@@ -175,8 +205,9 @@ def _longest(
         meanings = vocabulary.meanings([word.lower for word in phrase])
         if meanings:
             word, value = phrase[0], str(meanings[0].value).lower()
-            plain = last == place and (word.lower in EMPTY or len(word.lower) == 1 or word.lower.isdigit())
+            small = last == place and (word.lower in EMPTY or len(word.lower) == 1 or word.lower.isdigit())
             name = word.text.isupper() and len(word.text) > 1 and not shouted
             plural = meanings[0].role == "status" and word.lower.endswith("s") and not value.endswith("s")
-            return Mention(place, last, meanings, meanings[0].noun or plural, plain and not name)
+            everyday = last == place and meanings[0].role == "kind" and word.text.islower() and is_everyday(word.lower)
+            return Mention(place, last, meanings, meanings[0].noun or plural, small and not name, everyday)
     return None

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar, cast
 
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue, RouterDecision
-from hive_agents.retrieval import Collection, FieldType, terms, words as spell
+from hive_agents.retrieval import Collection, FieldType, WordPieces, terms, words as spell
 
 RESERVED = frozenset({"tenant", "view"})
 """Front matter that decides who may see a document: never shown, and never filtered by."""
@@ -241,6 +241,23 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
     last = "".join(spell(value)[-1:])
     plural = last.endswith("s") and not last.endswith(("ss", "us", "is"))
     return bool(_kinds().find([last])) or (role == "kind" and (plural or _FOLDERS.isdisjoint(parts(name))))
+
+
+@cache
+def is_everyday(word: str) -> bool:
+    """Whether a word is a frequent one of English and names no kind of document.
+
+    >>> [is_everyday(word) for word in ("data", "logs", "tutorials", "postmortem", "files")]
+    [True, True, False, False, False]
+    """
+    if _kinds().find([word]) or word in word_list("words", "document"):
+        return False
+    return 1 in (_pieces().count_tokens(form) for form in (word, word.removesuffix("s")))
+
+
+@cache
+def _pieces() -> WordPieces:
+    return WordPieces()
 
 
 def _key(words: Sequence[str]) -> str:
