@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
+from hive_agents.copilot.remainder import lists_documents, search_words
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -14,7 +15,6 @@ from hive_agents.copilot.sentence import (
     BE,
     CONNECTIVES,
     DOCUMENT,
-    EDGES,
     EMPTY,
     FUNCTION,
     HEADS,
@@ -22,7 +22,6 @@ from hive_agents.copilot.sentence import (
     ORDER,
     PREPOSITIONS,
     QUESTION,
-    VAGUE,
     Mention,
     Sentence,
     SentenceKind,
@@ -72,7 +71,7 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     values.find_alone()
     filters = _merged([*values.filters(), *filters], vocabulary)
     content = [s.at(n) for n in range(len(s.words)) if _is_content(s, n, used)]
-    return Reading(s.kind, filters, _search(s, used, bool(filters)), content, _lists(s))
+    return Reading(s.kind, filters, search_words(s, used, filtered=bool(filters)), content, lists_documents(s))
 
 
 class _Values:
@@ -378,29 +377,3 @@ def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[Docum
 
 def _values_of(filters: list[DocumentFilter], op: Operator) -> list[FilterValue]:
     return list(dict.fromkeys(value for demand in filters if demand.op == op for value in demand.values))
-
-
-def _lists(s: Sentence) -> bool:
-    spoken = {word.lower for word in s.words}
-    if spoken & {"all", "every", "everything"} and spoken & DOCUMENT:
-        return True
-    newest = bool(spoken & ORDER) and s.kind is not SentenceKind.QUESTION
-    return newest and (bool(spoken & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
-
-
-def _search(s: Sentence, used: set[int], filtered: bool) -> str:
-    """Return the words as typed, less those that became filters and, in a list, those that only ask for it."""
-    if not filtered and not (s.kind is SentenceKind.LISTING or (s.kind is SentenceKind.FRAGMENT and s.has_head())):
-        lead = next((word.start for word in s.words if word.lower not in CONNECTIVES), 0)
-        return s.text[lead:].strip(" ?!.,;")
-    kept = [n for n in range(len(s.words)) if n not in used]
-    edges = EDGES if s.filters_by_description else CONNECTIVES
-    while kept and s.at(kept[0]) in edges:
-        kept.pop(0)
-    while kept and s.at(kept[-1]) in EDGES and s.words[kept[-1]].text != "A":
-        kept.pop()
-    pieces: list[str] = []
-    for n, place in enumerate(kept):
-        adjacent = n > 0 and kept[n - 1] == place - 1
-        pieces.append((s.words[place].gap if adjacent else " " if n else "") + s.words[place].text)
-    return "".join(pieces)

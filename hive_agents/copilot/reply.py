@@ -15,6 +15,7 @@ from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.spelling import mended, still_known, unknown_words
+from hive_agents.copilot.steps import how_many
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.versions import unknown_version
 from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
@@ -71,6 +72,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
         corrected=session.corrected,
+        count=how_many(session, decision),
         by_words=session.by_words,
         removed_citations=removed,
         usage=TurnUsage(
@@ -208,7 +210,9 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
     """Return the JSON of a turn whose rows and answer have passed the gate this very moment."""
     outcome = turn.outcome
     decision = outcome.decision
-    if outcome.status == "not_found":
+    if outcome.count is not None:
+        answer = _counted(outcome.count, filtered=bool(decision.filters))
+    elif outcome.status == "not_found":
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
@@ -311,6 +315,17 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
         "next_cursor": outcome.next_cursor,
         "usage": outcome.usage.model_dump(),
     }
+
+
+def _counted(number: int, *, filtered: bool) -> str:
+    """
+    >>> _counted(2, filtered=False), _counted(1, filtered=True)
+    ('There are 2 documents that you can open.', 'There is 1 such document that you can open.')
+    """
+    such = "such " if filtered else ""
+    return (
+        f"There {'is' if number == 1 else 'are'} {number or 'no'} {such}document{'s'[: number != 1]} that you can open."
+    )
 
 
 def _notice(outcome: TurnOutcome) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
@@ -71,7 +71,7 @@ class Sentence:
 
     def __init__(self, text: str, vocabulary: Vocabulary, today: datetime.date, follow_up: bool = False) -> None:
         self.text, self.vocabulary, self.follow_up = text, vocabulary, follow_up
-        self.words = words(text)
+        self.words = _with_documents(words(text))
         self.dates = date_spans(self.words, today)
         dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
         self.mentions = _mentions(self.words, vocabulary, dated)
@@ -178,6 +178,18 @@ class Sentence:
     def _quotes_documents(self) -> bool:
         """ "what do the FAQs say about …", "does the handbook mention …"."""
         return any(mention.noun and self.at(mention.last + 1) in ABOUT - PREPOSITIONS for mention in self.mentions)
+
+
+def _with_documents(sentence: list[Word]) -> list[Word]:
+    """Return the words, in the plural those that are verbs, too, where they stand for documents: "the post about …",
+    "the newest blog post", but neither "post a comment" nor "a POST request"."""
+    before, after = ARTICLES | ORDER | DOCUMENT, ABOUT | BE | PREPOSITIONS | _WORDS["relative"] | {""}
+    found = []
+    for n, word in enumerate(sentence):
+        named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
+        ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
+        found.append(replace(word, lower=f"{word.lower}s") if named and ends else word)
+    return found
 
 
 def _mentions(sentence: list[Word], vocabulary: Vocabulary, dated: set[int]) -> list[Mention]:

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.access import permissions_of
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.excerpts import best_chunks
-from hive_agents.copilot.language import answer_pattern
+from hive_agents.copilot.language import answer_pattern, clean
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
-from hive_agents.copilot.router import route as route_by_words
-from hive_agents.copilot.session import Candidates, TurnSession, may_open
+from hive_agents.copilot.remainder import asks_how_many
+from hive_agents.copilot.router import route as route_by_words, without_politeness
+from hive_agents.copilot.session import MOST_ASKED, Candidates, TurnSession, may_open
 from hive_agents.copilot.spelling import corrections, mended
 from hive_agents.copilot.vocabulary import role_of
 from hive_agents.errors import EngineFault, NoModel
@@ -334,6 +336,20 @@ def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:
     cursors = session.cursors(decision_of(state).filters)
     results = [Result(doc_id=doc_id, relevance_source="filter").model_dump() for doc_id in page.doc_ids]
     return {"results": results, "short": False, "next_cursor": cursors.write(page.next) if page.next else None}
+
+
+def how_many(session: TurnSession, decision: RouterDecision) -> int | None:
+    """Return how many documents the plan's filters leave to the reader, where that is asked and the permission service
+    can say: it is asked for each, unless there are too many and it lists them."""
+    request, rows = session.request, session.found.rows
+    listed = decision.strategy is SearchStrategy.METADATA_ONLY and decision.route == "documents.search"
+    if not listed or request.cursor or not asks_how_many(without_politeness(clean(request.text))):
+        return None
+    if len(rows) > MOST_ASKED:
+        return len(rows) if permissions_of(session.workspace).lists else None
+    batches = (rows[start : start + GATE_BATCH] for start in range(0, len(rows), GATE_BATCH))
+    counted = sum(len(session.gate.allowed([doc_id for _, doc_id in batch])) for batch in batches)
+    return counted if session.gate.fault is None else None
 
 
 def decision_of(state: TurnState) -> RouterDecision:

@@ -1,0 +1,113 @@
+"""How many documents there are, the newest of them, and which one is about something: asked in words for documents."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from hive_agents.copilot.plan import SearchStrategy
+from hive_agents.copilot.reply import NOT_FOUND
+from hive_agents.copilot.router import route
+from hive_agents.copilot.vocabulary import Vocabulary
+from tests.copilot.chats import PAGES, as_bytes, ask, copied_knowledge_base, knowledge_base
+
+OF_ACME = sum("tenant: acme" in text for text in PAGES.values())
+
+
+@pytest.mark.parametrize(
+    "text", ["how many documents are there?", "How many docs do you have", "count all files", "the number of pages"]
+)
+def test_a_reader_is_told_how_many_documents_they_can_open(text: str) -> None:
+    reply = ask(knowledge_base(), "dana", text)
+    assert reply["answer"] == f"There are {OF_ACME} documents that you can open."
+    assert (reply["status"], reply["strategy"], reply["answer_source"]) == ("results", "MetadataOnly", None)
+
+
+def test_documents_that_a_reader_may_not_open_are_not_counted(tmp_path: Path) -> None:
+    place = copied_knowledge_base(tmp_path / "workspace")
+    before = ask(place, "guest", "how many documents are there?")
+    assert before["answer"] == f"There are {OF_ACME - 1} documents that you can open."
+    for n in range(20):
+        (place.documents / f"hidden{n}.md").write_text(PAGES["sops/recall.md"], encoding="utf-8")
+    place.index()
+    assert as_bytes(ask(place, "guest", "how many documents are there?")) == as_bytes(before)
+    assert ask(place, "dana", "how many documents are there?")["answer"] == (
+        f"There are {OF_ACME + 20} documents that you can open."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("how many drafts are there?", "There are 13 such documents that you can open."),
+        ("how many documents have the status secret?", "There is 1 such document that you can open."),
+    ],
+)
+def test_of_filtered_documents_all_are_counted_and_a_page_is_shown(text: str, answer: str) -> None:
+    reply = ask(knowledge_base(), "dana", text)
+    assert reply["answer"] == answer
+    assert len(reply["results"]) <= 10
+
+
+def test_of_a_next_page_the_number_is_not_told_again() -> None:
+    place = knowledge_base()
+    first = ask(place, "dana", "how many documents are there?")
+    assert ask(place, "dana", "how many documents are there?", cursor=first["next_cursor"])["answer"] is None
+
+
+def test_who_reads_the_turn_again_is_told_the_same() -> None:
+    from hive_agents.access import known_principal
+    from hive_agents.runtime.chat import Chat
+
+    place = knowledge_base()
+    asked = ask(place, "dana", "how many documents are there?")
+    turn = Chat(place, known_principal(place, "dana"), asked["thread_id"]).transcript()[0]
+    assert turn["answer"] == asked["answer"]
+
+
+def test_a_permission_service_that_fails_tells_no_number(tmp_path: Path) -> None:
+    place = copied_knowledge_base(tmp_path / "workspace")
+    with (place.root / "hive.toml").open("a", encoding="utf-8") as settings:
+        settings.write('[access]\nservice_url = "http://127.0.0.1:1"\n')
+    assert ask(place, "dana", "how many documents are there?")["answer"] == NOT_FOUND
+
+
+def searched(text: str) -> tuple[SearchStrategy, str | None]:
+    decision = route(text, Vocabulary({}), reader="dana", today=datetime.date(2026, 2, 2)).decision
+    return decision.strategy, decision.search_value
+
+
+@pytest.mark.parametrize("text", ["what's the newest blog post", "the latest post", "what is the newest page?"])
+def test_the_newest_document_is_listed(text: str) -> None:
+    assert searched(text) == (SearchStrategy.METADATA_ONLY, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [
+        ("who wrote the post about agent mode", "agent mode"),
+        ("who is the author of the page on lost keys?", "lost keys"),
+        ("when was the article about lamps published", "lamps published"),
+        ("who owns the document about recalls", "recalls"),
+        ("what's in the post about agent mode", "agent mode"),
+    ],
+)
+def test_of_a_question_about_a_document_its_topic_is_searched(text: str, search: str) -> None:
+    assert searched(text) == (SearchStrategy.CONTENT_ONLY, search)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do I post a metric",
+        "what is a POST request",
+        "what does the post office charge",
+        "how does a page about lamps load",
+        "how many pages does a lamp print",
+        "who wrote the code of the lamp",
+    ],
+)
+def test_other_questions_are_searched_as_they_are(text: str) -> None:
+    assert searched(text) == (SearchStrategy.CONTENT_ONLY, text)
