@@ -29,7 +29,13 @@ def command(
     rev: Annotated[
         str | None, typer.Option("--rev", help="A revision of the git repository that SOURCE is in.")
     ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete documents whose files are gone, unasked.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete documents whose files are gone, or are forgotten, unasked.")
+    ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Look at SOURCE no more; its documents stay as your own, unless with --delete."),
+    ] = False,
     theirs: Annotated[
         bool, typer.Option("--theirs", help="Take the source's text where a document was edited by hand.")
     ] = False,
@@ -47,6 +53,9 @@ def command(
     place = surface.workspace
     surface.asker.operator("import documents")
     metadata = _labels(tenant or [], view or []) | _fields(field or [])
+    if forget:
+        _forget(surface, sources or [], to, delete=delete, others=bool(rev or theirs or watch or metadata))
+        return
 
     def once(given: Sequence[str], revision: str | None) -> ImportReport:
         with surface.progress("what is imported stays; run the command again to go on") as progress:
@@ -70,6 +79,24 @@ def command(
         for _ in changes(place):
             once([], None)
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
+
+
+def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete: bool, others: bool) -> None:
+    from hive_agents.errors import HiveError
+    from hive_agents.importing import forget_sources
+
+    if others or not sources:
+        message = "--forget takes sources, and of the options --to and --delete alone"
+        raise HiveError.of("HIVE-409", message, fix="hive import --forget SOURCE [--to PLACE] [--delete]", exit_code=2)
+    report = forget_sources(surface.workspace, sources, to=to, delete=delete)
+    lines: list[Any] = [f"forgot {source}" for source in report.forgotten]
+    lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
+    if report.stay:
+        number, edited = count(len(report.stay), "document"), " that you edited" if delete else ""
+        lines.append(f"{number}{edited} stay{'s' if len(report.stay) == 1 else ''} in documents/ as your own")
+    if report.deleted:
+        lines.append("next: hive index")
+    surface.show({"forgotten": report.forgotten, "deleted": report.deleted, "stay": report.stay}, *lines)
 
 
 def _first_of_each(surface: Surface) -> Callable[[Skipped], None]:
@@ -122,6 +149,7 @@ def _value(report: ImportReport) -> dict[str, Any]:
         "deleted": report.deleted,
         "gone": report.gone,
         "kept": report.kept,
+        "beside": report.beside,
         "conflicts": report.conflicts,
         "unchanged": report.unchanged,
         "still_skipped": report.still_skipped,
@@ -137,6 +165,9 @@ def _told(place: Workspace, report: ImportReport) -> list[Any]:
     lines += _some([f"  {doc_id}" for doc_id in report.imported])
     lines += _some([f"  {moved['from']} -> {moved['to']}" for moved in report.renamed])
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
+    if report.beside:
+        lines.append(styled("named otherwise, since another document has the name:", "yellow"))
+        lines += _some([f"  {one['doc_id']} beside {one['named']}, of {one['file']}" for one in report.beside])
     for conflict in report.conflicts:
         where = f"; what changed there: {conflict['note']}" if conflict["note"] else ""
         lines.append(styled(f"both changed: {conflict['doc_id']}: {conflict['message']}{where}", "yellow"))

@@ -7,6 +7,10 @@ from .examining import (
     DocumentFinding as DocumentFinding,
     examine_documents as examine_documents,
 )
+from .forgetting import (
+    ForgetReport as ForgetReport,
+    forget_sources as forget_sources,
+)
 from .imported import (
     UNSUPPORTED as UNSUPPORTED,
     Imported as Imported,

@@ -127,11 +127,11 @@ def _wanted(
     remembered: Sequence[RememberedSource],
     rev: str | None,
 ) -> Iterator[_Wanted]:
-    place = None if to is None else _place(workspace, to)
+    place = None if to is None else place_below(workspace, to)
     paths, patterns = [], []
     for text in given:
         path, pattern = split_pattern(os.path.expanduser(text))
-        if rev is None and not path.exists() and not any(one.path == _absolute(path) for one in remembered):
+        if rev is None and not path.exists() and not any(one.path == absolute(path) for one in remembered):
             raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
         if pattern:
             listing = list_files(path, pattern)
@@ -141,11 +141,11 @@ def _wanted(
         else:
             paths.append(path)
     for path, pattern in patterns:
-        yield from _placed(_absolute(path), pattern, place, "", remembered)
+        yield from _placed(absolute(path), pattern, place, "", remembered)
     paths = list(below_one_another(paths))
-    files = [_absolute(path) for path in paths if not path.is_dir() and (path.exists() or path.suffix)]
+    files = [absolute(path) for path in paths if not path.is_dir() and (path.exists() or path.suffix)]
     common = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
-    for path in map(_absolute, paths):
+    for path in map(absolute, paths):
         below = path.parent.relative_to(common).as_posix() if path in files else path.name if len(given) > 1 else ""
         yield from _placed(path, "", place, "" if below == "." else below, remembered)
 
@@ -190,11 +190,12 @@ def _same(remembered: Sequence[RememberedSource], wanted: _Wanted) -> Remembered
     return next((one for one in remembered if (one.path, one.pattern, one.place) == key), None)
 
 
-def _absolute(path: Path) -> Path:
+def absolute(path: Path) -> Path:
+    """Return the path that a source is remembered by: links in it stay."""
     return Path(os.path.abspath(path))
 
 
-def _place(workspace: Workspace, to: str) -> str:
+def place_below(workspace: Workspace, to: str) -> str:
     """Return the folder below `documents/` that `--to` names. Raises: HIVE-409 where it leads out."""
     fix = "name a folder below documents/ with --to, such as documents/mine"
     if to.startswith(("/", "~")):

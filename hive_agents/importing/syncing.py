@@ -47,7 +47,7 @@ class ImportReport:
     `imported` is `added` and `changed` together. `skipped` tells each file that brought no document for the first time,
     and why; `still_skipped` counts those told before. `kept` were edited by hand and their source did not change;
     `conflicts` changed on both sides: the edited document stays, `note` names the file with what changed in the source.
-    `gone` left their source and wait to be deleted.
+    `gone` left their source and wait to be deleted. `beside` are new documents whose name another one has already.
 
     >>> report = ImportReport(added=["bees.md"])
     >>> report.added, report.unchanged, report.conflicts
@@ -61,6 +61,7 @@ class ImportReport:
     deleted: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    beside: list[dict[str, str]] = field(default_factory=list)
     conflicts: list[dict[str, str | None]] = field(default_factory=list)
     unchanged: int = 0
     skipped: list[Skipped] = field(default_factory=list)
@@ -117,8 +118,7 @@ class Sync:
         `only` limits the sync to one file, or folder, of the source.
         Raises: ImportFailure where the source can't be listed.
         """
-        self._clear_half_written()
-        self._finish_moves()
+        self.settle()
         source = self._source
         listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
         self._files = {found.file: found for found in listing.found}
@@ -147,9 +147,19 @@ class Sync:
         left = self._records.of(self._source)
         return [record for record in gone if record.file in left and self._is_deletable(left[record.file])]
 
+    def settle(self) -> None:
+        """Finish what a killed import left half done."""
+        self._clear_half_written()
+        self._finish_moves()
+
     def everything(self) -> list[Record]:
         """Return the records whose documents nobody edited, of a source that is gone as a whole."""
         return [record for record in self._known.values() if self._is_untouched(record)]
+
+    def there(self) -> list[str]:
+        """Return the documents of this source that are in `documents/` now."""
+        records = self._records.of(self._source).values()
+        return [one.doc_id for one in records if one.doc_id is not None and self._text(one.doc_id) is not None]
 
     def delete(self, gone: Sequence[Record]) -> None:
         """Delete the documents of these records, and the folders that they leave empty."""
@@ -260,6 +270,9 @@ class Sync:
         file = str(found.file)
         if known is None or known.doc_id is None:
             doc_id, there = self._free_place(found, text, old.doc_id if old else None)
+            named = str(PurePosixPath(self._source.place, next(places(found.place))))
+            if doc_id != named:
+                self._report.beside.append({"doc_id": doc_id, "named": named, "file": found.shown})
             record = Record(file, doc_id, None, None)
             if old is not None and old.doc_id == doc_id:  # only its file's name changed
                 self._records.change(self._source, put=[replace(old, file=file)], drop=[old.file])
