@@ -93,6 +93,29 @@ async def test_an_agents_question_is_an_interrupt_that_resume_answers(
     assert not any("Let me ask." in json.dumps(one.value) for one in rest)
 
 
+async def test_a_resume_that_is_sent_again_is_told_what_it_came_to(place: Workspace, client: httpx.AsyncClient) -> None:
+    both = bearer(place, "root", "operator", "approver")
+    found = await streamed(client, "/agui/writer", turn("go"), both)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"}]
+    resumed = turn("", run="my second run", resume=answer)
+    first, again = [await streamed(client, "/agui/writer", resumed, both) for _ in range(2)]
+    assert again[0].type == "RUN_STARTED"
+    assert again[-1].value == first[-1].value
+    assert again[-1].value["outcome"] == {"type": "success"}
+    assert not any("Let me ask." in json.dumps(one.value) for one in again)
+
+
+async def test_two_answers_to_one_interrupt_decide_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
+    both = bearer(place, "root", "operator", "approver")
+    found = await streamed(client, "/agui/writer", turn("go"), both)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    answers = [{"interruptId": interrupt["id"], "status": "resolved", "payload": word} for word in ("one", "other")]
+    refused = await client.post("/agui/writer", json=turn("", resume=answers), headers=both)
+    assert refused.status_code == 400, refused.text
+    assert ApprovalStore(place).get(interrupt["id"]).status == "pending"
+
+
 @pytest.mark.parametrize(
     "payload",
     [

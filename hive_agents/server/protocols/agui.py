@@ -13,7 +13,7 @@ from hive_agents.agents import RunLog, serving_agent
 from hive_agents.approvals import ApprovalStore
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError
-from hive_agents.events import DURABLE, EventLog
+from hive_agents.events import DURABLE, EventLog, EventType
 from hive_agents.files import diagnostics_of, load_value
 from hive_agents.runs import RunRow, RunStore, Scope
 from hive_agents.runtime import decide
@@ -79,23 +79,37 @@ def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRu
 def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
     """Decide what the run waits for, as the caller; then it is followed from there.
 
-    Raises: as `runtime.decide`; HIVE-409 for an entry that says nothing.
+    Raises: as `runtime.decide`; HIVE-409 for an entry that says nothing, and for two that say different things.
     """
     store, row = ApprovalStore(call.workspace), None
+    answers: dict[str, Decide] = {}
     for entry in sent.resume or ():
         request = store.get(entry.interrupt_id)
         row = Scope(call.reaches()).run(call.workspace, str(request.run_id))
+        answer = _answer(entry.status, entry.payload)
+        if answers.setdefault(request.id, answer) != answer:
+            fix = "send one entry for each interrupt"
+            raise HiveError.of("HIVE-409", f"two answers to {request.id}, and not the same", fix=fix, exit_code=2)
     assert row is not None
-    # What was told until now: what the decisions themselves come to is told.
-    told = (
-        len(EventLog(call.workspace).replay(run_id=row.run_id, types=DURABLE)),
-        len(RunLog(call.workspace, row).new()),
-    )
-    answers = [(entry.interrupt_id, _answer(entry.status, entry.payload)) for entry in sent.resume or ()]
-    for request_id, answer in answers:
+    told = (_told(call, row.run_id, set(answers)), len(RunLog(call.workspace, row).new()))
+    for request_id, answer in answers.items():
         decide(call.workspace, request_id, **answer.model_dump(), **call.asker.decider().named())
     call.wake()
     return RunStore(call.workspace).get(row.run_id), told
+
+
+def _told(call: Call, run_id: str, requests: set[str]) -> int:
+    """How many events of the run were told before it went on: what the decisions come to is told after them.
+
+    Whoever sends a resume again, for they lost the stream, gets what the decisions came to then.
+    """
+    logged = EventLog(call.workspace).replay(run_id=run_id, types=DURABLE)
+    decided = {
+        str(event.payload["approval_id"]): place
+        for place, event in enumerate(logged)
+        if event.type is EventType.APPROVAL_DECIDED
+    }
+    return max(decided[one] for one in requests) if requests <= decided.keys() else len(logged)
 
 
 def _answer(status: str, payload: Any) -> Decide:
