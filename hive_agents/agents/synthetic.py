@@ -69,7 +69,9 @@ def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> 
 def set_output(work: NodeWork, key: str, value: Any) -> ToolResult:
     work.outputs.set(key, value)
     missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
-    return ToolResult(f"{key} is set." + (f" Not yet set: {', '.join(missing)}." if missing else ""))
+    # A null counts as no value where the node doesn't declare that there may be none.
+    done = f"{key} can't be null." if key in missing else f"{key} is set."
+    return ToolResult(done + (f" Not yet set: {', '.join(missing)}." if missing else ""))
 
 
 def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolResult:

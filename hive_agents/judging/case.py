@@ -88,7 +88,7 @@ class Case:
         if hold is not None:
             return self.escalate(hold, f"Verdicts of this goal type go to a person for now. {why}", sure)
         if not sure >= threshold:
-            return self.escalate("low_confidence", f"{sure:.2f} is below {threshold:.2f}. {why}", sure)
+            return self.escalate("low_confidence", f"{sure:.12g} is below {threshold:.12g}. {why}", sure)
         if self.goal.success_criteria and not self.scores:
             return self.escalate("constraint_not_evaluated", f"Not one criterion could be evaluated. {why}", sure)
         zero = [each.id for each in self.goal.success_criteria if each.metric != "llm_judge"

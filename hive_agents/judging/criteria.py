@@ -154,14 +154,19 @@ def _contains(output: Any, target: Any) -> bool:
 
 
 def _same(value: Any, target: Any) -> bool:
-    """As JSON sees it: true is not 1, and a tuple is a list."""
+    """As JSON sees it, all the way down: 1 is 1.0 and not true, and a tuple is a list."""
     try:
-        return json.dumps(value, sort_keys=True) == json.dumps(target, sort_keys=True) or (
-            value == target and not isinstance(value, bool) and isinstance(target, int | float)
-            and not isinstance(target, bool)
-        )  # fmt: skip
+        return _equal(json.loads(json.dumps(value)), json.loads(json.dumps(target)))
     except TypeError:
         return False
+
+
+def _equal(value: Any, target: Any) -> bool:
+    if isinstance(value, dict) and isinstance(target, dict):
+        return value.keys() == target.keys() and all(_equal(value[key], target[key]) for key in target)
+    if isinstance(value, list) and isinstance(target, list):
+        return len(value) == len(target) and all(map(_equal, value, target))
+    return bool(value == target) and isinstance(value, bool) == isinstance(target, bool)
 
 
 def _number(criterion: SuccessCriterion, result: Any) -> float | None:

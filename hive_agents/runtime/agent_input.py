@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from hive_agents.access import Standing
 from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, known_agents, serving_agent, sound_agent, versions
 from hive_agents.agents.guards import Limits
-from hive_agents.errors import Diagnostic, HiveError, RefusedInput, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, closest, has_errors
 from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory import to_json
@@ -30,7 +30,7 @@ def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry
         if agent not in known:
             guess = closest(agent, known)
             fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
-            raise HiveError.of(
+            raise NotFound.of(
                 "HIVE-107", f'there is no agent "{agent}"', file=f"agents/{agent}.json", fix=fix, exit_code=2
             )
         if not versions(workspace, agent):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import is_reference
-from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, NotFound, closest, has_errors
 from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, read_bytes, remove
 from hive_agents.goals import json_files
 from hive_agents.store import audit
@@ -147,7 +147,7 @@ def _require_known(workspace: Workspace, id: str) -> None:
     if id not in known:
         guess = closest(id, known)
         fix = f'did you mean "{guess}"?' if guess else "`hive trigger list` names those there are"
-        raise HiveError.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
+        raise NotFound.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
 
 
 def _no_type(value: dict[str, Any], file: str, text: str) -> Diagnostic:

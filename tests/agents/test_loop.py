@@ -78,6 +78,14 @@ def test_level_0_wants_one_of_the_outputs_that_may_be_null(place: Workspace) -> 
     assert verdicts(place, run)[:2] == [(0, "retry"), (0, "accept")]
 
 
+def test_a_null_where_none_may_be_is_said_not_to_count(place: Workspace) -> None:
+    model = said([sets("items", None)], ITEMS)
+    run = start(place, one(), model)
+    assert run.go()["outputs"] == {"items": [1]}
+    (told,) = [message.content for message in model.prompts[1] if message.role == "tool"]
+    assert told == "items can't be null. Not yet set: items."
+
+
 def test_nothing_to_judge_by_accepts_without_a_call(place: Workspace) -> None:
     model = said("Hello.")
     run = start(place, one(output_keys=[]), model)

@@ -232,7 +232,7 @@ def test_tools_are_listed_shown_and_called(place: Workspace) -> None:
     assert (ran.code, ran.json) == (0, {"tool": "stock", "content": "4", "is_error": False})
     assert hive("tools", "call", "stock", "--args", '{"part": 4}', "-w", place.root, "--json").code == 1
     ran = hive("tools", "call", "stok", "-w", place.root, "--json")
-    assert (ran.code, 'did you mean "stock"' in str(ran.json)) == (1, True)
+    assert (ran.code, 'did you mean "stock"' in str(ran.json)) == (2, True)
 
 
 # MCP servers
@@ -491,3 +491,10 @@ def test_an_agent_whose_tools_are_not_trusted_is_told_where_that_stands(
     ran = hive("agents", "validate", "seller", "-w", place.root, "--json")
     (found,) = [one for one in ran.json["diagnostics"] if one["code"] == "HIVE-107" and '"price"' in one["message"]]
     assert "`hive tools list` says why" in found["fix"]
+
+
+@pytest.mark.parametrize("command", ["show", "call"])
+def test_a_tool_that_there_is_not_is_a_wrong_command(tmp_path: Path, command: str) -> None:
+    place = make_workspace(tmp_path / "ws", embedding=False)
+    ran = hive("tools", command, "nothing", "-w", place.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-107"})

@@ -60,6 +60,7 @@ async def test_below_the_threshold_a_person_decides(action: JudgmentAction, conf
     judgment = await HybridJudge(llm=says(action, confidence)).evaluate(GOAL, {})
     assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "low_confidence")
     assert judgment.signals == [Signal(source="llm", action=action, confidence=confidence, detail="so")]
+    assert judgment.reasoning.startswith(f"{confidence:.7g} is below 0.7.")
 
 
 async def test_a_goal_type_has_its_own_threshold() -> None:
@@ -297,6 +298,10 @@ async def test_with_every_criterion_absent_a_person_decides() -> None:
         ({"metric": "output_equals", "target": {"a": [1]}}, {"a": [1]}, 1),
         ({"metric": "output_equals", "target": 1}, {"output": True}, 0),
         ({"metric": "output_equals", "target": 1}, 1.0, 1),
+        ({"metric": "output_equals", "target": {"a": [1, {"b": 2.0}]}}, {"a": (1.0, {"b": 2})}, 1),
+        ({"metric": "output_equals", "target": {"a": [1]}}, {"a": [True]}, 0),
+        ({"metric": "output_equals", "target": {"a": 1}}, {"a": 1, "b": None}, 0),
+        ({"metric": "output_contains", "target": {"n": 1}}, [{"n": 1.0}], 1),
         ({"metric": "output_matches", "target": r"^v\d+$"}, ["x", "v12"], 1),
         ({"metric": "output_matches", "target": r"^v\d+$"}, "v", 0),
         ({"metric": "output_matches", "target": r"^(a+)+$"}, "a" * 40 + "b", None),

@@ -196,3 +196,19 @@ async def test_what_to_do_instead_is_said_for_who_came_by_http(place: Workspace,
     assert "doc_id" in unknown.json()["diagnostics"][0]["fix"]
     stopped = await client.post("/api/runs/none/stop", headers=bearer(place))
     assert "GET /api/runs" in stopped.json()["diagnostics"][0]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/runs", {"graph": "event_loop", "agent": "nobody"}),
+        ("/agui/nobody", {"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "go"}]}),
+        ("/v1/chat/completions", {"model": "agent/nobody", "messages": [{"role": "user", "content": "go"}]}),
+        ("/api/triggers/nothing/fire", {}),
+    ],
+)
+async def test_an_agent_or_trigger_that_there_is_not_is_not_found(
+    place: Workspace, client: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    unknown = await client.post(path, json=body, headers=bearer(place, "root"))
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "HIVE-107")
