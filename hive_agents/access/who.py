@@ -10,7 +10,7 @@ import getpass
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -112,10 +112,7 @@ class Asker:
 
     def require_role(self, what: str, *roles: str) -> None:
         """Raise HIVE-415 where the token's holder has none of the roles; without a token the owner asks."""
-        holder = self.token_holder()
-        if holder is not None and not holder.roles & set(roles):
-            fix = f"somebody with the role {' or '.join(roles)} may"
-            raise HiveError.of("HIVE-415", f"{holder.user} may not {what}", fix=fix)
+        _require_role(self.token_holder(), what, roles)
 
     # As a reader of documents
 
@@ -148,6 +145,16 @@ class Asker:
     def reader_or_owner(self) -> Principal:
         """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
         return self.reader() if self.is_named else owner()
+
+    def viewer(self) -> Principal | None:
+        """Return whom documents are shown to: who is named, or None for the workspace's owner. Raises: as `reader`."""
+        return self.reader() if self.is_named else None
+
+    def operating_viewer(self, what: str) -> Principal | None:
+        """Return the viewer, where a role of theirs allows it. Raises: as `reader`; HIVE-415 as `operator`."""
+        viewer = self.viewer()
+        _require_role(viewer, what, OPERATORS)
+        return viewer
 
     # As one who asks for changes
 
@@ -248,6 +255,12 @@ class Asker:
     def _another(self, holder: str) -> HiveError:
         fix = f"leave --as out, or put that person's token into {TOKEN}"
         return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
+
+
+def _require_role(asking: Principal | None, what: str, roles: Sequence[str]) -> None:
+    if asking is not None and not asking.roles & set(roles):
+        fix = f"somebody with the role {' or '.join(roles)} may"
+        raise HiveError.of("HIVE-415", f"{asking.user} may not {what}", fix=fix)
 
 
 def require_proof(authn: str, *, require_token: bool) -> None:

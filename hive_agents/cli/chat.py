@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, console, count, with_surface
+from hive_agents.cli.surface import WHO_READS, Surface, console, count, with_surface
 from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents.runtime import Chat
 
 
-@with_surface(as_user="Read as USER of access/*.json.", before="thread")
+@with_surface(as_user=WHO_READS, before="thread")
 def command(
     surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
+    WHO_READS,
     GoldenOption,
     Surface,
     count,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 SplitOption = Annotated[str | None, typer.Option("--split", help="train, validation or holdout (spends a use).")]
 
 
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     config: Annotated[str | None, typer.Argument(help="Config (default: the active one).")] = None,
@@ -37,10 +38,10 @@ def command(
     from hive_agents.verification import accept, visible_part
 
     place = surface.workspace
-    operator, holder = surface.asker.operator("measure configs"), surface.asker.token_holder()
+    viewer = surface.asker.operating_viewer("measure configs")
     surface.refresh_index()
     if accept_golden:
-        by = local_user() if operator is None else surface.asker.decider().by
+        by = local_user() if viewer is None else surface.asker.decider().by
         accept(place, load_golden(place, golden), by, "hive evaluate --accept-golden")
     queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")
     surface.warn(warnings)
@@ -49,7 +50,7 @@ def command(
     record(place, program, evaluation)
     value = evaluation.to_json(split=split and split.lower(), hide=hidden)
     found = {hit.doc_id for query in evaluation.queries for hit in query.hits}
-    shown = found if holder is None else ViewGate(permissions_of(place), holder).allowed(sorted(found))
+    shown = found if viewer is None else ViewGate(permissions_of(place), viewer).allowed(sorted(found))
     for query in value["queries"]:
         query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in shown]
     surface.show(value, *_parts(evaluation, hidden, shown))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.cli.surface import WHO_READS, Surface, count, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     collection: Annotated[str | None, typer.Argument(help="Collection (default: the only one).")] = None,
@@ -31,14 +31,12 @@ def command(
 
     place = surface.workspace
     schema = named_collection(place, collection)
-    if add:
-        surface.asker.operator("declare fields")
-    holder = surface.asker.token_holder()
+    viewer = surface.asker.operating_viewer("declare fields") if add else surface.asker.viewer()
     surface.refresh_index()
     engine = place.engine()
     whole = engine.index(schema.name)
     told = (values for _, values in whole.front_matter())
-    others = undeclared_fields(schema, told, add or ()) if holder is None or add else []
+    others = undeclared_fields(schema, told, add or ()) if viewer is None or add else []
     if add:
         chosen = named_fields(others, add, schema.fields)
         surface.say(f"declared in {declare_fields(place, schema, chosen)}: {', '.join(one.name for one in chosen)}")
@@ -47,8 +45,8 @@ def command(
         surface.refresh_index()
         whole = place.engine().index(schema.name)
     index: SqliteIndex | ScopedIndex = whole
-    if holder is not None:
-        index = certain_scope(place, engine, holder, open_scope(place, engine, holder, schema.name))
+    if viewer is not None:
+        index = certain_scope(place, engine, viewer, open_scope(place, engine, viewer, schema.name))
         schema = declared(schema)
     listed = [
         {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import GoldenOption, Surface, count, styled, with_surface
+from hive_agents.cli.surface import WHO_READS, GoldenOption, Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ListOption = list[str] | None
 
 
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     query: Annotated[str | None, typer.Argument(help="The question, in a reader's words.")] = None,
@@ -58,16 +58,17 @@ def command(
     if query is not None:
         require_words(query)
     schema = named_collection(place, collection)
-    operator, holder = surface.asker.operator("label questions"), surface.asker.token_holder()
-    if holder is not None and suggest is not None:
+    viewer = surface.asker.operating_viewer("label questions")
+    operator = None if viewer is None else surface.asker.requester()
+    if viewer is not None and suggest is not None:
         why = f"{operator} may not have questions made of documents that their gate doesn't show them"
-        raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token")
+        raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token or --as")
     surface.refresh_index()
-    session = _Session(surface, schema.name, golden, tag or [], split, reader=holder, by=operator)
+    session = _Session(surface, schema.name, golden, tag or [], split, reader=viewer, by=operator)
     if suggest is not None:
         session.suggest(suggest)
     elif query is None:
-        session.ask_all(_read(questions) if questions is not None else _asked_in_chats(surface), all_of_them)
+        session.ask_all(_read(questions) if questions is not None else _asked_in_chats(surface, viewer), all_of_them)
     else:
         given = LabelledQuestion(
             list(relevant or []), list(distractor or []), list(irrelevant or []), irrelevant is not None
@@ -255,8 +256,8 @@ def _read(file: Path) -> list[str]:
     return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
 
 
-def _asked_in_chats(surface: Surface) -> list[str]:
-    """Return what was asked in chats, oldest first: of everybody for the owner, else of the token's holder."""
+def _asked_in_chats(surface: Surface, viewer: Principal | None) -> list[str]:
+    """Return what was asked in chats, oldest first: of everybody for the owner, else by who is named."""
     from hive_agents.copilot import asked_questions
 
-    return asked_questions(surface.workspace, surface.asker.token_holder())
+    return asked_questions(surface.workspace, viewer)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, figure, with_surface
+from hive_agents.cli.surface import WHO_READS, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hive_agents.retrieval import Ranking
 
 
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     text: Annotated[str, typer.Argument(help="What to search for.")],
@@ -31,7 +31,7 @@ def command(
     from hive_agents.retrieval import explain_hit, explain_text, parse_filters
 
     place = surface.workspace
-    if (holder := surface.asker.token_holder()) is not None:
+    if (holder := surface.asker.viewer()) is not None:
         if config is not None or explain is not None:
             message = f"{holder.user} may search what their gate shows them, with the config that serves, and no more"
             fix = "leave --config and --explain out; in `hive chat`, /why 1 explains a result"
@@ -59,7 +59,7 @@ def command(
 
 
 def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
-    """Show the token's holder what POST /api/query would."""
+    """Show who is named what POST /api/query would."""
     import asyncio
 
     from hive_agents.cli.replies import results_table

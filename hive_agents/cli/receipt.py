@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.cli.surface import WHO_READS, Surface, styled, with_surface
 from hive_agents.cli.terminal import write
 from hive_agents.text import count, safe_line, safe_text
 
@@ -37,7 +37,7 @@ def deployment(
 
 
 @app.command("decision")
-@with_surface(as_user="Read as USER of access/*.json.", before="out")
+@with_surface(as_user=WHO_READS, before="out")
 def decision(
     surface: Surface,
     request: Annotated[str, typer.Argument(metavar="ID", help="The request's id, as `hive approvals list` shows it.")],
@@ -51,7 +51,7 @@ def decision(
 
 
 @app.command("answer")
-@with_surface(as_user="Read as USER of access/*.json.", before="out")
+@with_surface(as_user=WHO_READS, before="out")
 def answer(
     surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run_id of one of your turns.")],
@@ -63,7 +63,7 @@ def answer(
     _give(surface, answer_receipt(_chat(surface), run), out)
 
 
-@with_surface(as_user="Read as USER of access/*.json.")
+@with_surface(as_user=WHO_READS)
 def verify(
     surface: Surface,
     receipt: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import runs_control, runs_logs, runs_recorded
-from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ StatusOption = Annotated[str | None, typer.Option("--status", help=f"{', '.join(
 
 
 @app.callback()
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def runs(surface: Surface, context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         _list(surface, None, None, LISTED)
 
 
 @app.command("list")
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def list_(
     surface: Surface,
     status: StatusOption = None,
@@ -57,7 +57,7 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
 
 
 @app.command("show")
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id.")]) -> None:
     """One run: how it stands, and its nodes and verdicts in order."""
     from dataclasses import replace

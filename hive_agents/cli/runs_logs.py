@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.cli.terminal import write
 from hive_agents.text import cut, safe_line
 
@@ -15,7 +15,7 @@ AT_WORK = ("queued", "running")
 SHORT = 200
 
 
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def logs(
     surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],

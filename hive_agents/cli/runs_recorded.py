@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
 from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run of an age
 SHOWN = 300
 
 
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def replay(
     surface: Surface,
     run: RunArgument,
@@ -43,7 +43,7 @@ def replay(
     raise typer.Exit(0 if found.same else 1)
 
 
-@with_surface()
+@with_surface(as_user=WHO_ASKS)
 def record(
     surface: Surface,
     run: RunArgument,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_surface
+from hive_agents.cli.surface import WHO_READS, GoldenOption, Surface, count, figure, with_surface
 from hive_agents.text import one_line, safe_line
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ CHATS = 500
 """The latest questions of chats that are searched with."""
 
 
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
@@ -29,8 +29,7 @@ def command(
     from hive_agents.optimizer import stale_pairs
 
     place = surface.workspace
-    surface.asker.operator("compare documents with each other")
-    holder = surface.asker.token_holder()
+    viewer = surface.asker.operating_viewer("compare documents with each other")
     surface.keep_fresh()
     program = chosen_config(place, config, surface)
     labels = None
@@ -38,10 +37,10 @@ def command(
         found = load_golden(place, golden)
         labels = found if found.collection == program.collection else None
     asked = [one.query for one in labels if one.split != "holdout"] if labels else []
-    queries = list(dict.fromkeys([*asked, *asked_questions(place, holder)[-CHATS:]]))
+    queries = list(dict.fromkeys([*asked, *asked_questions(place, viewer)[-CHATS:]]))
     pairs = stale_pairs(place.engine(), program, queries, labels)
-    if holder is not None:
-        may = ViewGate(permissions_of(place), holder).allowed([name for pair in pairs for name in pair.documents])
+    if viewer is not None:
+        may = ViewGate(permissions_of(place), viewer).allowed([name for pair in pairs for name in pair.documents])
         pairs = [pair for pair in pairs if may.issuperset(pair.documents)]
     value = {"pairs": [pair.to_json() for pair in pairs], "queries": len(queries), "config": program.name}
     surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))

@@ -38,6 +38,7 @@ GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set 
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
 WHO_ASKS = "Who asks (default: the local user)."
+WHO_READS = "Read as USER of access/*.json."
 INTERRUPTED = "what is embedded is kept, and searches use the index as it was; the same command goes on"
 WORTH_TELLING = 3.0
 WAITED = 1.0

@@ -68,7 +68,7 @@ def test_the_shared_options_are_read_before_and_after_the_commands_own() -> None
 
 def test_who_asks_is_an_option_of_the_commands_that_name_it() -> None:
     assert called("bees", "--as", "dana", as_user="Who asks.").as_user == "dana"
-    assert hive("fields", "--as", "dana").code == 2
+    assert hive("history", "--as", "dana").code == 2
 
 
 def test_a_workspace_is_opened_when_it_is_first_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
