@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _UNWRAPPED = 100_000
+_WIDEST = 48
+"""Columns that a table leaves for a value where no terminal bounds it."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -42,11 +44,11 @@ def console(*, stderr: bool = False) -> Console:
                 yield part if part.control else Segment(shown(part.text), part.style)
 
     class Piped(Plain):
-        """For a program, a file or a pager: no line is wrapped, and none filled up with blanks."""
+        """For a program, a file or a pager: no line is wrapped, and none filled up with blanks or rules."""
 
         def print(self, *objects: Any, **options: Any) -> None:
             with self.capture() as captured:
-                super().print(*objects, **options)
+                super().print(*(_unruled(each) for each in objects), **options)
             try:
                 self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
                 self.file.flush()
@@ -57,6 +59,33 @@ def console(*, stderr: bool = False) -> Console:
     if is_terminal(stream):
         return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
     return Piped(stderr=stderr, width=_UNWRAPPED, markup=False, emoji=False, highlight=False)
+
+
+def _unruled(part: Any) -> Any:
+    """Return a ruled table as its lines, whole values in columns: one wider than `_WIDEST` shifts its own line alone.
+
+    Anything else, and a table in which a cell is more than a line of text, is returned as it is.
+    """
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    if not isinstance(part, Table) or part.box is None:
+        return part
+    columns = [[column.header] * part.show_header + list(column.cells) for column in part.columns]
+    if not all(isinstance(cell, str | Text) and "\n" not in str(cell) for column in columns for cell in column):
+        return part
+    texts = [[str(cell) for cell in column] for column in columns]
+    widths = [min(_WIDEST, max(map(cell_len, column), default=0)) for column in texts]
+    rights = [column.justify == "right" for column in part.columns]
+
+    def padded(text: str, width: int, right: bool) -> str:
+        blank = " " * (width - cell_len(text))
+        return blank + text if right else text + blank
+
+    rows = zip(*texts, strict=True)
+    lines = ["  ".join(map(padded, row, widths, rights)).rstrip() for row in rows]
+    return Text("\n".join([*([str(part.title)] if part.title else []), *lines]))
 
 
 def is_terminal(stream: TextIO) -> bool:
