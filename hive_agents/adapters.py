@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -12,10 +12,9 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.types import interrupt
 from pydantic import ConfigDict, PrivateAttr
 
-from hive_agents.access import Principal
+from hive_agents.access import RESERVED, Principal
 from hive_agents.agents import scoped_search
 from hive_agents.approvals import ApprovalStore
-from hive_agents.copilot import RESERVED
 from hive_agents.goals import Goal
 from hive_agents.retrieval import Ranking, SearchEngine
 from hive_agents.runtime import Runtime
@@ -29,7 +28,8 @@ class HiveRetriever(BaseRetriever):
     """A LangChain retriever: what the principal may view, by the active config, through scope and gate.
 
     Each document is a whole chunk; its metadata are the filterable fields of the document it stands in, and `doc_id`,
-    `chunk_id`, `title`, `heading`, `excerpt`, `rank`, `score`.
+    `chunk_id`, `title`, `heading`, `excerpt`, `rank`, `score`. `filters` are written as on the command line
+    ("version=v2.11"), for every question or, as `invoke(question, filters=[…])`, for one more.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -44,7 +44,8 @@ class HiveRetriever(BaseRetriever):
     ('api-docs/api-tokens.md', 'api-docs')
     >>> folder.cleanup()
 
-    Raises: as a search: HIVE-406 before the first index, HIVE-408 without an active config, HIVE-409 without words.
+    Raises: as a search: HIVE-206 to 208 for filters, HIVE-406 before the first index, HIVE-408 without an active
+    config, HIVE-409 without words.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -52,24 +53,34 @@ class HiveRetriever(BaseRetriever):
     workspace: Workspace
     principal: Principal
     top_k: int = 5
+    filters: Sequence[str] = ()
     _engine: SearchEngine | None = PrivateAttr(default=None)
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, filters: Sequence[str] = ()
+    ) -> list[Document]:
         self._engine = self._engine or SearchEngine(self.workspace)
-        return _documents(scoped_search(self._engine, self.principal, query), self.top_k)
+        return _documents(scoped_search(self._engine, self.principal, query, [*self.filters, *filters]), self.top_k)
 
 
 def search_node(
-    workspace: Workspace, principal: Principal, *, query: str = "query", documents: str = "documents", top_k: int = 5
+    workspace: Workspace,
+    principal: Principal,
+    *,
+    query: str = "query",
+    documents: str = "documents",
+    top_k: int = 5,
+    filters: Sequence[str] = (),
 ) -> NodeFunction:
     """Return a LangGraph node that reads `state[query]` and writes the passages to `state[documents]`.
 
     They are plain dicts (`text` and the metadata of `HiveRetriever`), so that checkpoints stay small and readable.
+    `filters` are those of `HiveRetriever`.
     """
     engine = SearchEngine(workspace)
 
     async def search(state: Mapping[str, Any]) -> Update:
-        ranking = await asyncio.to_thread(scoped_search, engine, principal, str(state[query]))
+        ranking = await asyncio.to_thread(scoped_search, engine, principal, str(state[query]), filters)
         found = _documents(ranking, top_k)
         return {documents: [{"text": one.page_content, **one.metadata} for one in found]}
 

@@ -103,6 +103,17 @@ def test_a_retrieved_document_is_a_whole_chunk_with_the_fields_of_its_document(p
     assert {"tenant", "view"}.isdisjoint(passage.metadata)
 
 
+def test_a_retriever_and_a_node_take_filters(place: Workspace) -> None:
+    def categories(retriever: HiveRetriever, **how: Any) -> set[str]:
+        return {document.metadata["category"] for document in retriever.invoke("recall of a batch", **how)}
+
+    assert len(categories(HiveRetriever(workspace=place, principal=DANA))) > 1
+    assert categories(HiveRetriever(workspace=place, principal=DANA, filters=["category=sops"])) == {"sops"}
+    assert categories(HiveRetriever(workspace=place, principal=DANA), filters=["category!=sops"]).isdisjoint({"sops"})
+    update = asyncio.run(search_node(place, DANA, filters=["category=sops"])({"query": "recall of a batch"}))
+    assert {passage["category"] for passage in update["documents"]} == {"sops"}
+
+
 async def test_a_search_node_writes_plain_passages(place: Workspace) -> None:
     update = await search_node(place, GUEST)({"query": "rotate a key"})
     assert update["documents"][0]["doc_id"] == "faqs/rotate.md"

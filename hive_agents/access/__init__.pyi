@@ -15,6 +15,7 @@ from .logins import (
 )
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
+    RESERVED as RESERVED,
     ROLES as ROLES,
     AccessLabels as AccessLabels,
     Documents as Documents,

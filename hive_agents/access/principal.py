@@ -85,6 +85,10 @@ class Principal:
         }
 
 
+RESERVED = frozenset({"tenant", "view"})
+"""Front matter that decides who may see a document: never shown, and never filtered by."""
+
+
 @dataclass(frozen=True, slots=True)
 class AccessLabels:
     """Whose the document is, and who of them may view it.

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from hive_agents import retrieval
-from hive_agents.access import AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
+from hive_agents.access import RESERVED, AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
-    from hive_agents.retrieval import ChunkRow, Ranking, ScopedIndex, SearchEngine, SqliteIndex
+    from hive_agents.retrieval import ChunkRow, Ranking, RetrievalConfig, ScopedIndex, SearchEngine, SqliteIndex
 
 
 class DocumentSearch:
@@ -31,6 +31,9 @@ class DocumentSearch:
         query: str,
         context: ToolContext,
         top_k: Annotated[int, Field(ge=1, le=20, description="how many documents at most")] = 5,
+        filters: Annotated[
+            list[str], Field(description="such as version=v2.11, status!=draft, updated>=2026-01-01")
+        ] = [],  # noqa: B006 - pydantic copies it
     ) -> dict[str, object]:
         """Search the documents of this workspace and get the best passages.
 
@@ -38,8 +41,9 @@ class DocumentSearch:
 
         Args:
             query: What to look for, in words that the documents may use.
+            filters: What a document's fields must say, all of it. Fields and values that there are not are told.
         """
-        ranking = scoped_search(self._opened(), _reader(context), query)
+        ranking = scoped_search(self._opened(), _reader(context), query, filters)
         context.documents.update(hit.doc_id for hit in ranking.hits[:top_k])
         return {
             "query": query,
@@ -85,22 +89,26 @@ class DocumentSearch:
             return self._engine
 
 
-def scoped_search(engine: SearchEngine, principal: Principal, query: str) -> Ranking:
+def scoped_search(engine: SearchEngine, principal: Principal, query: str, filters: Sequence[str] = ()) -> Ranking:
     """The ranking of the active config over what the principal may view, and nothing that the gate then refuses.
 
-    Raises: HIVE-409 for a query without words, HIVE-408 without an active config, HIVE-406 without an index.
+    `filters` are written as on the command line; one of a field that the config filters, too, stands in its place.
+
+    Raises: HIVE-409 for a query without words and a filter that can't be read, HIVE-206 to 208 for a field or value
+    that no document of the principal has, HIVE-408 without an active config, HIVE-406 without an index.
     """
     permissions = permissions_of(engine.workspace)
-    config = engine.resolve(None)
+    active = engine.resolve(None)
 
     def search(index: SqliteIndex) -> Ranking:
         scope = _scope(engine, index, permissions, principal)
+        config = _narrowed(active, filters, scope, permissions)
         found = retrieval.retrieve(scope, query, config)
         if config.rerank.enabled:
             found = engine.rerank(scope, found, config, allowed=lambda ids: _viewed(permissions, principal, ids))
         return retrieval.present(scope, retrieval.finish(found, config), config)
 
-    ranking = engine.with_index(config.collection, search)
+    ranking = engine.with_index(active.collection, search)
     allowed = _viewed(permissions, principal, [hit.doc_id for hit in ranking.hits])
     return retrieval.Ranking(
         ranking.query, ranking.config, [hit for hit in ranking.hits if hit.doc_id in allowed], ranking.cut
@@ -122,6 +130,23 @@ def _scope(
     indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
     documents = CurrentLabels(engine.workspace, indexed, index.created_at).now()
     return index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
+
+
+def _narrowed(
+    config: RetrievalConfig, filters: Sequence[str], scope: ScopedIndex, permissions: PermissionService
+) -> RetrievalConfig:
+    """Return the config with these filters on top of its own."""
+    fields = {name: field.type for name, field in scope.collection.fields.items() if name not in RESERVED}
+    added = retrieval.parse_filters(filters, fields)
+    if unknown := [name for name in added if name not in fields]:
+        known = ", ".join(name for name in scope.collection.filterable if name in fields)
+        message = f'the collection has no field "{unknown[0]}"'
+        raise HiveError.of(
+            "HIVE-206", message, path=f"filters.{unknown[0]}", fix=f"filterable fields: {known or 'none'}"
+        )
+    # A service that lists nothing leaves documents in the scope that the principal may not view: no value is told then.
+    scope.select(config.model_copy(update={"filters": added}).conditions, checked=not permissions.lists)
+    return config.model_copy(update={"filters": config.filters | added})
 
 
 def _viewed(permissions: PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:

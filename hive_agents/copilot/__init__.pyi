@@ -65,6 +65,5 @@ from .threads import (
     trace_of as trace_of,
 )
 from .vocabulary import (
-    RESERVED as RESERVED,
     declared as declared,
 )

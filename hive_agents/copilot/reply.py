@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import ViewGate
+from hive_agents.access import RESERVED, ViewGate
 from hive_agents.copilot.answer import grounded
 from hive_agents.copilot.asking import FieldWeights, weights_in
 from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
@@ -18,7 +18,7 @@ from hive_agents.copilot.spelling import mended, still_known, unknown_words
 from hive_agents.copilot.steps import how_many
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.versions import unknown_version
-from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
 

@@ -9,12 +9,11 @@ from functools import cache, cached_property
 from itertools import zip_longest
 from typing import Generic, Literal, TypeVar, cast
 
+from hive_agents.access import RESERVED
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue, RouterDecision
 from hive_agents.retrieval import Collection, FieldType, WordPieces, terms, words as spell
 
-RESERVED = frozenset({"tenant", "view"})
-"""Front matter that decides who may see a document: never shown, and never filtered by."""
 FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "other"]
 """What a field is to a reader."""
 LONGEST = 5

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import copilot
-from hive_agents.access import Principal, Standing, ViewGate, permissions_of
+from hive_agents.access import RESERVED, Principal, Standing, ViewGate, permissions_of
 from hive_agents.copilot import (
-    RESERVED,
     DocumentFilter,
     Request,
     SearchStrategy,

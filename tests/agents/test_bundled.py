@@ -80,6 +80,46 @@ async def test_a_search_finds_what_its_principal_may_view_and_nothing_else(place
     assert CANARY in qa.content
 
 
+async def test_a_search_is_narrowed_by_filters_as_the_command_line_writes_them(place: Workspace) -> None:
+    head = "tenant: acme\nview: [tenant]"
+    write_document(place, "old.md", f"---\n{head}\nstatus: retired\nversion: 1\n---\nKeys are rotated by hand.\n")
+    write_document(place, "new.md", f"---\n{head}\nstatus: effective\nversion: 2\n---\nKeys are rotated by itself.\n")
+    build_index(place)
+
+    async def found(*filters: str) -> list[str]:
+        result = await call(place, "search_documents", GUEST, query="keys rotated", filters=list(filters))
+        assert not result.is_error, result.content
+        return sorted(hit["doc_id"] for hit in json.loads(result.content)["results"])
+
+    assert {"old.md", "new.md"} < set(await found())
+    assert await found("status=retired") == ["old.md"]
+    assert await found("status=retired,effective", "version>=2") == ["new.md"]
+
+
+@pytest.mark.parametrize(
+    ("filter", "told"),
+    [
+        ("status=nosuch", "nosuch"),
+        ("nofield=1", "nofield"),
+        ("owner=dana", "owner"),
+        ("status", "status"),
+        ("effective>=soon", "soon"),
+        ("tenant=acme", "tenant"),
+    ],
+)
+async def test_a_filter_that_nothing_can_meet_is_told_to_the_model(place: Workspace, filter: str, told: str) -> None:
+    hidden = "---\ntenant: acme\nview: [group:qa]\nstatus: nosuch\n---\nKeys are rotated in secret.\n"
+    write_document(place, "seen.md", "---\ntenant: acme\nview: [tenant]\nstatus: draft\n---\nKeys are rotated.\n")
+    build_index(place)
+    before = await call(place, "search_documents", GUEST, query="keys rotated", filters=[filter])
+    write_document(place, "hidden.md", hidden)
+    build_index(place)
+    after = await call(place, "search_documents", GUEST, query="keys rotated", filters=[filter])
+    assert before.is_error
+    assert told in before.content
+    assert after.content == before.content
+
+
 async def test_a_passage_is_the_whole_chunk(place: Workspace) -> None:
     """An agent can open no document: what it can't read here it never reads."""
     sentences = [f"Step {number} of the rotation takes {number} minutes." for number in range(40)]
