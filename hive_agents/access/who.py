@@ -173,13 +173,13 @@ class Asker:
     def caller(self) -> Caller:
         """Return who lists and steers runs; where `access/*.json` names nobody, any local name is the owner's.
 
-        Raises: as `requester`, or without a token as `decider`; HIVE-409 for a name that `access/*.json` lacks while
-        it names others, the faults of these files.
+        Raises: as `requester`; HIVE-409 for a name that is no person's, or that `access/*.json` lacks while it names
+        others, the faults of these files.
         """
         holder = self.token_holder()
         if holder is not None:
             return Caller(self.requester(), holder)
-        by = self.decider().by
+        by = self._local_name()
         if self._as_user is None or not self._names_people:
             return Caller(by, None)
         return Caller(by, known_principal(self._workspace, by.removeprefix("user:")))
@@ -198,10 +198,10 @@ class Asker:
         """Return the person of the token; without one that of `--as`, or else who is logged in here.
 
         Where `access/*.json` names people, `--as` decides a tenant's requests as one of them who is its approver or
-        admin; any other name decides the workspace's own requests alone.
+        admin; a name that is not there decides the workspace's own requests alone.
 
-        Raises: HIVE-409 for a name or a token that is no person's, HIVE-415 for a token without the role approver, or
-        `--as` beside another person's token.
+        Raises: HIVE-409 for a name or a token that is no person's, HIVE-415 for a token, or for somebody in
+        `access/*.json`, without the role approver, or for `--as` beside another person's token.
         """
         holder = self.token_holder()
         if holder is None:
@@ -234,14 +234,20 @@ class Asker:
         rules = AccessRules.load(self._workspace)
         return bool(rules.principals or rules.faults)
 
+    def _local_name(self) -> str:
+        return person(local_user() if self._as_user is None else self._as_user)
+
     def _local_decider(self) -> Decider:
-        if self._as_user is None:
-            return Decider(person(local_user()), "local")
-        by = person(self._as_user)
-        if not self._names_people:
+        by = self._local_name()
+        if self._as_user is None or not self._names_people:
             return Decider(by, "local")
         known = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
-        return Decider(by, "local", known.tenant if known is not None and DECIDERS & known.roles else LOCAL_TENANT)
+        if known is None:
+            return Decider(by, "local", LOCAL_TENANT)
+        if not DECIDERS & known.roles:
+            fix = "decide as somebody to whom access/*.json gives the role approver"
+            raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
+        return Decider(by, "local", known.tenant)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)

@@ -244,4 +244,8 @@ def test_a_service_that_the_files_do_not_name_has_no_roles(place: Workspace) -> 
 
 
 def test_who_may_decide_nothing_decides_in_no_tenant(place: Workspace) -> None:
-    assert [Asker(place, name, {}).decider().tenant for name in ("dana", "guest")] == ["acme", LOCAL_TENANT]
+    assert [Asker(place, name, {}).decider().tenant for name in ("dana", "nobody")] == ["acme", LOCAL_TENANT]
+    with pytest.raises(HiveError, match="HIVE-415") as caught:
+        Asker(place, "guest", {}).decider()
+    assert caught.value.exit_code == 1
+    assert Asker(place, "guest", {}).caller().by == "user:guest"
