@@ -17,8 +17,10 @@ from hive_agents.evaluation import load_golden
 from hive_agents.memory import ToolResult
 from hive_agents.retrieval import build_index
 from hive_agents.store import audit
+from hive_agents.trust import trust
 from hive_agents.verification import deploy, named_config
 from tests.conftest import make_workspace, write_config, write_document
+from tests.leaks.service import allowing, serving
 
 CANARY = "zanzibar-4711"
 DOCUMENTS = {
@@ -118,6 +120,23 @@ async def test_a_filter_that_nothing_can_meet_is_told_to_the_model(place: Worksp
     assert before.is_error
     assert told in before.content
     assert after.content == before.content
+
+
+async def test_where_a_service_decides_a_hidden_value_is_as_one_that_there_is_not(place: Workspace) -> None:
+    with serving() as service:
+        service.answer = allowing(lambda doc_id: doc_id != "hidden.md")
+        with (place.root / "hive.toml").open("a") as settings:
+            settings.write(f'[access]\nservice_url = "{service.url}"\ntimeout_seconds = 10.0\n')
+        write_document(place, "hidden.md", "---\ntenant: acme\nstatus: hiddenvalue\n---\nKeys are rotated.\n")
+        asking = Workspace(place.root)
+        trust(asking)
+        build_index(asking)
+        replies = [
+            (await call(asking, "search_documents", GUEST, query="keys rotated", filters=[f"status={value}"])).content
+            for value in ("hiddenvalue", "nosuchvalue")
+        ]
+    assert json.loads(replies[0])["results"] == []
+    assert replies[0] == replies[1]
 
 
 async def test_a_passage_is_the_whole_chunk(place: Workspace) -> None:
