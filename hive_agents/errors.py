@@ -195,3 +195,13 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.6)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the fix for a word that isn't known: the one that was most likely meant, or else what is given.
+
+    >>> did_you_mean("retreival", ["retrieval"]), did_you_mean("zzz", ["retrieval"], "use one of: retrieval")
+    ('did you mean "retrieval"?', 'use one of: retrieval')
+    """
+    guess = closest(word, known)
+    return f'did you mean "{guess}"?' if guess else otherwise

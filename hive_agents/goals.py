@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
 
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.expressions import Expression, parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 
@@ -304,8 +304,7 @@ def _files(workspace: Workspace) -> list[Path]:
 def _path(workspace: Workspace, id: str) -> Path:
     known = {path.stem: path for path in _files(workspace)}
     if id not in known:
-        guess = closest(id, known)
-        fix = f'did you mean "{guess}"?' if guess else f"write goals/{id}.json"
+        fix = did_you_mean(id, known, f"write goals/{id}.json")
         raise HiveError.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
     return known[id]
 

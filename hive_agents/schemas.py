@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hive_agents.errors import NotFound, closest
+from hive_agents.errors import NotFound, did_you_mean
 
 KINDS = {
     "config": ("hive_agents.retrieval.config", "RetrievalConfig"),
@@ -23,8 +23,7 @@ KINDS = {
 def json_schema(kind: str) -> dict[str, Any]:
     """Raises: HIVE-409 for an unknown kind."""
     if kind not in KINDS:
-        guess = closest(kind, KINDS)
-        fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(KINDS)}"
+        fix = did_you_mean(kind, KINDS, f"use one of: {', '.join(KINDS)}")
         raise NotFound.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)
     module, name = KINDS[kind]
     schema: dict[str, Any] = getattr(import_module(module), name).model_json_schema(by_alias=True)

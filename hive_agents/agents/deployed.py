@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
 from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
@@ -211,8 +211,7 @@ def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> 
         known = known_agents(workspace)
         if name in known:
             return serving_agent(workspace, name)[0]
-    guess = closest(name, [*own, *known])
-    fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
+    fix = did_you_mean(name, [*own, *known], "name a node of this agent, or a file of agents/")
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from hive_agents.approvals import ToolRule
-from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.errors import HiveError, NotFound, did_you_mean
 from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 from hive_agents.judging import CapabilityLevel
@@ -231,8 +231,7 @@ def agent_ids(workspace: Workspace) -> list[str]:
 def _path(workspace: Workspace, id: str) -> Path:
     known = agent_ids(workspace)
     if id not in known:
-        guess = closest(id, known)
-        fix = f'did you mean "{guess}"?' if guess else f"write agents/{id}.json"
+        fix = did_you_mean(id, known, f"write agents/{id}.json")
         raise NotFound.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", path="$", fix=fix)
     return workspace.root / "agents" / f"{id}.json"
 

@@ -13,7 +13,7 @@ from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
 from hive_agents.credentials import Secret, redacted
-from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
+from hive_agents.errors import Diagnostic, HiveError, NotFound, closest, did_you_mean
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult
 from hive_agents.telemetry import span
@@ -209,6 +209,5 @@ def _hint(name: str, known: Sequence[str]) -> str:
 
 
 def _unknown(name: str, known: Sequence[str]) -> HiveError:
-    guess = closest(name, known)
-    fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(known) or 'none'}"
+    fix = did_you_mean(name, known, f"use one of: {', '.join(known) or 'none'}")
     return NotFound.of("HIVE-107", f'there is no tool "{name}" here', fix=fix, exit_code=2)

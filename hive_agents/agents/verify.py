@@ -20,7 +20,7 @@ from hive_agents.agents.spec import (
     read_agent,
     sub_agent_nodes,
 )
-from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, closest, did_you_mean, has_errors
 from hive_agents.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.workspace import Workspace
@@ -208,12 +208,7 @@ class _Checks:
             made = given | {key for one in agent.nodes if one.id in before for key in one.output_keys}
             for place, key in enumerate(node.input_keys):
                 if key not in made:
-                    guess = closest(key, made)
-                    fix = (
-                        f'did you mean "{guess}"?'
-                        if guess
-                        else f'let an earlier node set it, or "{agent.entry}" take it'
-                    )
+                    fix = did_you_mean(key, made, f'let an earlier node set it, or "{agent.entry}" take it')
                     message = f'"{node.id}" needs "{key}", which no node before it makes'
                     yield self._fault("HIVE-216", message, "nodes", number, "input_keys", place, fix=fix)
 
@@ -261,8 +256,7 @@ class _Checks:
     def _known(self, name: str, known: Collection[str], what: str, *path: str | int) -> Iterator[Diagnostic]:
         """HIVE-107 where `name`, which stands at `path`, is none of `known`."""
         if name not in known:
-            guess = closest(name, known)
-            fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(sorted(known)) or 'none yet'}"
+            fix = did_you_mean(name, known, f"use one of: {', '.join(sorted(known)) or 'none yet'}")
             if what == "tool":
                 fix += "; `hive tools list` says why others aren't here"
             yield self._fault("HIVE-107", f'there is no {what} "{name}"', *path, fix=fix)

@@ -199,10 +199,9 @@ def reader_of(asker: Asker) -> Principal | None:
 def require_known(place: Workspace, id: str) -> None:
     """Raises: HIVE-107 with exit code 2."""
     from hive_agents.agents import known_agents
-    from hive_agents.errors import HiveError, closest
+    from hive_agents.errors import HiveError, did_you_mean
 
     known = known_agents(place)
     if id not in known:
-        guess = closest(id, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+        fix = did_you_mean(id, known, "`hive agents list` names those there are")
         raise HiveError.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.vocabulary import declared
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.retrieval import Collection as CollectionSchema, Condition, Mask, Scalar, ScopedIndex
 
 BATCH = 50
@@ -32,10 +32,8 @@ def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None
     schema = declared(known.collection)
     for demand in filters:
         if demand.field not in schema.fields:
-            guess = closest(demand.field, schema.filterable)
-            fix = (
-                f'did you mean "{guess}"?' if guess else f"filterable fields: {', '.join(schema.filterable) or 'none'}"
-            )
+            others = f"filterable fields: {', '.join(schema.filterable) or 'none'}"
+            fix = did_you_mean(demand.field, schema.filterable, others)
             message = f'the collection has no field "{demand.field}"'
             raise HiveError.of("HIVE-206", message, path=f"filters.{demand.field}", fix=fix, exit_code=2)
     try:

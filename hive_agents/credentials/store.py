@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict
 
 from hive_agents.credentials.secret import Secret
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.files import NAME_PATTERN, Format, Name, atomic_write, load, locked, read_bytes
 from hive_agents.workspace import Workspace
 
@@ -130,10 +130,9 @@ def fault(message: str, fix: str, *, file: str | None = FILE) -> HiveError:
 
 
 def _unknown(name: str, known: Mapping[str, str]) -> HiveError:
-    guess = closest(name, known)
     # What can't be a name may be a value in the wrong place.
     shown = f'credential "{name}"' if re.fullmatch(NAME_PATTERN, name) else "such credential"
-    fix = f'did you mean "{guess}"?' if guess else "store it with `hive credentials set NAME`"
+    fix = did_you_mean(name, known, "store it with `hive credentials set NAME`")
     return HiveError.of("HIVE-421", f"there is no {shown}", file=FILE, fix=fix, exit_code=2)
 
 

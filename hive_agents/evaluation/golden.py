@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from hive_agents.access import AccessRules
-from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
+from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
@@ -198,8 +198,7 @@ def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, tex
     for number, user in named.items():
         if not rules.faults and rules.principal(user) is None:
             path = ("queries", number, "principal")
-            guess = closest(user, rules.principals)
-            fix = f'did you mean "{guess}"?' if guess else "name a principal of access/*.json, or remove the key"
+            fix = did_you_mean(user, rules.principals, "name a principal of access/*.json, or remove the key")
             message = f'there is no principal "{user}"'
             yield Diagnostic("HIVE-107", message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
@@ -233,8 +232,7 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
             for place, doc_id in enumerate(labels):
                 where = ("queries", number, name, place)
                 if doc_ids is not None and doc_id not in doc_ids:
-                    guess = closest(doc_id, doc_ids)
-                    fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
+                    fix = did_you_mean(doc_id, doc_ids, "remove the label, or restore the document")
                     yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.files import jsontext
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -96,9 +96,8 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     shown = jsontext.show_path(path)
     if kind == "extra_forbidden":
         known = _known_keys(model, path[:-1])
-        guess = closest(str(path[-1]), known)
         message = f'unknown key "{path[-1]}"'
-        fix = f'did you mean "{guess}"?' if guess else f"remove it; known keys are {', '.join(sorted(known))}"
+        fix = did_you_mean(str(path[-1]), known, f"remove it; known keys are {', '.join(sorted(known))}")
     elif kind == "missing":
         message, fix = f'"{path[-1]}" is missing', f'add "{path[-1]}"'
     elif kind in ("string_pattern_mismatch", "reserved_name"):

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from hive_agents.credentials import redacted, resolve
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.llm.failures import refused
 from hive_agents.llm.model import ModelError, sent
 from hive_agents.settings import Price
@@ -230,8 +230,7 @@ def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
     key, HIVE-409 where the key is no reference."""
     known = workspace.settings.models.endpoints
     if name not in known:
-        guess = closest(name, known)
-        fix = f'did you mean "{guess}"?' if guess else f"add [models.endpoints.{name}] with a base_url"
+        fix = did_you_mean(name, known, f"add [models.endpoints.{name}] with a base_url")
         raise HiveError.of("HIVE-401", f'there is no endpoint "{name}"', file="hive.toml", path="models", fix=fix)
     if not is_trusted(workspace):
         why = f'the endpoint "{name}" is not used: this workspace is not trusted on this machine'

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.errors import HiveError, NotFound, did_you_mean
 from hive_agents.llm import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, message_tokens, to_parts
 from hive_agents.memory.timeline import Timeline, sent
@@ -265,12 +265,11 @@ class OutputAccumulator:
         Raises: HIVE-103 for a key that isn't declared, HIVE-104 for what isn't plain JSON, HIVE-105 for too much.
         """
         if key not in self.output_keys:
-            guess = closest(key, self.output_keys)
             known = ", ".join(self.output_keys) or "none"
             raise HiveError.of(
                 "HIVE-103",
                 f'"{value_line(key, 80)}" is no declared output',
-                fix=f'did you mean "{guess}"?' if guess else f"the declared outputs are: {known}",
+                fix=did_you_mean(key, self.output_keys, f"the declared outputs are: {known}"),
             )
         self.store.set_output(self.conversation_id, key, value)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.files import atomic_write, disk_errors, locked, opened
 from hive_agents.memory.names import file_name
 from hive_agents.text import encodable
@@ -89,8 +89,7 @@ class DataFiles:
             return self.elsewhere[filename].read()
         path = self._path(filename)
         if not path.is_file():
-            guess = closest(filename, [file.name for file in self.list()])
-            fix = f'did you mean "{guess}"?' if guess else "list the data files to see their names"
+            fix = did_you_mean(filename, [file.name for file in self.list()], "list the data files to see their names")
             raise _refused("HIVE-107", f"there is no file {filename}", fix)
         return _read(path)
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.evaluation import GoldenSet, evaluate, question_key
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.lane_cache import LaneCache
@@ -81,8 +81,7 @@ class DocumentQuestion:
         self.doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
         known = engine.index(config.collection).doc_ids()
         if self.doc_id not in known:
-            guess = closest(self.doc_id, known)
-            fix = f'did you mean "{guess}"?' if guess else "DOC is the path below documents/"
+            fix = did_you_mean(self.doc_id, known, "DOC is the path below documents/")
             raise HiveError.of("HIVE-409", f'there is no document "{self.doc_id}" in the index', fix=fix)
 
     def standing(self) -> DocumentRank:

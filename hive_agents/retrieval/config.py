@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.errors import HiveError, NotFound, did_you_mean
 from hive_agents.files import (
     AnyCase,
     ConfigName,
@@ -218,13 +218,12 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
     if named:
         return named[0]
     known = sorted({*files, *(name for path in files.values() if (name := _name_in(path)))})
-    guess = closest(reference, known)
     raise NotFound.of(
         "HIVE-107",
         f'no config is named "{reference}"',
         file="configs",
         path="$",
-        fix=f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(known) or 'none yet'}",
+        fix=did_you_mean(reference, known, f"use one of: {', '.join(known) or 'none yet'}"),
         exit_code=2,
     )
 

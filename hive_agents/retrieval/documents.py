@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hive_agents import files
-from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
+from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, jsontext, read_bytes, unlinked
 from hive_agents.retrieval.analysis import SPECIAL_WRITING, is_special_writing
 from hive_agents.retrieval.chunking import Chunking, first_heading
@@ -97,9 +97,8 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
 
 
 def no_such_collection(name: str, names: list[str], file: str | None = None, line: int | None = None) -> HiveError:
-    guess = closest(name, names)
     others = f"use one of: {', '.join(names)}" if names else f"there is none yet: add collections/{name}.json"
-    fix = f'did you mean "{guess}"?' if guess else others
+    fix = did_you_mean(name, names, others)
     return NotFound.of("HIVE-211", f'no collection is named "{name}"', file=file, path="collection", line=line, fix=fix)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engine import SearchEngine
@@ -31,8 +31,7 @@ def _named(index: SqliteIndex, name: str) -> str:
         for path in (doc_id, doc_id.removeprefix("documents/")):
             if path in known:
                 return path
-    guess = closest(name, known)
-    fix = f'did you mean "{guess}"?' if guess else "doc_id is the path below documents/"
+    fix = did_you_mean(name, known, "doc_id is the path below documents/")
     raise HiveError.of("HIVE-409", f'there is no document "{name}" in the index', fix=fix)
 
 

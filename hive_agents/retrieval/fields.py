@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.retrieval.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.retrieval.documents import Collection, FieldSchema, iso_date, keyword_text
 from hive_agents.retrieval.filters import Condition, Scalar
@@ -137,9 +137,8 @@ class FieldValues:
     def _filterable(self, field: str, path: str) -> FieldSchema:
         schema = self._collection.fields.get(field)
         if schema is None:
-            guess = closest(field, self._collection.filterable)
             known = ", ".join(self._collection.filterable) or "none"
-            fix = f'did you mean "{guess}"?' if guess else f"filterable fields: {known}"
+            fix = did_you_mean(field, self._collection.filterable, f"filterable fields: {known}")
             raise HiveError.of("HIVE-206", f'the collection has no field "{field}"', path=path, fix=fix)
         if not schema.filterable:
             file = f"collections/{self._collection.name}.json"
@@ -212,9 +211,8 @@ def days_of(value: str) -> float:
 
 
 def _no_value(field: str, shown: str, known: Sequence[str], path: str) -> HiveError:
-    guess = closest(shown, known)
     some = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
-    fix = f'did you mean "{guess}"?' if guess else f"values in use: {some or 'none'}"
+    fix = did_you_mean(shown, known, f"values in use: {some or 'none'}")
     return HiveError.of("HIVE-208", f'no document has {field} = "{shown}"', path=path, fix=fix)
 
 

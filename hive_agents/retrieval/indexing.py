@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents import events
-from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
+from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, did_you_mean
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
@@ -246,8 +246,7 @@ class Recipe:
 def _language(workspace: Workspace) -> str:
     language = workspace.settings.index.language.lower()
     if language not in languages():
-        guess = closest(language, languages())
-        fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(languages())}"
+        fix = did_you_mean(language, languages(), f"use one of: {', '.join(languages())}")
         raise HiveError.of(
             "HIVE-105", f'no stemmer is called "{language}"', file="hive.toml", path="index.language", fix=fix
         )

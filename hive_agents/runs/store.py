@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents import approvals, events
-from hive_agents.errors import HiveError, NotFound, Taken, closest
+from hive_agents.errors import HiveError, NotFound, Taken, did_you_mean
 from hive_agents.events import Event, EventType
 from hive_agents.store import audit, connected, transaction
 
@@ -194,8 +194,7 @@ class RunStore:
                 return RunRow.of(found)
             newest = "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1000"
             known = [row[0] for row in connection.execute(newest)]
-        guess = closest(run_id, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive runs`, or GET /api/runs, lists the runs"
+        fix = did_you_mean(run_id, known, "`hive runs`, or GET /api/runs, lists the runs")
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
     def has_key(self, key: str, *, tenant: str) -> bool:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from hive_agents.access import Standing
 from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, known_agents, serving_agent, sound_agent, versions
 from hive_agents.agents.guards import Limits
-from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, did_you_mean, has_errors
 from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory import to_json
@@ -28,8 +28,7 @@ def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry
     if isinstance(agent, str):
         known = known_agents(workspace)
         if agent not in known:
-            guess = closest(agent, known)
-            fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+            fix = did_you_mean(agent, known, "`hive agents list` names those there are")
             raise NotFound.of(
                 "HIVE-107", f'there is no agent "{agent}"', file=f"agents/{agent}.json", fix=fix, exit_code=2
             )
@@ -54,8 +53,7 @@ def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]
     wrong = []
     for key in given:
         if key not in keys:
-            guess = closest(key, keys)
-            fix = f'did you mean "{guess}"?' if guess else told
+            fix = did_you_mean(key, keys, told)
             wrong.append(Diagnostic("HIVE-103", f'"{key}" is no input of {agent.id}', "input", key, fix))
     wrong += [
         Diagnostic("HIVE-106", f'{agent.id} needs the input "{key}"', "input", key, told)

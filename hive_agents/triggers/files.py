@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import is_reference
-from hive_agents.errors import Diagnostic, HiveError, NotFound, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
 from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, read_bytes, remove
 from hive_agents.goals import json_files
 from hive_agents.store import audit
@@ -75,8 +75,7 @@ def check_trigger(
     found = []
     agents = _agents(workspace)
     if spec.agent not in agents:
-        guess = closest(spec.agent, agents)
-        fix = f'did you mean "{guess}"?' if guess else f"write agents/{spec.agent}.json"
+        fix = did_you_mean(spec.agent, agents, f"write agents/{spec.agent}.json")
         line = jsontext.line_of(text, ["agent"]) if text else None
         found.append(Diagnostic("HIVE-107", f'there is no agent "{spec.agent}"', file, "agent", fix, line))
     secret = spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
@@ -145,15 +144,13 @@ def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:
 def _require_known(workspace: Workspace, id: str) -> None:
     known = trigger_ids(workspace)
     if id not in known:
-        guess = closest(id, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive trigger list` names those there are"
+        fix = did_you_mean(id, known, "`hive trigger list` names those there are")
         raise NotFound.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
 
 
 def _no_type(value: dict[str, Any], file: str, text: str) -> Diagnostic:
     if "type" not in value:
         return Diagnostic("HIVE-106", '"type" is missing', file, "type", f"add it: {', '.join(CLASSES)}", 1)
-    guess = closest(str(value["type"]), CLASSES)
-    fix = f'did you mean "{guess}"?' if guess else f"use one of {', '.join(CLASSES)}"
+    fix = did_you_mean(str(value["type"]), CLASSES, f"use one of {', '.join(CLASSES)}")
     shown = str(value["type"])[:40]
     return Diagnostic("HIVE-105", f'there is no type "{shown}"', file, "type", fix, jsontext.line_of(text, ["type"]))

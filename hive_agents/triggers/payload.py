@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.errors import RefusedInput, closest
+from hive_agents.errors import RefusedInput, did_you_mean
 from hive_agents.files import jsontext
 
 _STEP = re.compile(r"\.([^.\[\]\s]+)|\[([0-9]{1,6})\]")
@@ -50,8 +50,8 @@ def input_of(
         known: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
         if step not in known:
             shown = jsontext.show_path(steps[: number + 1])
-            guess = closest(str(step), map(str, known)) if isinstance(value, dict) else None
-            fix = f'did you mean "{guess}"?' if guess else f"the trigger reads {path}"
+            names = map(str, value) if isinstance(value, dict) else ()
+            fix = did_you_mean(str(step), names, f"the trigger reads {path}")
             raise RefusedInput.of("HIVE-106", f"there is no {shown}", file=file, path=shown, fix=fix, exit_code=2)
         value = value[step]
     if key is not None:

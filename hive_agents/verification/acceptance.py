@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hive_agents.approvals import refused
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.evaluation import GoldenSet
 from hive_agents.verification.tags import TagChange
 
@@ -50,7 +50,6 @@ def nothing_to_accept(golden: GoldenSet, tags: Collection[str], accepted: Collec
 
 
 def _unknown(tag: str, known: Collection[str], golden: GoldenSet) -> Diagnostic:
-    guess = closest(tag, known)
-    fix = f"the golden set has: {', '.join(known)}" if known else 'give queries "tags" in the golden set'
+    others = f"the golden set has: {', '.join(known)}" if known else 'give queries "tags" in the golden set'
     message = f'there is no tag "{tag}" in the golden set'
-    return Diagnostic("HIVE-409", message, golden.file, "queries", f'did you mean "{guess}"?' if guess else fix)
+    return Diagnostic("HIVE-409", message, golden.file, "queries", did_you_mean(tag, known, others))

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import prompts
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load, read_bytes
 from hive_agents.goals import load_goal
 from hive_agents.text import sha256
@@ -157,8 +157,7 @@ def _agent(workspace: Workspace, agent: str, deployed: Deployed) -> tuple[dict[s
 def _file_text(workspace: Workspace, agent: str, file: str) -> str:
     known = sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
     if agent not in known or not re.match(NAME_PATTERN, agent):
-        guess = closest(agent, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+        fix = did_you_mean(agent, known, "`hive agents list` names those there are")
         raise HiveError.of("HIVE-107", f'there is no agent "{agent}"', file=file, fix=fix, exit_code=2)
     return jsontext.decode(read_bytes(workspace.root / file), file)
 
