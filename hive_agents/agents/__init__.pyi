@@ -16,6 +16,7 @@ from .deployed import (
     follow_history as follow_history,
     known_agents as known_agents,
     record as record,
+    require_agent as require_agent,
     roll_back as roll_back,
     served_text as served_text,
     serving_agent as serving_agent,

@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
-from hive_agents.errors import Diagnostic, HiveError, did_you_mean
+from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
 from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
@@ -195,6 +195,14 @@ def known_agents(workspace: Workspace) -> list[str]:
     except HiveError:
         logged = audit.intact(workspace, VERSIONS.kind)[0]
     return sorted({*agent_ids(workspace), *(str(entry["agent"]) for entry in logged if "agent" in entry)})
+
+
+def require_agent(workspace: Workspace, id: str) -> None:
+    """Raises: HIVE-107 (exit code 2) where there is no agent of this id."""
+    known = known_agents(workspace)
+    if id not in known:
+        fix = did_you_mean(id, known, "`hive agents list` names those there are")
+        raise NotFound.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)
 
 
 def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:

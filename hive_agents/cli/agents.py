@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import agents_memory, agents_versions
-from hive_agents.cli.agents_versions import AgentArgument, require_known
+from hive_agents.cli.agents_versions import AgentArgument
 from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
 from hive_agents.text import safe_line
 
@@ -69,10 +69,10 @@ def list_(surface: Surface) -> None:
 @with_surface()
 def show(surface: Surface, agent: AgentArgument) -> None:
     """An agent as it serves: its nodes, what they take and make, and where the work goes."""
-    from hive_agents.agents import deployment_warnings, serving_agent
+    from hive_agents.agents import deployment_warnings, require_agent, serving_agent
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     spec, row = serving_agent(place, agent)
     told = deployment_warnings(place, agent)
     surface.warn(told)
@@ -92,10 +92,11 @@ def show(surface: Surface, agent: AgentArgument) -> None:
 @with_surface()
 def validate(surface: Surface, agent: AgentArgument) -> None:
     """Check an agent's file: syntax, and whether every name leads somewhere and every input has a source."""
+    from hive_agents.agents import require_agent
     from hive_agents.errors import has_errors
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     _, found = _checked(place, agent)
     ok = not has_errors(found)
     if not surface.as_json:
@@ -113,11 +114,11 @@ def eval_(
     repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="How often each case is tried.")] = 1,
 ) -> None:
     """Run an agent on its goal's eval cases, with their stubs in place of tools that have effects."""
-    from hive_agents.agents import workspace_tools
+    from hive_agents.agents import require_agent, workspace_tools
     from hive_agents.runtime import Stage, evaluate_agent
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     with surface.progress() as progress:
         stage = Stage(place, workspace_tools(place), agents_versions.reader_of(surface.asker), progress=progress)
         cases = evaluate_agent(stage, agent, repeats=repeats)
@@ -174,9 +175,9 @@ def new(surface: Surface, name: Annotated[str, typer.Argument(help="What it is c
 @with_surface()
 def graph(surface: Surface, agent: AgentArgument) -> None:
     """Draw an agent as a Mermaid flowchart, which most Markdown viewers show."""
-    from hive_agents.agents import flowchart, serving_agent
+    from hive_agents.agents import flowchart, require_agent, serving_agent
 
-    require_known(surface.workspace, agent)
+    require_agent(surface.workspace, agent)
     spec, _ = serving_agent(surface.workspace, agent)
     drawn = flowchart(spec)
     surface.show({"agent": agent, "mermaid": drawn}, *drawn.splitlines())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.agents_versions import AgentArgument, require_known
+from hive_agents.cli.agents_versions import AgentArgument
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.text import safe_line
 
@@ -118,12 +118,13 @@ def _notes(
     surface: Surface, agent: str, user: str | None, thread: str | None, tenant: str | None
 ) -> tuple[AcceptedNotes, dict[str, str | None]]:
     """The notes that are meant. Raises: HIVE-415 for somebody else's, unless the owner or an admin asks."""
+    from hive_agents.agents import require_agent
     from hive_agents.errors import HiveError
     from hive_agents.memory import AcceptedNotes
     from hive_agents.runs import Scope
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     asking = surface.asker.caller().principal
     mine = ("local", "local") if asking is None else (asking.tenant, asking.user)
     whose = (tenant or mine[0], user or mine[1])

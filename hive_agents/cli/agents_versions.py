@@ -19,7 +19,6 @@ from hive_agents.text import safe_line
 if TYPE_CHECKING:
     from hive_agents.access import Asker, Principal
     from hive_agents.runtime import AgentDeployment
-    from hive_agents.workspace import Workspace
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
 HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
@@ -42,6 +41,7 @@ def propose(
     reason: HistoryReasonOption = None,
 ) -> None:
     """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
+    from hive_agents.agents import require_agent
     from hive_agents.agents.evolution import proposals
     from hive_agents.cli.answering import read_patch
     from hive_agents.errors import HiveError
@@ -51,7 +51,7 @@ def propose(
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     change = read_patch(patch) if patch is not None else _whole(file)
     made = proposals.propose(place, agent, change, by=_asker(surface.asker), reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
@@ -70,10 +70,11 @@ def deploy(
     reason: HistoryReasonOption = None,
 ) -> None:
     """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
+    from hive_agents.agents import require_agent
     from hive_agents.runtime import agent_deploy
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     by = _asker(surface.asker)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
@@ -92,10 +93,10 @@ def deploy(
 @with_surface(as_user=WHO_ASKS)
 def rollback(surface: Surface, agent: AgentArgument, reason: HistoryReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
-    from hive_agents.agents import roll_back
+    from hive_agents.agents import require_agent, roll_back
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     asker = surface.asker
     row, before = roll_back(place, agent, _asker(asker), reason=reason, authn=asker.authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
@@ -107,10 +108,10 @@ def history(surface: Surface, agent: AgentArgument) -> None:
     """Every deployment of an agent, newest first, with what was measured."""
     from rich.table import Table
 
-    from hive_agents.agents import deployment_warnings, versions
+    from hive_agents.agents import deployment_warnings, require_agent, versions
 
     place = surface.workspace
-    require_known(place, agent)
+    require_agent(place, agent)
     rows = [row.to_json(active=n == 0) for n, row in enumerate(versions(place, agent))]
     surface.warn(deployment_warnings(place, agent))
     table = Table()
@@ -194,14 +195,3 @@ def reader_of(asker: Asker) -> Principal | None:
     with suppress(HiveError):
         return asker.reader_if_named()
     return None
-
-
-def require_known(place: Workspace, id: str) -> None:
-    """Raises: HIVE-107 with exit code 2."""
-    from hive_agents.agents import known_agents
-    from hive_agents.errors import HiveError, did_you_mean
-
-    known = known_agents(place)
-    if id not in known:
-        fix = did_you_mean(id, known, "`hive agents list` names those there are")
-        raise HiveError.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)

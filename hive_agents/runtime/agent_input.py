@@ -9,9 +9,9 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from hive_agents.access import Standing
-from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, known_agents, serving_agent, sound_agent, versions
+from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, require_agent, serving_agent, sound_agent, versions
 from hive_agents.agents.guards import Limits
-from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, did_you_mean, has_errors
+from hive_agents.errors import Diagnostic, HiveError, RefusedInput, did_you_mean, has_errors
 from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory import to_json
@@ -26,12 +26,7 @@ def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry
     """
     named: dict[str, Any] = {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
     if isinstance(agent, str):
-        known = known_agents(workspace)
-        if agent not in known:
-            fix = did_you_mean(agent, known, "`hive agents list` names those there are")
-            raise NotFound.of(
-                "HIVE-107", f'there is no agent "{agent}"', file=f"agents/{agent}.json", fix=fix, exit_code=2
-            )
+        require_agent(workspace, agent)
         if not versions(workspace, agent):
             return sound_agent(workspace, agent, **named)
         agent, goal = serving_agent(workspace, agent)[0], None
