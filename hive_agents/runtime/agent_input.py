@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from hive_agents.errors import Diagnostic, HiveError, RefusedInput, did_you_mean
 from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory import to_json
+from hive_agents.runs import AGENT_GRAPH, RunRow
 from hive_agents.workspace import Workspace
 
 
@@ -36,6 +37,14 @@ def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry
     if has_errors(found):
         raise HiveError(found)
     return agent
+
+
+def require_agent_run(row: RunRow, statuses: Collection[str], fix: str) -> None:
+    """Raises: HIVE-409 (exit code 2) for a run that is of no agent, or in none of these statuses."""
+    if row.graph != AGENT_GRAPH:
+        raise HiveError.of("HIVE-409", f"{row.run_id} is a run of {row.graph}", fix=fix, exit_code=2)
+    if row.status not in statuses:
+        raise HiveError.of("HIVE-409", f"run {row.run_id} is {row.status}", fix=fix, exit_code=2)
 
 
 def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:

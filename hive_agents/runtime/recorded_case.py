@@ -13,8 +13,8 @@ from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError, parse
 from hive_agents.files import atomic_write_text, jsontext, read_bytes
 from hive_agents.goals import CALL_NAMES, EvalCase, load_goal
-from hive_agents.runs import AGENT_GRAPH, RunStore
-from hive_agents.runtime.agent_input import RunValue
+from hive_agents.runs import RunStore
+from hive_agents.runtime.agent_input import RunValue, require_agent_run
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -32,10 +32,7 @@ def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -
     HIVE-111 where the goal has a case of that name.
     """
     row = RunStore(workspace).get(run_id)
-    if row.graph != AGENT_GRAPH or row.status != "done":
-        why = f"run {run_id} is {row.status}" if row.graph == AGENT_GRAPH else f"{run_id} is a run of {row.graph}"
-        fix = "what is expected of an agent is what a run of it came to: name one that is done"
-        raise HiveError.of("HIVE-409", why, fix=fix, exit_code=2)
+    require_agent_run(row, {"done"}, "what is expected of an agent is what a run of it came to: name one that is done")
     value, recording = RunValue.read(row.value), Recording(workspace, run_id)
     tools = workspace_tools(workspace).view(sub_agent=True)
     outputs = (row.result or {}).get("outputs", {})

@@ -17,9 +17,9 @@ from hive_agents.goals import load_goal
 from hive_agents.judging import Judgment
 from hive_agents.llm import Chain, ModelError
 from hive_agents.memory import ToolResult
-from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
+from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.agent_gate import scratch
-from hive_agents.runtime.agent_input import RunValue
+from hive_agents.runtime.agent_input import RunValue, require_agent_run
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.runtime import Runtime
 
@@ -80,10 +80,7 @@ async def replay(workspace: Workspace, run_id: str, *, model: str | None = None,
     the agent, HIVE-105 for a patch that doesn't fit, HIVE-401 for a model that can't be had.
     """
     row = RunStore(workspace).get(run_id)
-    if row.graph != AGENT_GRAPH or row.status not in RESTED:
-        why = f"run {run_id} is {row.status}" if row.graph == AGENT_GRAPH else f"{run_id} is a run of {row.graph}"
-        fix = "only runs of agents that have ended are replayed; `hive runs` lists them"
-        raise HiveError.of("HIVE-409", why, fix=fix, exit_code=2)
+    require_agent_run(row, RESTED, "only runs of agents that have ended are replayed; `hive runs` lists them")
     value, recording = RunValue.read(row.value), Recording(workspace, run_id)
     agent = inlined(value.agent, workspace)
     if patch is not None:

@@ -10,7 +10,7 @@ from hive_agents.agents import Effects, GoalVerdict, losses, reachable
 from hive_agents.agents.guards import MEASURES, Budget, Measure
 from hive_agents.errors import HiveError
 from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
-from hive_agents.runtime.agent_input import RunValue
+from hive_agents.runtime.agent_input import RunValue, require_agent_run
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.store import connected, transaction
@@ -38,10 +38,8 @@ async def retry(workspace: Workspace, run_id: str, by: str, *, node: str | None 
     """
     store = RunStore(workspace)
     row = await asyncio.to_thread(store.get, run_id)
-    if row.graph != AGENT_GRAPH or row.status != "failed":
-        why = f"run {run_id} is {row.status}" if row.graph == AGENT_GRAPH else f"{run_id} is a run of {row.graph}"
-        fix = "only a failed run of an agent can be tried again; `hive runs resume` goes on with one that rests"
-        raise HiveError.of("HIVE-409", why, fix=fix, exit_code=2)
+    fix = "only a failed run of an agent can be tried again; `hive runs resume` goes on with one that rests"
+    require_agent_run(row, {"failed"}, fix)
     lease = await asyncio.to_thread(leases_of(workspace).acquire, row.thread_id, run_id)
     if lease is None:
         raise HiveError.of("HIVE-402", f"run {run_id} is being worked on", fix="try again in a moment", exit_code=3)
