@@ -115,9 +115,7 @@ class Operation:
 
     def _called(self, request: Request) -> Call:
         call = Call(request)
-        request.state.principal = call.principal
-        request.app.state.rates.admit(call.principal)
-        call.require(self.roles)
+        call.admit(self.roles)
         return call
 
     def _answered(self, request: Request, found: BaseModel | ApiAnswer) -> Response:

@@ -88,6 +88,15 @@ class Call(CallContext):
         if self.session is not None and request.method not in _SAFE:
             self._require_own_page(self.session)
 
+    def admit(self, roles: frozenset[str]) -> None:
+        """Let the request in, before anything is done for it.
+
+        Raises: HIVE-433 for one too many of this caller, HIVE-415 for a caller who has none of the roles.
+        """
+        self.request.state.principal = self.principal
+        self.request.app.state.rates.admit(self.principal)
+        self.require(roles)
+
     def wake(self) -> None:
         self.host.dispatcher.wake()
 

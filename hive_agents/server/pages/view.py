@@ -58,7 +58,7 @@ class PageView:
         call = None
         try:
             call = await run_in_threadpool(Call, request)
-            await run_in_threadpool(self._admit, request, call)
+            await run_in_threadpool(call.admit, self.roles)
             given = dict(request.path_params)
             if inspect.iscoroutinefunction(self.show):
                 context = await self.show(call, **given)
@@ -69,11 +69,6 @@ class PageView:
         if isinstance(context, Response):
             return context
         return await run_in_threadpool(rendered, request, self.template, context, call)
-
-    def _admit(self, request: Request, call: Call) -> None:
-        request.state.principal = call.principal
-        request.app.state.rates.admit(call.principal)
-        call.require(self.roles)
 
 
 class Pages:

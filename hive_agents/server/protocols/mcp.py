@@ -49,9 +49,7 @@ class McpEndpoint:
         request = Request(scope, receive)
         require_same_site(request)
         call = await run_in_threadpool(Call, request)
-        request.state.principal = call.principal
-        request.app.state.rates.admit(call.principal)
-        call.require(ANYBODY)
+        call.admit(ANYBODY)
         scope["state"]["call"] = call
         if self._running is None:
             self._begun = asyncio.Event()
