@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import same_person
+from hive_agents.judging.verdict import EVALUATORS, JudgmentAction
 from hive_agents.store import SelectedRow
 
 SECURITY = "security"
@@ -18,12 +19,10 @@ UNTYPED = "untyped"
 ESCALATE_ALL = 1.01
 """A threshold above every confidence."""
 
-ACTIONS = ("accept", "retry", "replan", "escalate")
+ACTIONS = tuple(action.value for action in JudgmentAction)
 OUTCOMES = ("succeeded", "failed")
 THRESHOLD_REASONS = ("low_confidence", "drift")
 """The escalations that a threshold decides about; the others ignore confidence."""
-
-_JUDGED_BY_CONFIDENCE = ("llm", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,10 @@ class JudgedCase:
 
         None when a rule decided or no evaluator was heard.
         """
-        if self.source not in _JUDGED_BY_CONFIDENCE:
+        if self.source not in EVALUATORS:
             return None
         for signal in reversed(self.judgment.get("signals") or []):
-            if signal.get("source") in _JUDGED_BY_CONFIDENCE:
+            if signal.get("source") in EVALUATORS:
                 return str(signal["action"]), _number(signal.get("confidence"))
         return (self.action, _number(self.confidence)) if self.automatic else None
 

@@ -40,6 +40,8 @@ EscalationReason = Literal[
     "budget",
 ]
 SignalSource = Literal["rule", "llm", "evidence", "human"]
+EVALUATORS = ("llm", "evidence")
+"""The sources whose confidence is weighed against what people decide."""
 Confidence = Annotated[float, Field(ge=0, le=1)]
 
 

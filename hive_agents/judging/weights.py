@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.judging.decisions import JudgedCase
+from hive_agents.judging.verdict import EVALUATORS
 
-SOURCES = ("rule", "llm", "evidence")
+SOURCES = ("rule", *EVALUATORS)
 PENALTY = 1.0
 PRIOR = 50
 OWN_FROM = 50
