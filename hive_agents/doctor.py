@@ -39,6 +39,8 @@ from hive_agents.retrieval import (
     open_database,
     open_embedder,
 )
+from hive_agents.runs import at_work_since
+from hive_agents.settings import FILE
 from hive_agents.store import connected, moved, moved_to
 from hive_agents.text import count
 from hive_agents.trust import is_trusted, untrusted_notice
@@ -74,6 +76,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "reranker": _reranker,
         "database": _database,
         "records": _records,
+        "hosts": _hosts,
         "index": _index,
         "search": _search,
         "vectors": _vectors,
@@ -219,6 +222,18 @@ def _records(workspace: Workspace) -> Check:
     if abs(state.ahead) > CLOCK_SKEW:
         return Check("records", "warn", told, "let this host keep time by NTP: times that people read are its own")
     return Check("records", "ok", told)
+
+
+def _hosts(workspace: Workspace) -> Check:
+    """Whether what works in the workspace on this machine goes by `hive.toml` as it is: a process reads it once."""
+    working, settings = at_work_since(workspace), workspace.root / FILE
+    if not working:
+        return Check("hosts", "ok", "no host is at work here")
+    saved = settings.stat().st_mtime if settings.exists() else 0.0
+    if older := sum(began < saved for began in working):
+        told = f"of {len(working)} at work here, {older} began before hive.toml was saved, and by its text of then"
+        return Check("hosts", "warn", told, "start `hive serve` again: a process reads hive.toml once")
+    return Check("hosts", "ok", f"{len(working)} at work here, by hive.toml as it is")
 
 
 def _moved(target: str) -> Check:

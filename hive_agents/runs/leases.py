@@ -76,6 +76,17 @@ def is_alive(workspace: Workspace, holder: str) -> bool:
     return _locked(folder / holder, missing=not isinstance(workspace.records, Path))
 
 
+def at_work_since(workspace: Workspace) -> list[float]:
+    """When each living process of this machine that works in the workspace began to, as file times, oldest first."""
+    folder, found = workspace.state / "holders", []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # somebody leaves just now
+            began = path.stat().st_mtime
+            if is_alive(workspace, path.name):
+                found.append(began)
+    return sorted(found)
+
+
 def _made(folder: Path) -> _Mine:
     name = uuid.uuid4().hex
     with disk_errors(folder / name):

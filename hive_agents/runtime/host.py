@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain
+from hive_agents.runs import join, leave
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole, Work
@@ -95,6 +96,8 @@ class Host:
     async def __aenter__(self) -> Self:
         """Raises: HIVE-402, HIVE-403, HIVE-407 when the database can't be used."""
         self._stack.callback(self._log.close)
+        # Also while no run is at work: whoever looks can tell since when this host goes by its settings.
+        self._stack.callback(leave, self.workspace, join(self.workspace))
         await self._stack.enter_async_context(self.bus)
         self._tasks = [asyncio.create_task(role.run(), name=role.name) for role in self._roles]
         return self

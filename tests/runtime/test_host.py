@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.doctor import examine
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore, pause, resume, stop
 from hive_agents.runtime.decisions import HOST
@@ -196,3 +199,19 @@ def test_a_host_of_several_has_the_parts_that_its_role_stands_for(
     place: Workspace, roles: list[str], parts: list[str]
 ) -> None:
     assert list(Host(place, roles=roles).roles) == parts
+
+
+async def test_doctor_tells_of_a_host_that_began_before_the_settings_were_saved(place: Workspace) -> None:
+    def told() -> tuple[str, str]:
+        return next((check.status, check.message) for check in examine(place) if check.name == "hosts")
+
+    assert told() == ("ok", "no host is at work here")
+    settings = place.root / "hive.toml"
+    async with Host(place, roles=("runs",)):
+        assert told() == ("ok", "1 at work here, by hive.toml as it is")
+        later = time.time() + 60
+        settings.write_text(settings.read_text(encoding="utf-8") if settings.exists() else "", encoding="utf-8")
+        os.utime(settings, (later, later))
+        status, message = told()
+        assert (status, "1 began before hive.toml was saved" in message) == ("warn", True)
+    assert told() == ("ok", "no host is at work here")
