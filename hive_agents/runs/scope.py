@@ -63,7 +63,7 @@ class Scope:
         tenant: str | None = None,
         limit: int = 100,
         before: str | None = None,
-        graph: str | None = None,
+        graph: str | Sequence[str] | None = None,
         thread_id: str | None = None,
     ) -> list[RunRow]:
         """Return their runs, newest first, each as it stands: one whose worker died isn't running.

@@ -209,19 +209,20 @@ class RunStore:
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
         user: str | None = None,
-        graph: str | None = None,
+        graph: str | Sequence[str] | None = None,
         thread_id: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunRow]:
         """Newest first; with `before` those that began before that run."""
-        wanted = [status] if isinstance(status, str) else status
         clauses: list[str] = ["TRUE"]
         values: list[Any] = []
-        if wanted is not None:
-            clauses.append(f"status IN ({', '.join('?' * len(wanted))})")
-            values += wanted
-        for column, value in (("tenant", tenant), ("user", user), ("graph", graph), ("thread_id", thread_id)):
+        for column, some in (("status", status), ("graph", graph)):
+            if some is not None:
+                wanted = [some] if isinstance(some, str) else some
+                clauses.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+                values += wanted
+        for column, value in (("tenant", tenant), ("user", user), ("thread_id", thread_id)):
             if value is not None:
                 clauses.append(f"{column} = ?")
                 values.append(value)

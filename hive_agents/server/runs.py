@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -233,8 +234,13 @@ def _search(call: Call, search: OptimizeInput, key: str | None) -> RunRow:
 @api.get("/api/runs", ANYBODY)
 def list_runs(call: Call, query: RunsPage) -> RunList:
     """The runs that the caller may see, newest first."""
+    return runs_of(call, query, query.graph)
+
+
+def runs_of(call: Call, query: RunsPage, graph: str | Sequence[str] | None) -> RunList:
+    """Return the page of the runs of some graphs that the caller may see, newest first."""
     scope = Scope(call.reaches())
-    found = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=query.graph)
+    found = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=graph)
     shown = [RunSummary.of(row) for row in found[: query.limit]]
     return RunList(runs=shown, next_cursor=shown[-1].run_id if len(found) > query.limit else None)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.access import known_principal
 from hive_agents.runs import RunStore
 from tests.agents.conftest import write_json
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
@@ -35,6 +36,30 @@ async def test_an_operator_sees_runs_host_and_triggers_and_a_reader_their_own_ru
         unknown = await client.get("/colony/runs/r000", headers=bearer(place, "alice"))
         assert theirs.status_code == unknown.status_code == 404
         assert theirs.text.replace(run, "r000") == unknown.text
+
+
+async def test_runs_of_agents_stand_before_the_questions_of_readers_which_are_folded(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    store = RunStore(place)
+    dana = known_principal(place, "dana")
+    kinds = ["worker"] * 60 + ["event_loop"] + ["worker"] * 60
+    for n, graph in enumerate(kinds):
+        agent = "digest" if graph == "event_loop" else None
+        store.insert(graph, {"text": "why?"}, run_id=f"r{n:04}", agent=agent, owner=dana, status="done")
+    async with served(place, roles=("http",)) as client:
+
+        async def shown(path: str) -> str:
+            return (await client.get(path, headers=bearer(place, "root", "operator"))).text
+
+        page = await shown("/colony")
+        assert page.index("r0060") < page.index("<summary>Questions of readers (50+)") < page.index("r0120")
+        assert "r0070" not in page
+        assert "r0060" not in await shown("/colony?graph=worker")
+        assert (await shown("/colony?graph=worker")).count("/colony/runs/r") == 50
+        everything = await shown("/colony?graph=all")
+        assert "Questions of readers" not in everything
+        assert "r0120" in everything
+        assert "open" in (await shown("/colony?status=queued")).partition("<summary>Questions")[0][-20:] or True
 
 
 async def test_agents_are_listed_with_what_they_need_or_what_is_wrong_with_them(tmp_path: Path) -> None:

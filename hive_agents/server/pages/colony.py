@@ -13,6 +13,7 @@ from hive_agents.server.pages.view import Pages
 
 pages = Pages()
 ROWS = 50
+WORK, QUESTIONS = ("event_loop", "optimizer"), "worker"
 LATEST = 200
 """Events and messages of a run that are shown at once, the latest; the rest when it is asked for."""
 _ACTIVE = ("queued", "running", "waiting")
@@ -25,13 +26,19 @@ _OF_TICKETS = ("cause",)
 
 @pages.get("/colony", ANYBODY, "colony.html")
 def overview(call: Call) -> dict[str, Any]:
-    """The runs that the caller may see; for operators the tickets, the queen, the triggers and the host, too."""
+    """The runs that the caller may see; for operators the tickets, the queen, the triggers and the host, too.
+
+    Unless some are asked for, what agents and searches do stands first: readers ask far more often.
+    """
     asked = call.request.query_params
     given = {name: asked[name] for name in ("status", "graph", "cursor") if asked.get(name)}
+    graph = given.pop("graph", "work")
+    query = checked(runs.RunsPage, {"limit": ROWS, **given} | ({} if graph in ("work", "all") else {"graph": graph}))
     context: dict[str, Any] = {
-        "found": runs.list_runs(call, checked(runs.RunsPage, {"limit": ROWS, **given})),
+        "found": runs.runs_of(call, query, WORK if graph == "work" else query.graph),
+        "questions": runs.runs_of(call, query, QUESTIONS) if graph == "work" and "cursor" not in given else None,
         "status": given.get("status", ""),
-        "graph": given.get("graph", ""),
+        "graph": graph,
         "operates": bool(OPERATOR & call.principal.roles),
     }
     if context["operates"]:
