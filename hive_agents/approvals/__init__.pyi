@@ -25,6 +25,7 @@ from .reader import (
     RequestReader as RequestReader,
 )
 from .request import (
+    OWN_TENANT as OWN_TENANT,
     ApprovalRequest as ApprovalRequest,
     Approvers as Approvers,
     Decision as Decision,

@@ -84,7 +84,7 @@ def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
 @with_surface()
 def show(surface: Surface, request: IdArgument) -> None:
     """One request with all that a person needs to decide it."""
-    from hive_agents.approvals import ApprovalStore, RequestReader
+    from hive_agents.approvals import OWN_TENANT, ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
     place = surface.workspace
@@ -95,9 +95,10 @@ def show(surface: Surface, request: IdArgument) -> None:
         raise NotFound.of("HIVE-409", f"there is no approval request {request}", fix=fix)
     found = reader.shown(found)
     surface.warn(warnings)
+    whose = "the workspace itself" if found.tenant == OWN_TENANT else found.tenant
     whom = f" for {found.on_behalf_of}" if found.on_behalf_of else ""
     lines = [
-        f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {found.tenant}, risk {found.risk}",
+        f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {whose}, risk {found.risk}",
         f"  asked by {found.requester}{whom} at {found.created_at}; due {found.due_at or 'never'}",
         f"  decide with: {', '.join(found.allowed_decisions)}; {found.remaining_approvals} approval(s) missing"
         + (", not the requester's" if found.approvers.exclude_requester else ""),

@@ -198,6 +198,7 @@ def test_a_list_narrows_to_a_tenant(place: Workspace) -> None:
     assert listed("--tenant", "acme", "--status", "pending") == [(acme, "acme")]
     assert listed("--tenant", "globex") == []
     assert "of acme" in hive("approvals", "show", acme, "-w", place.root).out
+    assert "of the workspace itself, risk" in hive("approvals", "show", own, "-w", place.root).out
 
 
 def test_texts_are_shown_as_they_were_written(place: Workspace) -> None:
