@@ -15,7 +15,6 @@ from hive_agents.retrieval import (
     SqliteIndex,
     boost_text,
     filter_text,
-    lane_weights,
 )
 from hive_agents.workspace import Workspace
 
@@ -102,7 +101,7 @@ class ExportPlan:
 
     @property
     def weights(self) -> list[float]:
-        return lane_weights(self.keyword, self.config.retrieval.vector, self.config.retrieval.weights.model_dump())
+        return self.config.retrieval.lane_weights
 
     @property
     def limit(self) -> int:

@@ -26,7 +26,6 @@ from hive_agents.retrieval import (
     boost_key,
     by_boilerplate,
     has_all_words,
-    lane_weights,
     occurrences,
     rank_step,
     rrf_scores,
@@ -319,7 +318,7 @@ class LaneCache:
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
-            returned = _dynamic_k(fused.descending, available, _lane_weights(config), config)
+            returned = _dynamic_k(fused.descending, available, config.retrieval.lane_weights, config)
         if config.abstain.min_cosine is not None:
             near = self._pool(pool_key).best_cosine >= config.abstain.min_cosine
             if config.abstain.unless_all_words and retrieval.keyword:
@@ -395,7 +394,7 @@ class LaneCache:
 
     def _key(self, config: RetrievalConfig, keyword: int, vector: int) -> _PoolKey:
         key: FilterKey = tuple(sorted(config.conditions.items()))
-        return key, BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost), keyword, vector
+        return key, config.bm25.params, keyword, vector
 
     def _pool(self, key: _PoolKey) -> _Pool:
         return self._pools.get(key, lambda: self._join(key))
@@ -414,11 +413,6 @@ def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
     return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector
 
 
-def _lane_weights(config: RetrievalConfig) -> list[float]:
-    retrieval, weights = config.retrieval, config.retrieval.weights
-    return lane_weights(retrieval.keyword, retrieval.vector, {"keyword": weights.keyword, "vector": weights.vector})
-
-
 def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
     """What the fused scores are multiplied by, as a key."""
     return boost_key(config.boosts), config.boilerplate.weight
@@ -434,7 +428,7 @@ def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _FusedPool:
     depth = np.arange(MAX_DEPTH + 1)
     counted = np.where(depth <= retrieval.candidates, depth, 0)  # the rank of each place among the candidates
     scores, candidate = np.zeros(lanes[0].shape), np.zeros(lanes[0].shape, np.bool_)
-    for lane, weight in zip(lanes, _lane_weights(config), strict=True):
+    for lane, weight in zip(lanes, config.retrieval.lane_weights, strict=True):
         scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
         candidate |= (counted > 0)[lane]
     # A number of its own for each column: equal ones make a partition ten times as slow.

@@ -94,7 +94,6 @@ from .filters import (
     parse_filters as parse_filters,
 )
 from .fusion import (
-    lane_weights as lane_weights,
     rank_step as rank_step,
     rrf_scores as rrf_scores,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engine import SearchEngine
 from hive_agents.retrieval.lanes import Lane, LaneIndex
-from hive_agents.retrieval.stages import Search, admitted, bm25_params, fuse, require_words
+from hive_agents.retrieval.stages import Search, admitted, fuse, require_words
 from hive_agents.retrieval.vectors import Mask
 
 Branch = Literal["filter_first", "rank_then_filter"]
@@ -55,7 +55,7 @@ def adaptive(
     if count <= threshold:
         return Adaptive(engine.retrieve(index, query, config, within=universe, depth=depth), "filter_first", count)
     require_words(query)
-    mask, wanted, params = admitted(index, config, None), depth or config.retrieval.candidates, bm25_params(config)
+    mask, wanted, params = admitted(index, config, None), depth or config.retrieval.candidates, config.bm25.params
     lanes: dict[str, Lane] = {}
     if config.retrieval.keyword:
         lanes["keyword"] = _overfetched(lambda at: index.keyword(query, at, params, mask), universe, wanted, overfetch)

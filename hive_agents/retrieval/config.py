@@ -27,6 +27,7 @@ from hive_agents.files import (
     read_bytes,
     remove,
 )
+from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, ConditionValue, condition
 from hive_agents.workspace import Workspace
@@ -64,11 +65,20 @@ class Retrieval(Format):
     def vector(self) -> bool:
         return self.method != "keyword"
 
+    @property
+    def lane_weights(self) -> list[float]:
+        """The weights of the lanes in use; a lane alone weighs 1, whatever the fusion would give it."""
+        return [self.weights.keyword, self.weights.vector] if self.method == "hybrid" else [1.0]
+
 
 class BM25Settings(Format):
     k1: Annotated[float, Field(ge=0, le=10)] = 1.2
     b: Annotated[float, Field(ge=0, le=1)] = 0.75
     title_boost: Annotated[float, Field(ge=0, le=10)] = 1.0
+
+    @property
+    def params(self) -> BM25Params:
+        return BM25Params(self.k1, self.b, self.title_boost)
 
 
 class DynamicK(Format):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from hive_agents.errors import HiveError, did_you_mean
-from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engine import SearchEngine
 from hive_agents.retrieval.filters import Condition
@@ -47,7 +46,7 @@ def _explained(
     mask = index.select(config.conditions)
     conditions = config.conditions if len(chunks) else {}
     refused = [field for field, condition in conditions.items() if not _passes(index, field, condition, chunks)]
-    params = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
+    params = config.bm25.params
     lanes: dict[str, Any] = {}
     if not refused:
         if config.retrieval.keyword:

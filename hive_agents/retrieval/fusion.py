@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,10 +54,3 @@ def rrf_scores(ranks: Sequence[NDArray[np.intp]], weights: Sequence[float], k: i
 def rank_step(rank: int, weights: Sequence[float], k: int) -> float:
     """The gap between two neighbours at `rank` - 1 and `rank` in every lane."""
     return sum(weight * (1 / (k + rank - 1) - 1 / (k + rank)) for weight in weights)
-
-
-def lane_weights(keyword: bool, vector: bool, weights: Mapping[str, float]) -> list[float]:
-    """The weights of the lanes in use; a lane alone weighs 1, whatever the fusion would give it."""
-    if keyword and vector:
-        return [weights["keyword"], weights["vector"]]
-    return [1.0]

@@ -16,7 +16,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.generation_reader import GenerationReader, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
@@ -127,8 +126,7 @@ class OpenSearch:
         return self._vectors_wanted and KNN in self.connection.plugins
 
     def reasons(self, config: RetrievalConfig) -> dict[str, str]:
-        asked = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
-        if asked != NATIVE:
+        if config.bm25.params != NATIVE:
             return {"keyword": f"only the best {CANDIDATES} by other parameters are scored by the config's"}
         return {"keyword": "a text's length is kept in 8 bits: of two long texts the shorter may count as equally long"}
 

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.analysis import terms, words
-from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.boosts import boosted, by_boilerplate
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
-from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
+from hive_agents.retrieval.fusion import Fused, rrf
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
@@ -85,7 +84,7 @@ def retrieve_many(
     by_query: list[dict[str, Lane]] = [{} for _ in queries]
     if config.retrieval.keyword:
         for lanes, query in zip(by_query, queries, strict=True):
-            lanes["keyword"] = index.keyword(query, deep, bm25_params(config), mask)
+            lanes["keyword"] = index.keyword(query, deep, config.bm25.params, mask)
     if config.retrieval.vector or config.abstain.min_cosine is not None:
         vector = index.vector(queries, deep if config.retrieval.vector else 1, mask)
         for lanes, lane in zip(by_query, vector, strict=True):
@@ -99,10 +98,6 @@ def require_words(query: str) -> None:
         raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
 
 
-def bm25_params(config: RetrievalConfig) -> BM25Params:
-    return BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
-
-
 def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> Mask | None:
     """The chunks that the config's filters and `within` leave; None means all."""
     mask = index.select(config.conditions, checked=True)
@@ -114,7 +109,7 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     abstains = _abstains(index, query, lanes, config)
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
-    fused = rrf(list(lanes.values()), _weights(config), config.retrieval.rrf_k)
+    fused = rrf(list(lanes.values()), config.retrieval.lane_weights, config.retrieval.rrf_k)
     if config.boosts:
         fused = boosted(fused, index.factors(config.boosts, fused.chunks))
     if config.boilerplate.weight < 1:
@@ -220,10 +215,6 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
     return replace(search, order=order, cut=cut)
 
 
-def _weights(config: RetrievalConfig) -> list[float]:
-    return lane_weights(config.retrieval.keyword, config.retrieval.vector, config.retrieval.weights.model_dump())
-
-
 def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) -> Cut:
     """How many of the candidates to return; `scores` are the fused ones of what is left, best first."""
     top_k, available = config.retrieval.top_k, len(scores)
@@ -235,7 +226,7 @@ def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) ->
             config.dynamic_k.gap_threshold_factor,
             config.dynamic_k.min_results,
             limit,
-            weights=_weights(config),
+            weights=config.retrieval.lane_weights,
             rrf_k=config.retrieval.rrf_k,
         )
         if at < min(limit, available):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from hive_agents.retrieval.fusion import Fused, lane_weights, rank_step, rrf
+from hive_agents.retrieval.config import Retrieval, Weights
+from hive_agents.retrieval.fusion import Fused, rank_step, rrf
 from hive_agents.retrieval.lanes import Lane
 
 
@@ -38,7 +39,8 @@ def test_weights_scale_each_lane() -> None:
 
 
 def test_one_lane_alone_is_its_own_ranking_at_weight_one() -> None:
-    fused = rrf([lane(9, 4, 6)], lane_weights(True, False, {"keyword": 7.0, "vector": 0.0}), 60)
+    alone = Retrieval(method="keyword", top_k=3, weights=Weights(keyword=7.0, vector=0.0))
+    fused = rrf([lane(9, 4, 6)], alone.lane_weights, 60)
     assert fused.chunks.tolist() == [9, 4, 6]
     assert fused.scores.tolist() == [1 / 61, 1 / 62, 1 / 63]
 
