@@ -17,6 +17,15 @@ from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, IntArray
+from hive_agents.optimizer.fused_lists import (
+    FusedLists,
+    FusedScores,
+    LanePool,
+    best_columns,
+    dynamic_k_of_each,
+    fused_scores,
+    joined,
+)
 from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.retrieval import (
     BM25Params,
@@ -26,9 +35,6 @@ from hive_agents.retrieval import (
     boost_key,
     by_boilerplate,
     has_all_words,
-    occurrences,
-    rank_step,
-    rrf_scores,
     worded_depth,
 )
 
@@ -40,10 +46,6 @@ _CELLS = 16_000_000
 _PREFIX, _THINNED_PREFIX = 16, 48
 """So many places of a fused list are kept in order: enough for every list that is scored, mostly; more where chunks
 of a document are dropped."""
-
-_RANK_BITS = 8
-_ABSENT = 1 << 62
-"""Behind every entry of a lane, with rank 0."""
 
 _PoolKey = tuple[FilterKey, BM25Params, int, int]
 
@@ -57,103 +59,6 @@ class Scores:
     results: IntArray
     rerank_seconds: Floats
     """What reranking took when it was paid for, 0 where nothing is reranked."""
-
-
-@dataclass(frozen=True)
-class _Pool:
-    """The union of both lanes, a row a query, columns by ascending chunk number, -1 behind the end; rank 0: absent.
-
-    A chunk of both lanes has a second column, absent from both.
-    """
-
-    chunks: IntArray
-    keyword: NDArray[np.uint8]
-    vector: NDArray[np.uint8]
-    best_cosine: Floats
-
-
-@dataclass(frozen=True)
-class _FusedPool:
-    """The fused scores of a pool's columns before boosts, below 0 for no candidate, and the candidates' count."""
-
-    scores: Floats
-    available: IntArray
-
-
-@dataclass(frozen=True)
-class _Fused:
-    """The best columns of a pool in the order in which they are shown, shape `(n, depth)`.
-
-    `scores` are the fused ones, by which the order goes where nothing is reranked; `relevance` is -inf for what wasn't
-    reranked. `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
-    """
-
-    order: IntArray
-    scores: Floats
-    available: IntArray
-    documents: IntArray
-    labels: NDArray[np.int8]
-    k: int
-    relevance: Floats | None = None
-    rerank_seconds: Floats | None = None
-
-    @cached_property
-    def counted(self) -> NDArray[np.int8]:
-        """The labels of the first k places, 0 where the document stands higher up already."""
-        counted, documents = self.labels[:, : self.k].copy(), self.documents[:, : self.k]
-        rows, columns = counted.nonzero()  # few places are judged
-        higher = np.arange(documents.shape[1]) < columns[:, None]
-        again = ((documents[rows] == documents[rows, columns][:, None]) & higher).any(axis=1)
-        counted[rows[again], columns[again]] = 0
-        return counted
-
-    @property
-    def descending(self) -> Floats:
-        """The fused scores of what is available, best first, in whatever order it is shown."""
-        if self.relevance is None:
-            return self.scores
-        best: Floats = -np.sort(-np.where(self._inside, self.scores, -1.0), axis=1)
-        return best
-
-    @property
-    def _inside(self) -> NDArray[np.bool_]:
-        inside: NDArray[np.bool_] = np.arange(self.order.shape[1])[None, :] < self.available[:, None]
-        return inside
-
-    def reranked(self, relevance: Floats, seconds: Floats) -> _Fused:
-        """Return the lists by relevance, the rest behind it as it stands."""
-        columns = np.argsort(-relevance, axis=1, kind="stable")
-        return self._taken(columns, self.available, relevance, seconds)
-
-    def above(self, floor: float) -> _Fused:
-        """Return the lists without what is less relevant than `floor`; it goes behind the others."""
-        assert self.relevance is not None
-        return self._kept(self._inside & ((self.relevance >= floor) | np.isneginf(self.relevance)))
-
-    def at_most(self, per_document: int) -> _Fused:
-        """Return the lists with at most so many chunks of a document; what is dropped goes behind the others."""
-        # A place behind the candidates must not count as an occurrence: each is a document of its own there.
-        documents = np.where(self._inside, self.documents, -1 - np.arange(self.order.shape[1])[None, :])
-        return self._kept(self._inside & (occurrences(documents) < per_document))
-
-    def _kept(self, kept: NDArray[np.bool_]) -> _Fused:
-        columns = np.argsort(~kept, axis=1, kind="stable")
-        return self._taken(columns, kept.sum(axis=1), self.relevance, self.rerank_seconds)
-
-    def _taken(
-        self, columns: IntArray, available: IntArray, relevance: Floats | None, seconds: Floats | None
-    ) -> _Fused:
-        rows = np.arange(len(columns))[:, None]
-        return _Fused(
-            self.order[rows, columns],
-            self.scores[rows, columns],
-            available,
-            self.documents[rows, columns],
-            self.labels[rows, columns],
-            self.k,
-            None if relevance is None else relevance[rows, columns],
-            seconds,
-        )
 
 
 @dataclass(frozen=True)
@@ -189,9 +94,9 @@ class LaneCache:
         self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         most = max(8, _CELLS // (2 * MAX_DEPTH * max(1, len(golden))))
-        self._pools: Recent[_PoolKey, _Pool] = Recent(min(_POOLS, most))
-        self._plain: Recent[tuple[_PoolKey, object], _FusedPool] = Recent(min(_PLAIN, most))
-        self._fused: Recent[tuple[object, ...], _Fused] = Recent(_FUSED)
+        self._pools: Recent[_PoolKey, LanePool] = Recent(min(_POOLS, most))
+        self._plain: Recent[tuple[_PoolKey, object], FusedScores] = Recent(min(_PLAIN, most))
+        self._fused: Recent[tuple[object, ...], FusedLists] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
         self._all_words: Recent[tuple[int, tuple[int, ...]], bool] = Recent(_SCORES * max(1, len(golden)))
 
@@ -223,7 +128,7 @@ class LaneCache:
         fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))
         return int((self._within(fused, returned) > 0).sum())
 
-    def _within(self, fused: _Fused, returned: IntArray) -> NDArray[np.int8]:
+    def _within(self, fused: FusedLists, returned: IntArray) -> NDArray[np.int8]:
         """The labels of each list's places within k, 0 behind the list's end and for a document's further places."""
         inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
         return np.where(inside, fused.counted, np.int8(0))
@@ -307,7 +212,7 @@ class LaneCache:
         best: Floats = self.lanes.vector(())[1][: len(self.golden)]
         return best
 
-    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Fused, IntArray]:
+    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[FusedLists, IntArray]:
         """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
@@ -318,7 +223,7 @@ class LaneCache:
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
-            returned = _dynamic_k(fused.descending, available, config.retrieval.lane_weights, config)
+            returned = dynamic_k_of_each(fused, config)
         if config.abstain.min_cosine is not None:
             near = self._pool(pool_key).best_cosine >= config.abstain.min_cosine
             if config.abstain.unless_all_words and retrieval.keyword:
@@ -336,7 +241,7 @@ class LaneCache:
             found[row] = self._all_words.get((row, chunks), partial(has_all_words, self._index, query, chunks))
         return found
 
-    def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> _Fused:
+    def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> FusedLists:
         most, reranks = config.retrieval.per_document, config.rerank.enabled
         width = max(width, config.rerank.candidates) if reranks else width
         while True:
@@ -349,24 +254,24 @@ class LaneCache:
                 return shown
             width *= 4  # more may stand behind the prefix
 
-    def _reranked(self, fused: _Fused, pool_key: _PoolKey, candidates: int) -> _Fused:
+    def _reranked(self, fused: FusedLists, pool_key: _PoolKey, candidates: int) -> FusedLists:
         chunks = np.take_along_axis(self._pool(pool_key).chunks, fused.order, axis=1)
         wanted = np.arange(chunks.shape[1])[None, :] < np.minimum(fused.available, candidates)[:, None]
         return fused.reranked(*self._relevance.of(chunks, wanted, self.budget))
 
-    def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> _Fused:
+    def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> FusedLists:
         pool = self._pool(pool_key)
-        plain = self._plain.get((pool_key, _fusion(config)), lambda: _plain_scores(pool, config))
+        plain = self._plain.get((pool_key, _fusion(config)), lambda: fused_scores(pool, config))
         scores, available = plain.scores, plain.available
         if config.boosts:
             scores = np.where(scores >= 0, scores * self.lanes.factors(config.boosts, pool.chunks), scores)
         if config.boilerplate.weight < 1:
             factors = by_boilerplate(self.lanes.boilerplate(pool.chunks), config.boilerplate.weight)
             scores = np.where(scores >= 0, scores * factors, scores)
-        order = _best_columns(scores, width)
+        order = best_columns(scores, width)
         places = order + np.arange(0, scores.size, scores.shape[1])[:, None]
         documents = self._index.document_numbers(pool.chunks.take(places))
-        return _Fused(order, scores.take(places), available, documents, self._labels(documents), self.golden.k)
+        return FusedLists(order, scores.take(places), available, documents, self._labels(documents), self.golden.k)
 
     def _labels(self, documents: IntArray) -> NDArray[np.int8]:
         columns, labels = self._judged
@@ -396,15 +301,15 @@ class LaneCache:
         key: FilterKey = tuple(sorted(config.conditions.items()))
         return key, config.bm25.params, keyword, vector
 
-    def _pool(self, key: _PoolKey) -> _Pool:
+    def _pool(self, key: _PoolKey) -> LanePool:
         return self._pools.get(key, lambda: self._join(key))
 
-    def _join(self, key: _PoolKey) -> _Pool:
+    def _join(self, key: _PoolKey) -> LanePool:
         filters, params, keyword_depth, vector_depth = key
         n = len(self.golden)
         keyword = self.lanes.keyword(filters, params)[:n, :keyword_depth]
         vector, best = self.lanes.vector(filters)
-        return _joined(keyword, vector[:n, :vector_depth], best[:n])
+        return joined(keyword, vector[:n, :vector_depth], best[:n])
 
 
 def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
@@ -420,80 +325,3 @@ def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
 
 def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:
     return (config.rerank.candidates, config.rerank.floor) if config.rerank.enabled else None
-
-
-def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _FusedPool:
-    retrieval = config.retrieval
-    lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
-    depth = np.arange(MAX_DEPTH + 1)
-    counted = np.where(depth <= retrieval.candidates, depth, 0)  # the rank of each place among the candidates
-    scores, candidate = np.zeros(lanes[0].shape), np.zeros(lanes[0].shape, np.bool_)
-    for lane, weight in zip(lanes, config.retrieval.lane_weights, strict=True):
-        scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
-        candidate |= (counted > 0)[lane]
-    # A number of its own for each column: equal ones make a partition ten times as slow.
-    return _FusedPool(np.where(candidate, scores, -1.0 - np.arange(pool.chunks.shape[1])), candidate.sum(axis=1))
-
-
-def _joined(keyword: IntArray, vector: IntArray, best_cosine: Floats) -> _Pool:
-    """The union of two lanes of chunk numbers, -1 behind their ends, with the rank of each chunk in both."""
-    # Chunk, lane and rank in one number: a sort brings the two entries of a chunk side by side.
-    entries = np.concatenate([_entries(keyword, 0), _entries(vector, 1)], axis=1)
-    if not entries.shape[1]:
-        entries = np.full((len(entries), 1), _ABSENT)
-    entries.sort(axis=1)
-    chunks, ranks = entries >> (_RANK_BITS + 1), entries.astype(np.uint8)  # the low bits
-    chunks[entries == _ABSENT] = -1
-    of_vector = ranks * (entries >> _RANK_BITS & 1).astype(np.uint8)
-    of_keyword = ranks - of_vector
-    again = chunks[:, 1:] == chunks[:, :-1]  # a chunk's entry of the vector lane stands behind that of the other
-    moved = of_vector[:, 1:] * again
-    of_vector[:, :-1] += moved
-    of_vector[:, 1:] -= moved
-    return _Pool(chunks, of_keyword, of_vector, best_cosine)
-
-
-def _entries(lane: IntArray, number: int) -> IntArray:
-    ranks = np.arange(1, lane.shape[1] + 1)
-    entries: IntArray = np.where(lane >= 0, (lane << 1 | number) << _RANK_BITS | ranks, _ABSENT)
-    return entries
-
-
-def _best_columns(keys: Floats, width: int) -> IntArray:
-    """The columns of the `width` highest keys of each row, best first, ties by column."""
-    if keys.shape[1] <= width:
-        return np.argsort(-keys, axis=1, kind="stable")
-    place = keys.shape[1] - width
-    enough = keys >= np.partition(keys, place, axis=1)[:, place : place + 1]
-    places = np.flatnonzero(enough)
-    if len(places) == width * len(keys):  # no ties at the end of any row
-        values = keys.take(places).reshape(len(keys), width)
-        found = places.reshape(len(keys), width) - np.arange(0, keys.size, keys.shape[1])[:, None]
-    else:
-        rows, columns = np.divmod(places, keys.shape[1])
-        counts = np.bincount(rows, minlength=len(keys))
-        places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
-        values = np.full(found.shape, -np.inf)
-        found[rows, places], values[rows, places] = columns, keys[rows, columns]
-    order = np.argsort(-values, axis=1, kind="stable")[:, :width]
-    return np.take_along_axis(found, order, axis=1)
-
-
-def _dynamic_k(top: Floats, available: IntArray, weights: list[float], config: RetrievalConfig) -> IntArray:
-    """`cutoff.dynamic_k` for every row, with the same operations in the same order."""
-    settings = config.dynamic_k
-    limit = min(config.retrieval.top_k, config.max_results)
-    upto = np.minimum(available, limit)
-    returned = upto.copy()
-    open_rows = np.ones(len(top), np.bool_)
-    total = np.zeros(len(top))
-    for rank in range(2, min(limit, top.shape[1]) + 1):
-        gap = top[:, rank - 2] - top[:, rank - 1]
-        if rank > 2 and rank > settings.min_results:
-            mean = np.maximum(total / (rank - 2), rank_step(rank, weights, config.retrieval.rrf_k))
-            stops = open_rows & (rank <= upto) & (gap > settings.gap_threshold_factor * mean)
-            returned[stops] = rank - 1
-            open_rows &= ~stops
-        total = total + np.where(rank <= upto, gap, 0.0)
-    return returned
