@@ -43,7 +43,9 @@ class Pruned:
 
 
 def delete_run(workspace: Workspace, run_id: str) -> None:
-    """Forget a run: its folder, its checkpoints, its conversations and its row. The event log keeps what it was told.
+    """Forget a run: its folder, its checkpoints, its conversations and its row; nobody is asked for it any more.
+
+    The event log keeps what it was told.
 
     Killed in between, it is done again: the row goes last.
     Raises: HIVE-409 (exit code 2) for a run that is unknown, queued, running or waiting, or that somebody works on;
@@ -68,6 +70,7 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
         _delete_folder(run_folder(workspace, run_id))
         with checkpointer(workspace) as saver:
             saver.delete_thread(KINDS[row.graph].checkpoints(row) if row.graph in KINDS else row.thread_id)
+        store.withdraw(run_id, f"run {run_id} was deleted")
         store.delete(run_id)
     finally:
         lease.release()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.llm import Message
@@ -70,6 +71,18 @@ def test_a_run_that_is_not_over_is_not_deleted(place: Workspace, status: str) ->
     assert caught.value.exit_code == 2
     assert RunStore(place).get(run).status == status
     assert not leases_of(place).held()
+
+
+def test_nobody_is_asked_for_a_run_that_is_gone(place: Workspace) -> None:
+    gone, kept = queued(place), queued(place)
+    store = ApprovalStore(place)
+    asked, other = (
+        store.file(Filing(kind="question", title="Which one?", requester="agent:digest", run_id=run)).id
+        for run in (gone, kept)
+    )
+    RunStore(place).update(gone, "paused")
+    delete_run(place, gone)
+    assert (store.get(asked).status, store.get(other).status) == ("superseded", "pending")
 
 
 async def test_a_run_that_somebody_works_on_is_not_deleted(place: Workspace) -> None:
