@@ -49,7 +49,8 @@ def add(
     disabled: Annotated[bool, typer.Option("--disabled", help="Write it down, and start nothing yet.")] = False,
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
-    from hive_agents.triggers import TriggerStore, trigger_row, write_trigger
+    from hive_agents.errors import HiveError
+    from hive_agents.triggers import TriggerStore, reaches, trigger_row, write_trigger
 
     place = surface.workspace
     surface.asker.operator("add triggers")
@@ -70,6 +71,8 @@ def add(
     }
     given = {key: value for key, value in options.items() if value is not None}
     spec = _from_file(Path(id), bool(given) or any(kinds.values())) if id.endswith(".json") else _made(id, kinds, given)
+    if not reaches(place, spec, surface.asker.token_holder()):
+        raise HiveError.of("HIVE-415", f"{spec.service} is of another tenant", path="run_as", fix="name one of yours")
     file = write_trigger(place, spec)
     TriggerStore(place).begin(spec, _now())
     row = trigger_row(place, spec)
@@ -99,12 +102,13 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
 @with_surface()
 def list_(surface: Surface) -> None:
     """The triggers, and what is wrong with those that aren't sound."""
-    from hive_agents.triggers import all_triggers, trigger_row
+    from hive_agents.triggers import all_triggers, reaches, trigger_row
 
     place = surface.workspace
     surface.asker.operator("list triggers")
     sound, faulty = all_triggers(place)
-    rows = [trigger_row(place, spec) for spec in sound]
+    who = surface.asker.token_holder()
+    rows = [trigger_row(place, spec) for spec in sound if reaches(place, spec, who)]
     found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
     value: dict[str, Any] = {"triggers": rows}
     if found:
@@ -119,10 +123,13 @@ def list_(surface: Surface) -> None:
 @with_surface()
 def remove(surface: Surface, id: TriggerArgument) -> None:
     """Remove a trigger and what is remembered of it; its runs stay."""
-    from hive_agents.triggers import TriggerStore, remove_trigger
+    from hive_agents.triggers import TriggerStore, reached_trigger, remove_trigger
 
     place = surface.workspace
     surface.asker.operator("remove triggers")
+    who = surface.asker.token_holder()
+    if who is not None:
+        reached_trigger(place, id, who)
     file = remove_trigger(place, id)
     TriggerStore(place).forget(id)
     surface.show({"id": id, "removed": True}, f"removed {file}")
@@ -142,11 +149,11 @@ def fire(
     import uuid
 
     from hive_agents.runtime import fire as start
-    from hive_agents.triggers import TriggerStore, key_of, sound_trigger
+    from hive_agents.triggers import TriggerStore, key_of, reached_trigger
 
     place = surface.workspace
     surface.asker.operator("fire triggers")
-    spec, now = sound_trigger(place, id), _now()
+    spec, now = reached_trigger(place, id, surface.asker.token_holder()), _now()
     key = key_of(id, f"manual-{uuid.uuid4().hex}")
     inputs = {**spec.input, **(input_object(input) if input is not None else {})}
     run_id = asyncio.run(start(place, spec, inputs, key=key, scheduled=now.isoformat()))

@@ -22,7 +22,7 @@ from hive_agents.server import streams
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.shapes import DiagnosticShape
-from hive_agents.triggers import TriggerStore, all_triggers, key_of, sound_trigger, trigger_row
+from hive_agents.triggers import TriggerStore, all_triggers, key_of, reached_trigger, reaches, trigger_row
 
 api = Api("colony")
 BATCH = 500
@@ -196,16 +196,18 @@ def _agent(call: Call, id: str) -> AgentRow:
 
 @api.get("/api/triggers", OPERATOR)
 def list_triggers(call: Call) -> TriggerList:
-    """The triggers of the workspace, and when each of them is due."""
-    sound, faulty = all_triggers(call.workspace)
+    """The triggers that work for the caller's tenant or the workspace itself, and when each of them is due."""
+    place, who = call.workspace, call.reaches()
+    sound, faulty = all_triggers(place)
     found = [DiagnosticShape(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
-    return TriggerList(triggers=[TriggerRow(**trigger_row(call.workspace, one)) for one in sound], diagnostics=found)
+    rows = [TriggerRow(**trigger_row(place, one)) for one in sound if reaches(place, one, who)]
+    return TriggerList(triggers=rows, diagnostics=found)
 
 
 @api.post("/api/triggers/{trigger_id}/fire", OPERATOR, status=202, keyed=True)
 async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
     """Start a trigger's run now, enabled or not; its schedule goes on as before."""
-    spec = await run_in_threadpool(sound_trigger, call.workspace, trigger_id)
+    spec = await run_in_threadpool(lambda: reached_trigger(call.workspace, trigger_id, call.reaches()))
     now = dt.datetime.now(dt.UTC)
     sent = call.request.headers.get("idempotency-key")
     key = key_of(trigger_id, f"{call.principal.user}/{sent}" if sent else f"manual-{uuid.uuid4().hex}")

@@ -3,6 +3,8 @@ from .files import (
     check_trigger as check_trigger,
     load_trigger as load_trigger,
     parse_trigger as parse_trigger,
+    reached_trigger as reached_trigger,
+    reaches as reaches,
     remove_trigger as remove_trigger,
     sound_trigger as sound_trigger,
     trigger_ids as trigger_ids,

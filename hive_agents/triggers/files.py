@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.credentials import is_reference
 from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
 from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, read_bytes, remove
@@ -15,6 +16,9 @@ from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookT
 from hive_agents.trust import is_trusted, require_trust, trust
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
 
 FOLDER = "triggers"
@@ -43,6 +47,25 @@ def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
     if isinstance(spec, WebhookTrigger | SseTrigger) and spec.secret_ref is not None:
         require_trust(workspace, f"{FOLDER}/{id}.json")
     return spec
+
+
+def reaches(workspace: Workspace, spec: TriggerSpec, who: Principal | None) -> bool:
+    """Whether somebody sees and fires a trigger: one that works for their tenant, or for the workspace itself.
+
+    None is the workspace's owner, who reaches all. Raises: the diagnostics of `access/*.json` where a file is faulty.
+    """
+    if who is None or who.tenant == LOCAL_TENANT:
+        return True
+    return service_principal(workspace, spec.service).tenant in (LOCAL_TENANT, who.tenant)
+
+
+def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> TriggerSpec:
+    """As `sound_trigger`; of another tenant's trigger somebody hears what they hear of none."""
+    if who is not None and (
+        id not in trigger_ids(workspace) or not reaches(workspace, load_trigger(workspace, id), who)
+    ):
+        raise _unknown(id)
+    return sound_trigger(workspace, id)
 
 
 def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, HiveError]]:
@@ -144,8 +167,12 @@ def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:
 def _require_known(workspace: Workspace, id: str) -> None:
     known = trigger_ids(workspace)
     if id not in known:
-        fix = did_you_mean(id, known, "`hive trigger list` names those there are")
-        raise NotFound.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
+        raise _unknown(id, known)
+
+
+def _unknown(id: str, known: Sequence[str] = ()) -> NotFound:
+    fix = did_you_mean(id, known, "`hive trigger list` names those there are")
+    return NotFound.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
 
 
 def _no_type(value: dict[str, Any], file: str, text: str) -> Diagnostic:

@@ -92,3 +92,18 @@ def test_a_run_is_resumed_only_by_who_may_steer_it(place: Workspace, monkeypatch
     monkeypatch.setenv("HIVE_TOKEN", "")
     assert command(place, "run", "--resume", run, "--json").codes == {"HIVE-417"}
     assert command(place, "run", "digest", *INPUT, "--json").codes == {"HIVE-417"}
+
+
+def test_a_trigger_of_another_tenant_is_as_unknown_as_none(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_json(place, "access/services.json", {"principals": {"service:nightly": {"tenant": "acme"}}})
+    hold(monkeypatch, place, "eve", "operator", tenant="globex")
+    assert command(place, "trigger", "list", "--json").json["triggers"] == []
+    for verb in ("fire", "remove"):
+        hidden, missing = (command(place, "trigger", verb, id, "--json") for id in ("nightly", "nobodys"))
+        assert (hidden.code, hidden.out) == (2, missing.out.replace("nobodys", "nightly"))
+    add = ("trigger", "add", "mine", "--agent", "digest", "--every", "60", "--input", '{"topic": "bees"}', "--json")
+    assert command(place, *add, "--run-as", "service:nightly").codes == {"HIVE-415"}
+    assert command(place, *add).code == 0
+    hold(monkeypatch, place, "kim", "operator")
+    assert command(place, "trigger", "fire", "nightly", "--json").code == 0
+    assert [(run.tenant, run.user) for run in RunStore(place).list()] == [("acme", "service:nightly")]

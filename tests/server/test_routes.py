@@ -11,6 +11,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.runs import RunStore
+from tests.agents.conftest import write_json
 from tests.server.serving import asked, bearer, sample, served
 
 
@@ -212,3 +214,22 @@ async def test_an_agent_or_trigger_that_there_is_not_is_not_found(
 ) -> None:
     unknown = await client.post(path, json=body, headers=bearer(place, "root"))
     assert (unknown.status_code, unknown.json()["code"]) == (404, "HIVE-107")
+
+
+async def test_a_trigger_is_seen_and_fired_by_its_own_tenant(place: Workspace, client: httpx.AsyncClient) -> None:
+    write_json(place, "access/services.json", {"principals": {"service:theirs": {"tenant": "acme"}}})
+    for id in ("theirs", "workspaces"):
+        every = {"id": id, "type": "interval", "every_seconds": 86_400, "agent": "curator", "input": {"topic": "keys"}}
+        write_json(place, f"triggers/{id}.json", every)
+    root, hana = bearer(place, "root"), bearer(place, "hana", "operator", "admin")
+    seen = {}
+    for who, headers in (("root", root), ("hana", hana)):
+        listed = (await client.get("/api/triggers", headers=headers)).json()["triggers"]
+        seen[who] = {one["id"] for one in listed}
+    assert seen == {"root": {"theirs", "workspaces"}, "hana": {"workspaces"}}
+    hidden, missing = [
+        await client.post(f"/api/triggers/{id}/fire", json={}, headers=hana) for id in ("theirs", "nobodys")
+    ]
+    assert (hidden.status_code, hidden.text) == (404, missing.text.replace("nobodys", "theirs"))
+    assert RunStore(place).list() == []
+    assert (await client.post("/api/triggers/theirs/fire", json={}, headers=root)).status_code == 202
