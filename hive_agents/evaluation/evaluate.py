@@ -11,7 +11,15 @@ import numpy as np
 from hive_agents.access import AccessLabels, Principal, known_principal, permissions_of
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.results import Evaluation, judged, percentile
-from hive_agents.retrieval import ConfigLike, RetrievalConfig, ScopedIndex, Search, SearchEngine, SqliteIndex
+from hive_agents.retrieval import (
+    ConfigLike,
+    RetrievalConfig,
+    ScopedIndex,
+    Search,
+    SearchEngine,
+    SqliteIndex,
+    needs_vectors,
+)
 from hive_agents.workspace import Workspace
 
 
@@ -97,6 +105,8 @@ def evaluate(
 
 def _warm(engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet) -> None:
     """The first query pays for loading, and a principal's first one for the scope."""
+    if needs_vectors(config):
+        engine.with_index(config.collection, lambda index: index.learn(golden.texts))
     by_principal: dict[str | None, list[GoldenQuery]] = {}
     for query in golden:
         by_principal.setdefault(query.principal, []).append(query)

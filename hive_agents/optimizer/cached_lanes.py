@@ -167,6 +167,7 @@ class CachedLanes:
     def _ranked_vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
         lanes, best = np.full((self._n, MAX_DEPTH), -1, np.int64), np.full(self._n, -np.inf)
         if self._deep_vector is None:
+            self.index.learn([text for group in self._groups for text in group.texts])
             ranked = (_cosines(group, group.texts, _DEEP, None) for group in self._groups)
             self._deep_vector = list(ranked) if self.vectors else []
         for group, deep in zip(self._groups, self._deep_vector, strict=False):

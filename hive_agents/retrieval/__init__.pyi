@@ -162,6 +162,7 @@ from .stages import (
     Search as Search,
     finish as finish,
     has_all_words as has_all_words,
+    needs_vectors as needs_vectors,
     require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,

@@ -1,8 +1,8 @@
-"""Document embeddings by content: an unchanged text is never embedded twice.
+"""Embeddings by content: an unchanged text is never embedded twice.
 
-`.hive/embeddings/*.npz` is the cache; `embeddings/*.npz` in the workspace is a tracked seed, so that a
-fresh clone embeds nothing. Both hold `hashes` (n, 32) uint8, `vectors` (n, dim) float32, `model` and a
-`checksum` of the first two.
+`.hive/embeddings/*.npz` is the cache of documents' texts; `embeddings/*.npz` in the workspace is a tracked seed, so
+that a fresh clone embeds nothing. `.hive/questions/*.npz` has the questions of golden sets. All hold `hashes` (n, 32)
+uint8, `vectors` (n, dim) float32, `model` and a `checksum` of the first two.
 """
 
 from __future__ import annotations
@@ -15,20 +15,93 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write, load_arrays, opened
+from hive_agents.machine import cores
 from hive_agents.retrieval.providers import Embedder
 from hive_agents.workspace import Workspace
 
 SHARD = 256  # texts embedded between two writes: what an interruption can cost
 
+_Vectors = dict[bytes, NDArray[np.float32]]
+
 
 def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequence[str]) -> NDArray[np.float32]:
+    """Return the vectors of questions that are measured again and again, shape `(len(questions), dimensions)`.
+
+    They are kept below `.hive/`, by hash: a question is embedded once. Where nothing can be written none is kept.
+
+    Raises: as `Embedder.embed_query`.
+    """
+    known: _Vectors = {}
+    path: Path | None = None
+    with suppress(HiveError):
+        path = workspace.state_folder("questions") / f"{_slug(embedder)}.npz"
+        known = _read(path, embedder) or {}
+    hashes = [text_hash(question) for question in questions]
+    wanted = [(key, text) for key, text in dict(zip(hashes, questions, strict=True)).items() if key not in known]
+    for start in range(0, len(wanted), SHARD):
+        part = wanted[start : start + SHARD]
+        known |= zip((key for key, _ in part), _embed_questions(embedder, [text for _, text in part]), strict=True)
+        if path is not None:
+            with suppress(HiveError):
+                _write(path, embedder, (_read(path, embedder) or {}) | known)  # another process may have written
+    return np.stack([known[key] for key in hashes])
+
+
+def _embed_questions(embedder: Embedder, questions: Sequence[str]) -> list[NDArray[np.float32]]:
+    """Return each question's vector, several at a time; each by itself, so that none depends on the others."""
+    with ThreadPoolExecutor(cores()) as pool:
+        return list(pool.map(embedder.embed_query, questions))
+
+
+def _slug(embedder: Embedder) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", embedder.model_id)
+
+
+def _read(path: Path, embedder: Embedder) -> _Vectors | None:
+    """Return what `path` holds for this model, nothing of a damaged file; None for another model's."""
+    try:
+        with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+            stored = load_arrays(file)
+        if str(stored["model"]) != embedder.model_id:
+            return None
+        hashes, vectors = stored["hashes"], stored["vectors"]
+        if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
+            return {}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+        return {}  # a damaged cache costs time, nothing else
+    if vectors.shape != (len(hashes), embedder.dimensions) or vectors.dtype != np.float32:
+        return {}
+    # A zeroed vector is like nothing, and would be served like any other.
+    unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01
+    return dict(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
+
+
+def _write(path: Path, embedder: Embedder, known: _Vectors, mode: int | None = 0o600) -> None:
+    hashes = sorted(known)
+    data = io.BytesIO()
+    rows = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32)
+    vectors = np.stack([known[value] for value in hashes])
+    np.savez_compressed(
+        data,
+        hashes=rows,
+        vectors=vectors,
+        checksum=np.array(_checksum(rows, vectors)),
+        model=np.array(embedder.model_id),
+    )
+    atomic_write(path, data.getvalue(), mode=mode)
 
 
 def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
@@ -38,31 +111,19 @@ def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
 class EmbeddingCache:
     def __init__(self, workspace: Workspace, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._slug = re.sub(r"[^A-Za-z0-9._-]+", "-", embedder.model_id)
+        self._slug = _slug(embedder)
         self._folder = workspace.state_folder("embeddings")
         self._seed = workspace.root / "embeddings" / f"{self._slug}.npz"
-        self._known: dict[bytes, NDArray[np.float32]] = {}
-        self._read(self._seed)
+        self._known: _Vectors = {}
+        self._take(self._seed)
         # What can't be read is replaced with the rest; another model's vectors wait for its return.
-        self._shards = {path for path in self._folder.glob("*.npz") if self._read(path)}
+        self._shards = {path for path in self._folder.glob("*.npz") if self._take(path)}
 
-    def _read(self, path: Path) -> bool:
+    def _take(self, path: Path) -> bool:
         """Take over what `path` holds for this model; False where it is another model's."""
-        try:
-            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
-                stored = load_arrays(file)
-            if str(stored["model"]) != self._embedder.model_id:
-                return False
-            hashes, vectors = stored["hashes"], stored["vectors"]
-            if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
-                return True
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
-            return True  # a damaged cache costs time, nothing else
-        if vectors.shape == (len(hashes), self._embedder.dimensions) and vectors.dtype == np.float32:
-            # A zeroed vector is like nothing, and would be served like any other.
-            unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01
-            self._known.update(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
-        return True
+        found = _read(path, self._embedder)
+        self._known |= found or {}
+        return found is not None
 
     def missing(self, hashes: Sequence[bytes]) -> int:
         return len({value for value in hashes if value not in self._known})
@@ -103,15 +164,4 @@ class EmbeddingCache:
         return self._seed
 
     def _write(self, path: Path, hashes: Iterable[bytes], mode: int | None = 0o600) -> None:
-        hashes = sorted(self._known.keys() & set(hashes))
-        data = io.BytesIO()
-        rows = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32)
-        vectors = np.stack([self._known[value] for value in hashes])
-        np.savez_compressed(
-            data,
-            hashes=rows,
-            vectors=vectors,
-            checksum=np.array(_checksum(rows, vectors)),
-            model=np.array(self._embedder.model_id),
-        )
-        atomic_write(path, data.getvalue(), mode=mode)
+        _write(path, self._embedder, {value: self._known[value] for value in self._known.keys() & set(hashes)}, mode)

@@ -21,6 +21,7 @@ from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.boilerplate import Boilerplate
 from hive_agents.retrieval.documents import Collection
+from hive_agents.retrieval.embedding_cache import question_vectors
 from hive_agents.retrieval.engines import Engine, LaneBatch
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
@@ -56,6 +57,7 @@ class SqliteIndex(GenerationReader):
         self.engines = engines
         self._fields = FieldValues(self.collection, self.chunk_documents, self.n_documents, self.field_rows)
         self._query_vectors: Recent[str, NDArray[np.float32]] = Recent(_QUERY_VECTORS)
+        self._learned: dict[str, NDArray[np.float32]] = {}
         self._scopes: Recent[tuple[Hashable, bytes], ScopedIndex] = Recent(_SCOPES)
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
@@ -87,16 +89,23 @@ class SqliteIndex(GenerationReader):
         return self._ranked_vectors.scores(vector, chunks)
 
     def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else."""
+        """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else, but for those that `learn` knows."""
 
         def embedded(query: str) -> NDArray[np.float32]:
             # Alone, so that a query's vector never depends on the batch it came in.
-            return memory.get(query, partial(self._embed, query))
+            learned = self._learned.get(query)
+            return memory.get(query, partial(self._embed, query)) if learned is None else learned
 
         if len(queries) == 1:
             return np.stack([embedded(queries[0])])
         with ThreadPoolExecutor(cores()) as pool:
             return np.stack(list(pool.map(embedded, queries)))
+
+    def learn(self, questions: Sequence[str]) -> None:
+        """Embed the questions of a golden set, unless another process did before: see `question_vectors`."""
+        new = [question for question in questions if question not in self._learned]
+        if new and self.embedding_model is not None:
+            self._learned |= zip(new, question_vectors(self._workspace, self._embedder, new), strict=True)
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """The index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.

@@ -85,11 +85,16 @@ def retrieve_many(
     if config.retrieval.keyword:
         for lanes, query in zip(by_query, queries, strict=True):
             lanes["keyword"] = index.keyword(query, deep, config.bm25.params, mask)
-    if config.retrieval.vector or config.abstain.min_cosine is not None:
+    if needs_vectors(config):
         vector = index.vector(queries, deep if config.retrieval.vector else 1, mask)
         for lanes, lane in zip(by_query, vector, strict=True):
             lanes["vector"] = lane
     return [fuse(index, query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
+
+
+def needs_vectors(config: RetrievalConfig) -> bool:
+    """Return whether a search by this config embeds its query."""
+    return config.retrieval.vector or config.abstain.min_cosine is not None
 
 
 def require_words(query: str) -> None:
