@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import WHO_READS, Surface, console, count, with_surface
+from hive_agents.cli.surface import WHO_READS, FilterOption, Surface, console, count, with_surface
 from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ def command(
     text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,
     thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Go on with this thread.")] = None,
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
-    filters: Annotated[
-        list[str] | None, typer.Option("--filter", "-f", help="field=value, field=a,b, field!=value, field>=value.")
-    ] = None,
+    filters: FilterOption = None,
     cursor: Annotated[str | None, typer.Option("--cursor", help="The next page of a list, by its next_cursor.")] = None,
     threads: Annotated[bool, typer.Option("--threads", help="List your threads.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the whole --thread.")] = False,

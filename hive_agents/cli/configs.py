@@ -37,12 +37,18 @@ def chosen_config(
 
 
 def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConfig | None = None) -> None:
-    """Say what a look at the holdout costs before it is spent; there is none where `candidate` serves already."""
+    """Say what a look at the holdout costs before it is spent.
+
+    There is none where `candidate` serves already, or the labels are of another collection, which is refused.
+    """
     from hive_agents.retrieval import find_active
     from hive_agents.verification import cost_of_look
 
     active = find_active(surface.workspace)
+    measured = candidate or (active.stored if active is not None else None)
     compared = candidate is None or (active is not None and active.stored.hash != candidate.hash)
+    if measured is None or measured.config.collection != golden.collection:
+        return
     told = cost_of_look(surface.workspace, golden) if compared else None
     if told is not None:
         surface.say(told)

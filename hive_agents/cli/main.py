@@ -53,7 +53,7 @@ from hive_agents.cli import (
     why,
 )
 from hive_agents.cli.surface import show_failure
-from hive_agents.cli.terminal import log_plainly
+from hive_agents.cli.terminal import forget_written, has_result, log_plainly
 from hive_agents.errors import HiveError
 
 INTERRUPTED = 130
@@ -138,6 +138,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code and never shows a traceback for what a user can cause."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
+    forget_written()
+    code = _called(given, as_json)
+    if code == INTERRUPTED and as_json and not has_result():
+        why, fix = "interrupted before there was a result", "run the command again"
+        show_failure(HiveError.of("HIVE-435", why, fix=fix), as_json)
+    return code
+
+
+def _called(given: list[str], as_json: bool) -> int:
+    """Return the exit code of a command, which Typer or one of its errors says."""
     try:
         return int(app(args=given, prog_name="hive", standalone_mode=False) or 0)
     except HiveError as error:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import WHO_READS, Surface, count, figure, with_surface
+from hive_agents.cli.surface import WHO_READS, FilterOption, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +19,7 @@ def command(
     surface: Surface,
     text: Annotated[str, typer.Argument(help="What to search for.")],
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option("--filter", "-f", help="field=value, field=a,b, field!=value, field>=value, field<value."),
-    ] = None,
+    filters: FilterOption = None,
     explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Say why DOC is where it is.")] = None,
 ) -> None:
     """Search once."""

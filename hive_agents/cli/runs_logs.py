@@ -42,7 +42,8 @@ def logs(
     alone = False
     while True:
         row = RunStore(place).get(run)  # first: what was said before it came to rest is read after it
-        _tell(surface, log.new())
+        if not _tell(surface, log.new()):
+            return  # whoever followed has seen enough
         if row.status not in AT_WORK:
             break
         if not (alone or surface.quiet or leases_of(place).is_held(row.thread_id)):
@@ -86,11 +87,9 @@ def _short(text: str) -> str:
     return cut(" ".join(text.split()), SHORT)
 
 
-def _tell(surface: Surface, messages: list[dict[str, Any]]) -> None:
+def _tell(surface: Surface, messages: list[dict[str, Any]]) -> bool:
+    """Write the messages, as long as somebody reads them."""
     from json import dumps
 
-    for one in messages:
-        if surface.as_json:
-            write(dumps(one))
-        elif not surface.quiet:
-            write("\n".join(lines_of(one)))
+    told = (dumps(one) if surface.as_json else "\n".join(lines_of(one)) for one in messages)
+    return all(map(write, told)) if surface.as_json or not surface.quiet else True

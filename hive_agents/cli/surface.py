@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.terminal import console as console, duration, give_up, told_now_and_then, write as write
+from hive_agents.cli.terminal import console as console, duration, told_now_and_then, write as write
 from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
 from hive_agents.text import count as count, safe_line
 
@@ -35,6 +35,12 @@ _WorkspaceOption = Annotated[
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 _QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
 GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set (default: evals/golden.json).")]
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter", "-f", help='field=value, field=a,b, field="a, b", field!=value, field>=value, field<value.'
+    ),
+]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
 WHO_ASKS = "Who asks (default: the local user)."
@@ -305,10 +311,7 @@ def input_object(text: str) -> dict[str, Any]:
 
 
 def _write_json(value: dict[str, Any]) -> None:
-    try:
-        write(json_text(value))
-    except BrokenPipeError:
-        give_up(sys.stdout)
+    write(json_text(value))
 
 
 def show_failure(error: HiveError, as_json: bool) -> None:

@@ -99,11 +99,31 @@ def give_up(stream: IO[str]) -> None:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def write(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Write text without wrapping or style: what a program reads, or a prompt."""
+def write(text: str, *, err: bool = False, end: str = "\n") -> bool:
+    """Write text without wrapping or style, what a program reads, or a prompt; return whether somebody reads it."""
     stream = sys.stderr if err else sys.stdout
-    stream.write(shown(text) + end)
-    stream.flush()
+    try:
+        stream.write(shown(text) + end)
+        stream.flush()
+    except BrokenPipeError:
+        give_up(stream)
+        return False
+    _written.add(err)
+    return True
+
+
+_written: set[bool] = set()
+"""Whether stderr, and whether stdout has something of this command that `write` wrote."""
+
+
+def forget_written() -> None:
+    """Begin anew, with the next command of this process."""
+    _written.clear()
+
+
+def has_result() -> bool:
+    """Return whether something that a program reads stands on stdout."""
+    return False in _written
 
 
 def ask(prompt: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -92,24 +93,26 @@ _OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[str, Any]:
     """Filters of the command line as a config's `filters`; `types` gives each field's type.
 
-    A field given twice with = means any of both; other operators on one field are and-ed if they are bounds.
+    A value in double quotes may have commas. A field given twice with = means any of both; other operators on one field
+    are and-ed if they are bounds.
 
     Raises: HIVE-409 for an expression that can't be read or doesn't go with another.
 
     >>> parse_filters(["category=faq,guide", "owner!=dana", "year>=2024"], {"year": "number"})
     {'category': ['faq', 'guide'], 'owner': {'not': ['dana']}, 'year': {'gte': 2024}}
+    >>> parse_filters(['author="Reed, Mei",Ann "A" Lee'], {})
+    {'author': ['Reed, Mei', 'Ann "A" Lee']}
     """
     filters: dict[str, Any] = {}
     for expression in expressions:
         found = _EXPRESSION.match(expression.strip())
-        if found is None or not found["value"].strip(" ,"):
+        parts = [] if found is None else _parted(found["value"], expression)
+        if found is None or not parts:
             raise HiveError.of(
                 "HIVE-409", f'"{expression}" is not a filter', fix="use field=value, field!=value, field>=value"
             )
         field, operator = found["field"], found["operator"]
-        values = [
-            _scalar(part.strip(), types.get(field, "keyword")) for part in found["value"].split(",") if part.strip()
-        ]
+        values = [_scalar(part, types.get(field, "keyword")) for part in parts]
         if operator in _OPERATORS:
             bounds = filters.setdefault(field, {})
             if not isinstance(bounds, dict) or "not" in bounds or len(values) != 1:
@@ -119,6 +122,15 @@ def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[
         value: Any = {"not": values} if operator == "!=" else values[0] if len(values) == 1 else values
         filters[field] = _joined(filters[field], value, expression) if field in filters else value
     return filters
+
+
+def _parted(text: str, expression: str) -> list[str]:
+    try:
+        parts = next(csv.reader([text.strip()], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        fix = """close the quotes: 'author="Reed, Mei",Lee'"""
+        raise HiveError.of("HIVE-409", f"{expression} has a value whose quotes don't close", fix=fix) from None
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _joined(old: Any, new: Any, expression: str) -> Any:

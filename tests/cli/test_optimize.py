@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,16 @@ def test_without_any_text_there_is_nothing_to_optimize(tmp_path: Path, empty: st
     ran = optimize(place, "--json")
     assert (ran.code, ran.json["ok"], ran.codes) == (1, False, {"HIVE-406"})
     assert RunStore(place).list() == []
+
+
+def test_what_is_refused_tells_no_cost_of_a_look(tmp_path: Path) -> None:
+    """Labels of another collection are no look at their holdout."""
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    collection = next((place.root / "collections").glob("*.json"))
+    value = json.loads(collection.read_text(encoding="utf-8")) | {"name": "others"}
+    (collection.parent / "others.json").write_text(json.dumps(value), encoding="utf-8")
+    golden = place.root / "evals" / "golden.json"
+    golden.write_text(json.dumps(json.loads(golden.read_text()) | {"collection": "others"}), encoding="utf-8")
+    for ran in (optimize(place), hive("deploy", "naive", "-w", place.root)):
+        assert "HIVE-213" in ran.err
+        assert "look" not in ran.err

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,21 @@ def test_a_command_whose_reader_has_gone_ends_with_its_own_exit_code(
         os.close(writing)
         assert ran.returncode == code
         assert b"Traceback" not in (ran.stderr or b"")
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), b""), (("--json",), b'"HIVE-435"')])
+def test_interrupted_before_there_is_a_result_it_is_told_as_json(
+    tmp_path: Path, options: tuple[str, ...], shown: bytes
+) -> None:
+    place = make_workspace(tmp_path / "workspace", embedding=False)
+    command = [*HIVE, "index", "-w", str(place.root), *options]
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored
+    with place.exclusive("indexing"), subprocess.Popen(command, stdout=-1, stderr=-1, preexec_fn=heed) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith(b"waiting: ")
+        waiting.send_signal(signal.SIGINT)
+        out, _ = waiting.communicate()
+    assert waiting.returncode == 130
+    assert (shown in out) if options else out == shown
+    if options:
+        assert json.loads(out)["ok"] is False

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -168,6 +171,21 @@ def test_the_logs_tell_who_said_what(place: Workspace) -> None:
     assert "\x1b" not in shown
     followed = command(place, "runs", "logs", run, "--follow")
     assert followed.out == shown + f"{run} is done\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--follow",), ("--follow", "--json")], ids=" ".join)
+def test_a_log_whose_reader_has_gone_ends_well(place: Workspace, options: tuple[str, ...]) -> None:
+    """Also of a run that is at work: nobody would see what comes."""
+    store = RunStore(place)
+    run = command(place, "run", "digest", *INPUT, "--json").json["run_id"]
+    if options:
+        store.update(run, "queued")
+    reading, writing = os.pipe()
+    os.close(reading)
+    called = [sys.executable, "-m", "hive_agents", "runs", "logs", run, *options, "-w", str(place.root)]
+    ran = subprocess.run(called, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writing)
+    assert (ran.returncode, b"Traceback" in ran.stderr) == (0, False)
 
 
 def test_an_isolated_agents_log_holds_each_word_once(place: Workspace) -> None:

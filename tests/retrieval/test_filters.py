@@ -200,6 +200,9 @@ TYPES = {name: str(field["type"]) for name, field in COLLECTION["fields"].items(
         (["public=TRUE"], {"public": True}),
         (["effective>=2025-01-01"], {"effective": {"gte": "2025-01-01"}}),
         (["status=a=b"], {"status": "a=b"}),
+        (['status="a, b", c'], {"status": ["a, b", "c"]}),
+        (['status!="a, b"'], {"status": {"not": ["a, b"]}}),
+        (['status=the "old" one'], {"status": 'the "old" one'}),
         (["effective date >= 2025-01-01"], {"effective date": {"gte": "2025-01-01"}}),
     ],
 )
@@ -218,6 +221,8 @@ def test_the_command_line_writes_the_same_filters(expressions: list[str], filter
         ["category="],
         ["category=,"],
         ["version=two"],
+        ['category="faqs'],
+        ['category=""'],
         ["version>=nan"],
         ["version=inf"],
         ["version>=1,2"],
