@@ -27,10 +27,9 @@ from hive_agents.memory import (
     build_prompt,
     folder_name,
     narrative,
-    value_line,
 )
 from hive_agents.runs import RunStore
-from hive_agents.text import fenced
+from hive_agents.text import cut, encodable, fenced
 
 IN_PLACE = 40
 """Characters of an input that a prompt may have in its own sentences; a longer one stands apart, as data."""
@@ -150,12 +149,12 @@ class NodeWork:
         inputs = self.inputs
         shown = {key: self._shown(value) for key, value in inputs.items()}
         # What was given is data: a prompt that names more than a word or two is told where it stands, below.
-        below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or "\n" in text}
-        values = shown | {key: f"[input {key}]" for key in below}
+        below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or not _is_line(text)}
+        values = {key: f"[input {key}]" if key in below else text.strip() for key, text in shown.items()}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
-        named = [f"[input {key}]: {text}" for key, text in below.items() if f"[input {key}]" in focus]
-        if named:
-            focus += "\n\n" + fenced("\n".join(named))
+        for key, text in below.items():  # each apart, so that the text of one can't pass for another
+            if f"[input {key}]" in focus:
+                focus += "\n\n" + fenced(f"[input {key}]: {text}")
         if self.task is not None:
             focus += f"\n\n# Task\n{self.task}"
         path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
@@ -170,7 +169,9 @@ class NodeWork:
 
     def _variables(self, inputs: dict[str, Any]) -> dict[str, str]:
         goal = self.session.goal
-        given = "\n".join(f"- {key}: {self._shown(value)}" for key, value in inputs.items()) or "(none)"
+        lines = {key: self._shown(value) for key, value in inputs.items()}
+        quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in lines.items() if not _is_line(text)}
+        given = "\n".join(f"- {key}: {text.strip()}" for key, text in (lines | quoted).items()) or "(none)"
         values = {
             "agent": self.agent.id,
             "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
@@ -190,11 +191,13 @@ class NodeWork:
         return told + (f" May be null: {optional}." if optional else "")
 
     def _shown(self, value: Any) -> str:
-        """Values of the buffer go into a prompt up to the length that a tool's result may have."""
-        limit = self.session.workspace.settings.agents.spillover_chars
-        return (
-            value_line(value, limit) if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)[:limit]
-        )
+        """Values go into a prompt up to the length that a tool's result may have, their lines as they are."""
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return cut(encodable(text), self.session.workspace.settings.agents.spillover_chars)
+
+
+def _is_line(text: str) -> bool:
+    return len(text.splitlines()) < 2
 
 
 def _beside(agent: AgentSpec) -> set[str]:
