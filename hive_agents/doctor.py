@@ -24,8 +24,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.judging import load_rules
-from hive_agents.llm import Probe
-from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
+from hive_agents.probing import TAKE_A_LARGER, configured_chat, is_fit, probed, told_of, tried_embedding, tried_reranker
 from hive_agents.retrieval import (
     KNN,
     Generation,
@@ -144,9 +143,6 @@ def _model(workspace: Workspace) -> Check:
     return Check("model", "ok", f"{embedder.model_id} embeds: {found.dimensions} dimensions, {found.seconds:.2f} s")
 
 
-TAKE_A_LARGER = "agents need tools, planner and judge structured answers: take a larger model for them"
-
-
 def _chat_models(workspace: Workspace) -> Iterator[Check]:
     roles = configured_chat(workspace)
     if not roles:
@@ -159,23 +155,6 @@ def _chat_models(workspace: Workspace) -> Iterator[Check]:
             continue
         status: CheckStatus = "ok" if is_fit(found) else "warn"
         yield Check("chat models", status, f"{what}: {told_of(found)}", TAKE_A_LARGER)
-
-
-def is_fit(found: Probe) -> bool:
-    """Whether a chat model that answers can do all that is asked of one."""
-    return bool(found.structured and found.tools)
-
-
-def told_of(found: Probe) -> str:
-    """Return what a chat model can do, in words."""
-    parts = [
-        f"answers in {found.seconds:.2f} s",
-        f"structured output by {found.structured}" if found.structured else "no structured output",
-        "calls tools" if found.tools else "called no tool",
-        "streams" if found.streams else "doesn't stream",
-        "price known" if found.priced else "price not known",
-    ]
-    return ", ".join(parts)
 
 
 def _reranker(workspace: Workspace) -> Check:

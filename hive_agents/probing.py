@@ -14,6 +14,8 @@ from hive_agents.retrieval import open_embedder, open_reranker
 from hive_agents.settings import Role
 from hive_agents.workspace import Workspace
 
+TAKE_A_LARGER = "agents need tools, planner and judge structured answers: take a larger model for them"
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -68,6 +70,23 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
         return await asyncio.gather(*map(asked, names))
 
     return waited(all_of_them())
+
+
+def is_fit(found: Probe) -> bool:
+    """Whether a chat model that answers can do all that is asked of one."""
+    return bool(found.structured and found.tools)
+
+
+def told_of(found: Probe) -> str:
+    """Return what a chat model can do, in words."""
+    parts = [
+        f"answers in {found.seconds:.2f} s",
+        f"structured output by {found.structured}" if found.structured else "no structured output",
+        "calls tools" if found.tools else "called no tool",
+        "streams" if found.streams else "doesn't stream",
+        "price known" if found.priced else "price not known",
+    ]
+    return ", ".join(parts)
 
 
 def tried_embedding(workspace: Workspace) -> Tried:

@@ -58,7 +58,6 @@ def list_(
 def ask(surface: Surface, names: NamesArgument = None) -> None:
     """Ask each model and say what came back: latency, structured output, tools, streams, price."""
     from hive_agents import probing
-    from hive_agents.doctor import TAKE_A_LARGER, is_fit, told_of
 
     place = surface.workspace
     chat = probing.probed(place, names if names else list(probing.configured_chat(place)))
@@ -66,7 +65,7 @@ def ask(surface: Surface, names: NamesArgument = None) -> None:
     tried = [one for one in others if one is not None]
     lines = []
     for one in chat:
-        lines += _lines(one, told_of(one), "" if is_fit(one) else TAKE_A_LARGER)
+        lines += _lines(one, probing.told_of(one), "" if probing.is_fit(one) else probing.TAKE_A_LARGER)
     for other in tried:
         lines += _lines(other, f"{other.kind}, {other.seconds:.2f} s")
     ok = all(one.ok for one in chat) and all(one.ok for one in tried)
