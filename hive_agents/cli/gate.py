@@ -13,7 +13,7 @@ from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
-    from hive_agents.evaluation import GoldenSet
+    from hive_agents.evaluation import GoldenSet, LabelFiles
     from hive_agents.store import audit
     from hive_agents.verification import RankingsFinding
 
@@ -78,23 +78,19 @@ def command(
 ) -> None:
     """Decide whether a search may replace another: any two rankings of labelled queries. No workspace is needed."""
     from hive_agents.errors import HiveError
+    from hive_agents.evaluation import LabelFiles
 
+    labels = LabelFiles(qrels, queries, holdout, cheap, k, relevant_from)
     try:
         finding = _finding(
             surface,
-            before,
-            after,
-            qrels,
-            queries,
-            k,
-            holdout,
-            ledger,
-            relevant_from,
-            accept_tag,
-            reason,
-            budget,
-            cheap,
-            corpus,
+            (before, after),
+            labels,
+            ledger=ledger,
+            accept_tags=accept_tag or [],
+            reason=reason,
+            budgets=_budgets(budget or []),
+            corpus=corpus,
         )
     except HiveError as error:
         # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
@@ -104,16 +100,7 @@ def command(
         from hive_agents.files import atomic_write_text
         from hive_agents.receipts import gate_receipt
 
-        named = {
-            "before": before,
-            "after": after,
-            "qrels": qrels,
-            "queries": queries,
-            "holdout": holdout,
-            "cheap": cheap,
-        }
-        given = {name: str(value) for name, value in named.items() if value is not None}
-        atomic_write_text(receipt, gate_receipt(finding, given, k, relevant_from).text)
+        atomic_write_text(receipt, gate_receipt(finding, before, after, labels).text)
     surface.warn(finding.warnings)
     surface.show(finding.report() | {"accepted_reason": reason if accept_tag else None}, *_parts(finding))
     raise typer.Exit(0 if finding.decision == "passed" else 1)
@@ -121,38 +108,30 @@ def command(
 
 def _finding(
     surface: Surface,
-    before: str,
-    after: str,
-    qrels: Path,
-    queries: Path | None,
-    k: int | None,
-    holdout: Path | None,
+    sides: tuple[str, str],
+    files: LabelFiles,
+    *,
     ledger: Path | None,
-    relevant_from: int,
-    accept_tag: list[str] | None,
+    accept_tags: list[str],
     reason: str | None,
-    budget: list[str] | None,
-    cheap: Path | None,
+    budgets: dict[str, float],
     corpus: Path | None,
 ) -> RankingsFinding:
     from dataclasses import replace
 
-    from hive_agents.evaluation import leakage_warnings, load_asked, load_labels, load_measured
+    from hive_agents.evaluation import leakage_warnings
     from hive_agents.rankings import ask_both, open_source
     from hive_agents.settings import load_settings
     from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
 
-    budgets = _budgets(budget or [])
-    labels, measured, held_out = load_measured(
-        qrels, queries=queries, holdout=holdout, k=k, relevant_from=relevant_from
-    )
+    labels, measured, held_out = files.measured()
     who = ""
-    if accept_tag:
+    if accept_tags:
         from hive_agents.access import local_user
         from hive_agents.verification import require_acceptable
 
         who = local_user()
-        require_acceptable(measured, accept_tag, by=who, reason=reason)
+        require_acceptable(measured, accept_tags, by=who, reason=reason)
     opened: list[Workspace] = []
 
     def workspace() -> Workspace:
@@ -162,28 +141,24 @@ def _finding(
             surface.refresh_index()
         return surface.workspace
 
-    sources = [open_source(reference, workspace) for reference in (before, after)]
-    place = _ledger(opened, measured, holdout or qrels, ledger)
+    before, after = (open_source(reference, workspace) for reference in sides)
+    place = _ledger(opened, measured, files.holdout or files.qrels, ledger)
     gate = opened[0].settings.gate if opened else load_settings(Path.cwd(), os.environ).gate
-    old, new = ask_both(sources[0], sources[1], measured, gate)
-    cheap_labels = None
-    if cheap is not None:
-        asked = load_asked(queries) if queries else {}
-        many = load_labels(cheap, k=measured.k, asked=asked, relevant_from=relevant_from)
-        cheap_labels = CheapLabels(many, *ask_both(sources[0], sources[1], many, gate))
+    old, new = ask_both(before, after, measured, gate)
+    many = files.cheap_labels(measured.k)
     finding = gate_rankings(
-        (sources[0].name, old),
-        (sources[1].name, new),
+        (before.name, old),
+        (after.name, new),
         measured,
         gate,
         held_out=held_out,
         ledger=place,
-        accept_tags=accept_tag or (),
+        accept_tags=accept_tags,
         budgets=budgets,
-        cheap=cheap_labels,
+        cheap=CheapLabels(many, *ask_both(before, after, many, gate)) if many is not None else None,
         known={query.id for query in labels},
     )
-    if accept_tag and finding.ledger:
+    if accept_tags and finding.ledger:
         record_acceptance(place, finding, who, str(reason))
     seen = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
     return replace(finding, warnings=(*finding.warnings, *seen))

@@ -37,6 +37,7 @@ from .leakage import (
 from .outside import (
     DEPTH as DEPTH,
     FoundList as FoundList,
+    LabelFiles as LabelFiles,
     OutsideQuery as OutsideQuery,
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
@@ -44,7 +45,6 @@ from .outside import (
     load_asked as load_asked,
     load_holdout as load_holdout,
     load_labels as load_labels,
-    load_measured as load_measured,
     text_of as text_of,
 )
 from .powered import (

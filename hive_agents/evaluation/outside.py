@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hive_agents.errors import HiveError
@@ -86,23 +87,42 @@ def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, OutsideQuery
     return golden.only(lines)
 
 
-def load_measured(
-    qrels: Path,
-    *,
-    queries: Path | None = None,
-    holdout: Path | None = None,
-    k: int | None = None,
-    relevant_from: int = 1,
-) -> tuple[GoldenSet, GoldenSet, bool]:
-    """Return all labels, those to measure by, and whether these were held out. Raises: as `load_labels`.
+@dataclass(frozen=True)
+class LabelFiles:
+    """The files that say by which labels searches are compared; `cheap` are labels by a model or by clicks."""
 
-    The queries held out are those of `holdout`, else the golden set's own holdout; without either all are measured.
-    """
-    asked = load_asked(queries) if queries else {}
-    labels = load_labels(qrels, k=k, asked=asked, relevant_from=relevant_from)
-    if holdout is not None:
-        return labels, load_holdout(holdout, labels, asked, relevant_from), True
-    return (labels, labels.split("holdout"), True) if labels.has_holdout else (labels, labels, False)
+    qrels: Path
+    queries: Path | None = None
+    holdout: Path | None = None
+    cheap: Path | None = None
+    k: int | None = None
+    relevant_from: int = 1
+
+    @property
+    def given(self) -> dict[str, Path]:
+        """The files by what they are for."""
+        found = {"qrels": self.qrels, "queries": self.queries, "holdout": self.holdout, "cheap": self.cheap}
+        return {name: path for name, path in found.items() if path is not None}
+
+    def measured(self) -> tuple[GoldenSet, GoldenSet, bool]:
+        """Return all labels, those to measure by, and whether these were held out. Raises: as `load_labels`.
+
+        The queries held out are those of `holdout`, else the golden set's own holdout; without either all are measured.
+        """
+        labels = load_labels(self.qrels, k=self.k, asked=self._asked, relevant_from=self.relevant_from)
+        if self.holdout is not None:
+            return labels, load_holdout(self.holdout, labels, self._asked, self.relevant_from), True
+        return (labels, labels.split("holdout"), True) if labels.has_holdout else (labels, labels, False)
+
+    def cheap_labels(self, k: int) -> GoldenSet | None:
+        """Return the cheap labels to the depth `k`; None without any. Raises: as `load_labels`."""
+        if self.cheap is None:
+            return None
+        return load_labels(self.cheap, k=k, asked=self._asked, relevant_from=self.relevant_from)
+
+    @cached_property
+    def _asked(self) -> dict[str, OutsideQuery]:
+        return load_asked(self.queries) if self.queries else {}
 
 
 def load_asked(path: Path) -> dict[str, OutsideQuery]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import FoundList, GoldenSet, load_asked, load_labels, load_measured, spent_alpha
+from hive_agents.evaluation import FoundList, GoldenSet, LabelFiles, spent_alpha
 from hive_agents.files import Format, read_bytes
 from hive_agents.rankings import Source, open_source
 from hive_agents.receipts.statement import Receipt, Rederived
@@ -35,15 +35,16 @@ _OF_LEDGER = ("ledger", "uses_left")
 """What is told of the ledger, and derived from nothing else."""
 
 
-def gate_receipt(finding: RankingsFinding, given: Mapping[str, str], k: int | None, relevant_from: int) -> Receipt:
-    """Return the receipt of a finding; `given` are the sources and files by the options that named them.
+def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: LabelFiles) -> Receipt:
+    """Return the receipt of a finding, with what `before`, `after` and the files of labels were named as.
 
     What is a file is a subject; an endpoint, a retriever or a config is a name and nothing more.
     """
+    given = {"before": before, "after": after} | {name: str(path) for name, path in labels.given.items()}
     facts = _told(finding, finding.report()["evaluation"]) | {
         "given": dict(sorted(given.items())),
-        "k": k,
-        "relevant_from": relevant_from,
+        "k": labels.k,
+        "relevant_from": labels.relevant_from,
         "gate": finding.gate.model_dump(),
         "budgets": dict(sorted(finding.budgets.items())),
     }
@@ -138,16 +139,11 @@ def _decided_again(facts: _GateFacts) -> GateFinding | None:
     old, new = (open_source(facts.given[side], _no_workspace) for side in _SIDES)
     if old.live or new.live:
         return None
-    qrels, queries, holdout, many_labels = (Path(facts.given[name]) if name in facts.given else None for name in _FILES)
-    assert qrels is not None
-    known, labels, held_out = load_measured(
-        qrels, queries=queries, holdout=holdout, k=facts.k, relevant_from=facts.relevant_from
-    )
-    cheap = None
-    if many_labels is not None:
-        asked = load_asked(queries) if queries is not None else {}
-        many = load_labels(many_labels, k=labels.k, asked=asked, relevant_from=facts.relevant_from)
-        cheap = CheapLabels(many, _ranked(old, many), _ranked(new, many))
+    files = {name: Path(facts.given[name]) for name in _FILES if name in facts.given}
+    asked = LabelFiles(**files, k=facts.k, relevant_from=facts.relevant_from)
+    known, labels, held_out = asked.measured()
+    many = asked.cheap_labels(labels.k)
+    cheap = None if many is None else CheapLabels(many, _ranked(old, many), _ranked(new, many))
     return decide_again(
         (old.name, _ranked(old, labels)),
         (new.name, _ranked(new, labels)),
