@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from hive_agents.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.expressions import Expression, parse
-from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,22 +235,13 @@ def load_goal(workspace: Workspace, id: str) -> Goal:
     """
     path = _path(workspace, id)
     file = workspace.relative(path)
-    try:
-        text = jsontext.decode(read_bytes(path), file)
-    except OSError as error:
-        why = f"{file} cannot be read: {error.strerror}"
-        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    text = jsontext.load_text(path, file)
     value = jsontext.parse(text, file)
     twice = [_twice(key, number, name, file, text) for key, number, name in _repeated(value)]
     if twice:
         raise HiveError(twice)
     goal = load_value(Goal, value, file, text)
-    if goal.id != id:
-        line = jsontext.line_of(text, ["id"])
-        raise HiveError.of(
-            "HIVE-113", f'the goal in {file} calls itself "{goal.id}"', file=file, path="id", line=line,
-            fix=f'write "id": "{id}", or rename the file',
-        )  # fmt: skip
+    jsontext.require_own_name("goal", goal.id, id, file, text)
     return goal
 
 

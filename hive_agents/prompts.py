@@ -10,7 +10,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
-from hive_agents.files import NAME_PATTERN, jsontext, read_bytes
+from hive_agents.files import NAME_PATTERN, jsontext
 from hive_agents.resources import bundled
 
 if TYPE_CHECKING:
@@ -56,14 +56,10 @@ def template(name: str, workspace: Workspace | None = None) -> str:
     found = next((place for place in places if re.match(NAME_PATTERN, name) and place.is_file()), None)
     if found is None:
         raise HiveError.of("HIVE-107", f"there is no prompt {name}", file=file, path="$", fix="name a file in prompts/")
-    try:
-        if found == shipped:
-            state = os.stat(found)
-            return _shipped(found, (state.st_ino, state.st_size, state.st_mtime_ns))
-        return jsontext.decode(read_bytes(found), file)
-    except OSError as error:
-        why = f"{file} cannot be read: {error.strerror}"
-        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    if found == shipped:
+        state = os.stat(found)
+        return _shipped(found, (state.st_ino, state.st_size, state.st_mtime_ns))
+    return jsontext.load_text(found, file)
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +72,7 @@ def _names(text: str) -> frozenset[str] | None:
 @lru_cache(maxsize=64)
 def _shipped(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001
     """Return the text of a bundled prompt, read once for each state of its file: a run fills in several."""
-    return jsontext.decode(read_bytes(path), f"prompts/{path.name}")
+    return jsontext.load_text(path, f"prompts/{path.name}")
 
 
 def _line_of(text: str, pattern: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from hive_agents.approvals import ToolRule
-from hive_agents.errors import HiveError, NotFound, did_you_mean
+from hive_agents.errors import NotFound, did_you_mean
 from hive_agents.expressions import parse
-from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 from hive_agents.judging import CapabilityLevel
 from hive_agents.runs import Limits
 from hive_agents.settings import Health
@@ -208,19 +207,9 @@ def read_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, str]:
     """As `load_agent`, with the file's text."""
     path = _path(workspace, id)
     file = workspace.relative(path)
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise OSError(errno.EINVAL, "it is no file")  # a pipe would be waited for
-        text = jsontext.decode(read_bytes(path), file)
-    except OSError as error:
-        why = f"{file} cannot be read: {error.strerror}"
-        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    text = jsontext.load_text(path, file)
     agent = load_value(AgentSpec, jsontext.parse(text, file), file, text)
-    if agent.id != id:
-        raise HiveError.of(
-            "HIVE-113", f'the agent in {file} calls itself "{agent.id}"', file=file, path="id",
-            line=jsontext.line_of(text, ["id"]), fix=f'write "id": "{id}", or rename the file',
-        )  # fmt: skip
+    jsontext.require_own_name("agent", agent.id, id, file, text)
     return agent, text
 
 

@@ -154,7 +154,7 @@ def _opened_in(folder: int, name: str, flags: int, mode: int = 0o666, *, guarded
     os.close(handle)
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    raise OSError(errno.EINVAL, "not a file")
+    raise OSError(errno.EINVAL, "it is no file")
 
 
 def _too_large(path: Path, exceeded: Exceeded) -> HiveError:

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files.guarded import MAX_DEPTH, Exceeded, require_bounded
+from hive_agents.files.guarded import MAX_DEPTH, Exceeded, read_bytes, require_bounded
 
 MAX_PLACED = 2_000_000
 """Characters of a text in which the lines of faults are looked for, which takes far longer than reading it."""
@@ -45,6 +46,28 @@ def decode(data: bytes, file: str) -> str:
             fix="save the file as UTF-8 without BOM",
         )
     return text
+
+
+def load_text(path: Path, file: str) -> str:
+    """Return the text of a file that people write. Raises: HIVE-403 where it can't be read, HIVE-112 as `decode`."""
+    try:
+        return decode(read_bytes(path), file)
+    except OSError as error:
+        why = f"{file} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+
+
+def require_own_name(what: str, id: str, name: str, file: str, text: str) -> None:
+    """Raises: HIVE-113 where what is in a file has another `id` than the file's `name`."""
+    if id != name:
+        raise HiveError.of(
+            "HIVE-113",
+            f'the {what} in {file} calls itself "{id}"',
+            file=file,
+            path="id",
+            line=line_of(text, ["id"]),
+            fix=f'write "id": "{name}", or rename the file',
+        )
 
 
 def parse(text: str, file: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.credentials import is_reference
 from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
-from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, read_bytes, remove
+from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, remove
 from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
@@ -150,17 +150,9 @@ def _agents(workspace: Workspace) -> list[str]:
 def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:
     _require_known(workspace, id)
     file = f"{FOLDER}/{id}.json"
-    try:
-        text = jsontext.decode(read_bytes(workspace.root / file), file)
-    except OSError as error:
-        why = f"{file} cannot be read: {error.strerror}"
-        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    text = jsontext.load_text(workspace.root / file, file)
     spec = parse_trigger(text, file)
-    if spec.id != id:
-        raise HiveError.of(
-            "HIVE-113", f'the trigger in {file} calls itself "{spec.id}"', file=file, path="id",
-            line=jsontext.line_of(text, ["id"]), fix=f'write "id": "{id}", or rename the file',
-        )  # fmt: skip
+    jsontext.require_own_name("trigger", spec.id, id, file, text)
     return spec, text
 
 
