@@ -108,6 +108,9 @@ from .generation_reader import (
     StaleIndex as StaleIndex,
     StoredChunk as StoredChunk,
 )
+from .headings import (
+    plain_heading as plain_heading,
+)
 from .index import (
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hive_agents.retrieval.analysis import heading_text
+from hive_agents.retrieval.headings import plain_heading
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -102,7 +103,7 @@ def _headings(text: str) -> list[tuple[int, int, str]]:
         return []
     tokens = block_parser().parse(text)
     return [
-        (token.map[0], int(token.tag[1:]), heading_text(tokens[place + 1].content))
+        (token.map[0], int(token.tag[1:]), plain_heading(heading_text(tokens[place + 1].content)))
         for place, token in enumerate(tokens)
         if is_heading(token) and token.map
     ]

@@ -22,6 +22,7 @@ from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
 from hive_agents.retrieval.boilerplate import Boilerplate, SharedLines
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.generation import State, find_generation
+from hive_agents.retrieval.headings import plain_heading
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow
 from hive_agents.retrieval.providers import no_model
 from hive_agents.retrieval.recent import Recent
@@ -145,8 +146,8 @@ class GenerationReader:
             row[0]: ChunkRow(
                 row[1],
                 row[2],
-                row[3],
-                " > ".join(json.loads(row[4])),
+                plain_heading(row[3]),
+                " > ".join(map(plain_heading, json.loads(row[4]))),
                 row[5],
                 json.loads(row[6]),
                 boilerplate.without(row[0], row[5]),

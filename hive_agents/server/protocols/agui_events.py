@@ -247,7 +247,7 @@ def _listed(result: dict[str, Any]) -> str:
     >>> _listed(found), _listed(found | {"citation": None})
     ('[1] Keys (a.md)\\nKeys end.', '1. Keys (a.md)')
     """
-    named = f"{result['title']} ({result['doc_id']})"
+    named = f"{result['title']} ({result['doc_id']})".replace("![", "!\\[")
     if result["citation"] is None:
         return f"{result['rank']}. {named}"
     passage = " ".join(re.sub("</?mark>", "", result["excerpt"]).split()).replace("![", "!\\[")
