@@ -22,6 +22,8 @@ _VOCABULARY = WordPieces()
 _SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
+_VERSION_SIGN = re.compile(r"^[vV](?=\d)")
+
 MOST_TOLD = 5
 LEAST_SHARE = 4
 """One in so many words of a question has to be unknown: what somebody did before lunch may well stand nowhere."""
@@ -137,7 +139,11 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
 
 
 def _is_missing(word: Word, known: ScopedIndex) -> bool:
-    return not all(known.frequencies(terms(word.text, known.language)))
+    """Whether no document has the word; one that has the version 4.1 has v4.1."""
+    text = _VERSION_SIGN.sub("", word.text)
+    return not all(known.frequencies(terms(word.text, known.language))) and (
+        text == word.text or not all(known.frequencies(terms(text, known.language)))
+    )
 
 
 def _is_empty(word: str) -> bool:

@@ -11,6 +11,13 @@ from hive_agents import Workspace
 from hive_agents.cli.replies import rendered
 from tests.copilot.chats import ask, make_knowledge_base
 
+RELEASE = """---
+title: Release 4.1
+tenant: acme
+view: [tenant]
+---
+The lamp of release 4.1 is brighter.
+"""
 GERMAN = """---
 title: Lampen
 tenant: acme
@@ -24,6 +31,7 @@ Der Lampenschirm einer Lampe ist rot. Architekturen von Hallen sind erlaubt. Das
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     place = make_knowledge_base(Path(tmp_path_factory.mktemp("unknown")))
     (place.documents / "lampen.md").write_text(GERMAN, encoding="utf-8")
+    (place.documents / "release-4.1.md").write_text(RELEASE, encoding="utf-8")
     place.index()
     return place
 
@@ -64,6 +72,7 @@ def test_words_that_no_document_has_are_told(place: Workspace, text: str, told: 
         "wo ist der Schirm der Lampe?",
         "we turned the lamp off before lunch, then deployed a second key and revoked the first key of support",
         "list all drafts",
+        "the lamp of v4.1",
         "hello",
     ],
 )
