@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.access import Asker, Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
 from hive_agents.errors import HiveError
@@ -18,16 +18,16 @@ READERS = frozenset({"approver", "admin", "operator"})
 
 
 class RequestReader:
-    """Requests as the caller may read them.
+    """Requests as somebody may read them.
 
-    The holder of a token reads their tenant's and the workspace's own, less the documents that they may not view;
-    without a token the caller is the workspace's owner, who reads all.
+    A `principal` reads their tenant's and the workspace's own, less the documents that they may not view; None is the
+    workspace's owner, who reads all.
 
-    Raises: HIVE-415 for a token without the role approver, operator or admin; HIVE-417 for one that is refused.
+    Raises: HIVE-415 for a principal without the role approver, operator or admin.
     """
 
-    def __init__(self, workspace: Workspace, asker: Asker) -> None:
-        self._workspace, self._principal = workspace, asker.token_holder()
+    def __init__(self, workspace: Workspace, principal: Principal | None) -> None:
+        self._workspace, self._principal = workspace, principal
         if self._principal is not None and not READERS & self._principal.roles:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self._principal.user} reads no requests", fix=fix)

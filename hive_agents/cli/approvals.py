@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from hive_agents.cli.answering import batch_name, give_answer, read_patch
-from hive_agents.cli.surface import Surface, json_text, styled, with_surface
+from hive_agents.cli.surface import WHO_READS, Surface, json_text, styled, with_surface
 from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ STYLES = {"pending": "yellow", "approved": "green", "edited": "green", "rejected
 
 
 @app.command("list")
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def list_(
     surface: Surface,
     status: Annotated[str | None, typer.Option("--status", help="Only these, such as pending.")] = None,
@@ -51,7 +51,7 @@ def list_(
     if wanted is not None and wanted not in get_args(Status):
         fix = f"use one of {', '.join(get_args(Status))}"
         raise HiveError.of("HIVE-409", f'there is no status "{safe_line(status)}"', fix=fix)
-    reader = RequestReader(place, surface.asker)
+    reader = RequestReader(place, surface.asker.viewer())
     findings = finish(place)
     if reader.is_owner:  # they name requests of every tenant
         surface.warn(findings)
@@ -81,14 +81,14 @@ def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
 
 
 @app.command()
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def show(surface: Surface, request: IdArgument) -> None:
     """One request with all that a person needs to decide it."""
     from hive_agents.approvals import OWN_TENANT, ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
     place = surface.workspace
-    reader = RequestReader(place, surface.asker)
+    reader = RequestReader(place, surface.asker.viewer())
     found, warnings = ApprovalStore(place).read(request)
     if not reader.may_read(found):  # as for an id that nobody has
         fix = "`hive approvals list` shows all of them"
@@ -111,7 +111,7 @@ def show(surface: Surface, request: IdArgument) -> None:
 
 
 @app.command()
-@with_surface()
+@with_surface(as_user=WHO_READS)
 def review(
     surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run that waits for answers about its tools.")],
@@ -120,7 +120,7 @@ def review(
     from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
-    reader = RequestReader(place, surface.asker)
+    reader = RequestReader(place, surface.asker.viewer())
     every = ApprovalStore(place).batch(run)
     shown = [reader.shown(one) for one in every if reader.may_read(one)]
     batch = batch_name(run, every) if every and len(shown) == len(every) else None
@@ -204,7 +204,7 @@ def delegate(
     place = surface.workspace
     who = surface.asker.decider()
     found = ApprovalStore(place).delegate(request, to=to, by=who.by, authn=who.authn, tenant=who.tenant)
-    found = RequestReader(place, surface.asker).shown(found)
+    found = RequestReader(place, surface.asker.token_holder()).shown(found)
     last = found.delegations[-1]
     surface.show(found.to_json(), safe_line(f"{last.to} decides {found.id} in place of {last.by}"))
 

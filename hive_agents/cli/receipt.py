@@ -101,7 +101,7 @@ def _require_readable(surface: Surface, request_id: str) -> None:
     from hive_agents.errors import HiveError
 
     try:
-        may_read = RequestReader(surface.workspace, surface.asker).may_read(
+        may_read = RequestReader(surface.workspace, surface.asker.viewer()).may_read(
             ApprovalStore(surface.workspace).get(request_id)
         )
     except HiveError as error:

@@ -138,12 +138,12 @@ def list_requests(call: CallContext, query: RequestsPage) -> RequestList:
 
 def count_waiting(call: CallContext) -> int:
     """Return how many of the requests that the caller may read wait for a person."""
-    return ApprovalStore(call.workspace).count_pending(RequestReader(call.workspace, call.asker).tenants)
+    return ApprovalStore(call.workspace).count_pending(RequestReader(call.workspace, call.asker.token_holder()).tenants)
 
 
 def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
     """Return a page of the requests that the caller may read, each whole, and where to go on."""
-    reader = RequestReader(call.workspace, call.asker)
+    reader = RequestReader(call.workspace, call.asker.token_holder())
     shown, more = ApprovalStore(call.workspace).page(
         query.limit, status=query.status, tenants=reader.tenants, by_due=query.order == "due", after=query.cursor
     )
@@ -155,7 +155,7 @@ def readable(call: CallContext, request_id: str) -> ApprovalRequest:
 
     Raises: HIVE-409 (404) for one that they may not read, as for one that doesn't exist.
     """
-    reader, found = RequestReader(call.workspace, call.asker), None
+    reader, found = RequestReader(call.workspace, call.asker.token_holder()), None
     with suppress(NotFound):
         found = ApprovalStore(call.workspace).get(request_id)
     if found is None or not reader.may_read(found):
@@ -191,7 +191,7 @@ def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
     """Answer all calls of a run that were read together, each for itself."""
     run_id = body.batch.partition(":")[0]
     pending = ApprovalStore(call.workspace).batch(run_id)
-    reader = RequestReader(call.workspace, call.asker)
+    reader = RequestReader(call.workspace, call.asker.token_holder())
     known = all(map(reader.may_read, pending))
     if not pending or not known or body.batch != f"{run_id}:{batch_hash(pending)[:24]}":
         why = "the calls that wait are not those that were read"

@@ -312,7 +312,7 @@ def run_messages(call: Call, run_id: str) -> RunMessages:
 @api.get("/api/runs/{run_id}/approvals", APPROVER)
 def run_approvals(call: Call, run_id: str) -> Batch:
     """The calls of tools that a run waits to make, and the name under which just these can be decided at once."""
-    reader = RequestReader(call.workspace, call.asker)
+    reader = RequestReader(call.workspace, call.asker.token_holder())
     every = ApprovalStore(call.workspace).batch(run_id)
     shown = [reader.shown(one) for one in every if reader.may_read(one)]
     batch = f"{run_id}:{batch_hash(every)[:24]}" if every and len(shown) == len(every) else None

@@ -54,6 +54,7 @@ def _timeless(value: object) -> object:
         ("label", "what is a recall?", "-r", "sops/recall.md", "-r", "sops/globex.md"),
         ("label", "--suggest", "3"),
         ("runs", "list"),
+        ("approvals", "list"),
     ],
     ids=" ".join,
 )
