@@ -201,7 +201,7 @@ def _sdk(module: str) -> Any:
 
 @cache
 def _server(root: Path, name: str, settings: str) -> Server:
-    """One for all runs of this process."""
+    """Return the server of this name, the same object for all runs of this process."""
     return Server(Workspace(root), name, McpServer.model_validate_json(settings))
 
 

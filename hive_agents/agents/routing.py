@@ -20,7 +20,7 @@ ENDED = {"completed": ("always", "success", "condition", "model"), "failed": ("a
 
 
 class NoWay(Exception):
-    """The way on can't be found; `fault` says why."""
+    """No edge could be chosen; `fault` says why."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class NoWay(Exception):
 
 
 async def targets(work: NodeWork, status: str) -> list[str]:
-    """The nodes that come next: of the edges that fit, those of the highest priority, all at once.
+    """Return the nodes that come next: of the edges that fit, those of the highest priority, all at once.
 
     Raises: NoWay where a condition can't be evaluated or the model doesn't choose; BudgetExhausted.
     """

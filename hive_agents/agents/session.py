@@ -124,7 +124,7 @@ class AgentSession:
         await self.publish(self.event(type, at, node, **payload))
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
-        """What `emit` publishes."""
+        """Return the event that `emit` publishes: of the same run, key and type it has the same id."""
         id = derived_id("agent", self.run_id, at, type)
         return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 

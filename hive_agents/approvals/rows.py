@@ -34,7 +34,7 @@ def update(connection: RecordsConnection, request: ApprovalRequest) -> None:
 
 
 def select(connection: RecordsConnection, where: str = "TRUE", values: Iterable[Any] = ()) -> list[Row]:
-    """Newest first."""
+    """Return the rows that meet the condition, newest first."""
     connection.text_factory = _text
     found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))
     return found.fetchall()

@@ -37,7 +37,7 @@ _LINKS = ADVERBS | BE | NEGATIONS | ARTICLES | _RELATIVE | _HAVE
 
 @dataclass(frozen=True)
 class Reading:
-    """What a sentence says.
+    """What a sentence asks for: its kind, its filters, and the words to search for.
 
     `search`: what to search for, as typed; `content`: those of its words that mean something.
     `lists`: it asks for documents without saying which ("list all documents", "what's new").

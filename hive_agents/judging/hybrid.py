@@ -134,7 +134,7 @@ class HybridJudge:
 
     @property
     def rules(self) -> tuple[EvaluationRule, ...]:
-        """In the order in which they are asked."""
+        """The rules in the order in which they are asked."""
         return tuple(self._rules)
 
     def add_rules(self, rules: Iterable[EvaluationRule]) -> None:

@@ -52,7 +52,7 @@ class TokenLength(Format):
 
     @property
     def per_token(self) -> tuple[float, float]:
-        """For what is sent, and for what is written."""
+        """Return the characters of a token in what is sent, and in what is written."""
         sent = self.sent / self.counted if self.counted else CHARACTERS_PER_TOKEN
         return sent, self.written / self.answered if self.written and self.answered else sent
 

@@ -285,7 +285,7 @@ def _counted(usage: Usage) -> dict[str, int]:
 
 
 def _of(error: ModelError, spent: Usage) -> ModelError:
-    """The same failure, with what all attempts cost."""
+    """Return the failure with what all attempts cost."""
     return ModelError(error.kind, error.message, usage=spent, retry_after=error.retry_after, outage=error.outage)
 
 

@@ -105,7 +105,7 @@ class ScriptedModel:
     def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
-        """Word by word, after the line's delay."""
+        """Return the next line word by word, after its delay."""
         return arriving(self._words(messages, tools, deadline), deadline, self.name)
 
     async def _words(

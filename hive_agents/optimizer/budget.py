@@ -33,7 +33,7 @@ class SearchBudget:
 
     @property
     def left(self) -> int:
-        """Evaluations."""
+        """How many more configs may be measured."""
         return max(self.max_evaluations - self.evaluations, 0)
 
     @property

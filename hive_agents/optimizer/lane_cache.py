@@ -101,7 +101,7 @@ class LaneCache:
         self._all_words: Recent[tuple[int, tuple[int, ...]], bool] = Recent(_SCORES * max(1, len(golden)))
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
-        """Return the scores of each query. Raises: `BudgetExhausted`."""
+        """Return the scores of each query. Raises: `SearchBudgetExhausted`."""
         if self.budget is not None:
             self.budget.spend()
         if not len(self.golden):

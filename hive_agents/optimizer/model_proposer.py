@@ -143,7 +143,7 @@ def _nothing(faulty: list[Edit]) -> str:
 
 
 def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
-    """By what they gain on the training queries; equals keep their order. Raises: `BudgetExhausted`."""
+    """By what they gain on the training queries; equals keep their order. Raises: `SearchBudgetExhausted`."""
     scores = [
         float(situation.cache.evaluate(parsed(apply(situation.config, edit.values))).nudcg.mean()) for edit in edits
     ]

@@ -75,7 +75,7 @@ class Proposed:
 
 class Proposer(Protocol):
     def propose(self, situation: Situation) -> Proposed:
-        """Edits of `situation.config`. Raises: `BudgetExhausted`."""
+        """Edits of `situation.config`. Raises: `SearchBudgetExhausted`."""
 
 
 class HeuristicProposer:
@@ -108,7 +108,7 @@ def _swept(situation: Situation, steps: Sequence[Edit], order: Sequence[int]) ->
 
     It takes at most half of the evaluations that are left, for the first steps in `order`: the others are for trials.
 
-    Raises: `BudgetExhausted`.
+    Raises: `SearchBudgetExhausted`.
     """
     of, known = identity(situation.config.model_dump(exclude_unset=True)), situation.swept
     if known is not None and (known.of, known.wide, len(known.gains)) == (of, situation.wide, len(steps)):

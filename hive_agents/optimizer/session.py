@@ -156,7 +156,7 @@ class OptimizerSession:
         return self.open
 
     def measure(self, config: RetrievalConfig) -> Measured:
-        """Raises: `BudgetExhausted`."""
+        """Raises: `SearchBudgetExhausted`."""
         return Measured(self.open.evaluate(config), len(self.tuning.train))
 
     @cached_property
@@ -173,7 +173,7 @@ class OptimizerSession:
             self.open.budget = budget
 
     def diagnose(self, config: RetrievalConfig) -> Diagnosis:
-        """Return the diagnosis on the queries that ideas come from. Raises: `BudgetExhausted`."""
+        """Return the diagnosis on the queries that ideas come from. Raises: `SearchBudgetExhausted`."""
         mark = identity(config.model_dump(exclude_unset=True))
         self._diagnoses[mark] = diagnose(self.searched, self.engine.index(config.collection), config)
         return self._diagnoses[mark]
@@ -215,7 +215,7 @@ class OptimizerSession:
         return HeuristicProposer()
 
     def propose(self, config: RetrievalConfig, diagnosis: Diagnosis, state: Mapping[str, Any]) -> Proposed:
-        """What to try next. Raises: `BudgetExhausted`."""
+        """What to try next. Raises: `SearchBudgetExhausted`."""
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
@@ -267,7 +267,7 @@ class OptimizerSession:
         return list(found.values())
 
     def restored(self, changes: Sequence[ConfigChange]) -> ConfigData:
-        """The baseline with these changes."""
+        """Return the config that a trial had: the baseline with its changes."""
         values = tuple((change["path"], change["b"]) for change in changes)
         return next_data(self.baseline, Edit(values, "selection", ""))
 

@@ -59,7 +59,7 @@ class VectorLane(Protocol):
         """The `k` best chunks inside `mask`, fewer if fewer are allowed."""
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
-        """`top` of each row of `queries`."""
+        """Return `top` of each row of `queries`."""
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """The cosine of each of `rows`, which are numbers of chunks."""

@@ -54,7 +54,7 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
 async def async_checkpointer(
     workspace: Workspace, lease: Lease | None = None
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """The same for a worker on a thread.
+    """Yield a saver as `checkpointer` does, for the event loop of whoever works on a thread.
 
     With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
     """

@@ -36,7 +36,7 @@ _log = logging.getLogger("hive_agents.host")
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many went."""
+    """How many runs and events were deleted."""
 
     runs: int = 0
     events: int = 0

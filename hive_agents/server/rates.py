@@ -22,7 +22,7 @@ AT_WORK = ("queued", "running")
 
 
 class Rates:
-    """A bucket for each principal: `per_minute` requests at once, and as many again in the course of a minute."""
+    """A bucket for each principal: `rate_per_minute` requests at once, and as many again in the course of a minute."""
 
     def __init__(self, limits: ServerSettings, now: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._now = limits, now

@@ -20,7 +20,7 @@ ID_DAY = dt.timedelta(hours=24)
 
 
 def iso(moment: dt.datetime) -> str:
-    """UTC, as the database, events and keys have it."""
+    """Return a moment in UTC, as the database, events and keys have it."""
     return moment.astimezone(dt.UTC).isoformat()
 
 
@@ -38,7 +38,7 @@ class TriggerState:
 
     @property
     def seen_until(self) -> dt.datetime:
-        """No tick up to here is looked at again."""
+        """The moment up to which no tick is looked at again."""
         return max(self.since, self.last_at or self.since)
 
 

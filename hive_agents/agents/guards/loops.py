@@ -50,7 +50,7 @@ def doom_loop(fingerprints: Sequence[str], repeats: int = REPEATS) -> int | None
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """1.0 is 1: models write either."""
+    """Return the value with whole numbers as integers: models write 1 as 1.0, too."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

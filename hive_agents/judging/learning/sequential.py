@@ -65,7 +65,7 @@ class Evidence:
     matches: int = 0
 
     def observed(self, agrees: bool) -> Evidence:
-        """With one more match that a person decided too."""
+        """Return the evidence with one more match that a person decided too."""
         n = self.n + 1
         ratio = (1 - BROKEN) / (1 - PROMISED) if agrees else BROKEN / PROMISED
         return replace(
@@ -77,7 +77,7 @@ class Evidence:
         )
 
     def checked(self, matched: bool) -> Evidence:
-        """With one more result that the rule was tried on."""
+        """Return the evidence with one more result that the rule was tried on."""
         return replace(self, checks=self.checks + 1, matches=self.matches + int(matched))
 
     @property

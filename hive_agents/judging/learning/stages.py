@@ -57,7 +57,7 @@ class LearnedRule:
 
 
 def place_of(run_id: str, rule_id: str) -> int:
-    """Where a run falls among a rule's hundred parts.
+    """Return a number from 0 to 99 for a run: a rule in a stage of p % acts on the runs below p.
 
     >>> place_of("r1", "learned_a") == place_of("r1", "learned_a"), 0 <= place_of("r2", "learned_a") < 100
     (True, True)
@@ -131,7 +131,7 @@ class RuleBook:
             return _known(connection, rule_id)
 
     def rules(self) -> list[LearnedRule]:
-        """All of them, also the ended ones, by id."""
+        """Return all learned rules by id, those that were ended too."""
         path = self.workspace.records
         with connected(path) as connection:
             rows = connection.execute("SELECT id, stage, rule, history, updated_at FROM learned_rules ORDER BY id")
