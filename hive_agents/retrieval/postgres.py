@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, finalize
 
 from hive_agents.credentials import login_fix, login_options, resolve
 from hive_agents.errors import Diagnostic, EngineFault, HiveError
 from hive_agents.settings import VectorSettings
+from hive_agents.store import cut_after
 from hive_agents.trust import require_trust
 from hive_agents.workspace import Workspace
 
@@ -217,22 +217,11 @@ def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callab
     """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
     from psycopg.errors import Error, QueryCanceled
 
-    is_cut = threading.Event()
-    timer = threading.Timer(seconds + 1, _cut, [connection, is_cut])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except Error as error:
-        if is_cut.is_set():
-            silent()
-            raise QueryCanceled from error
-        raise
-    finally:
-        timer.cancel()
-
-
-def _cut(connection: psycopg.Connection[Any], is_cut: threading.Event) -> None:
-    is_cut.set()  # before whoever waits can see it
-    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as way:
-        way.shutdown(socket.SHUT_RDWR)
+    with cut_after(seconds + 1, connection) as is_cut:
+        try:
+            yield
+        except Error as error:
+            if is_cut.is_set():
+                silent()
+                raise QueryCanceled from error
+            raise

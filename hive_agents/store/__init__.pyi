@@ -47,6 +47,7 @@ from .own_schema import (
 from .postgres import (
     PostgresConnection as PostgresConnection,
     ServerState as ServerState,
+    cut_after as cut_after,
 )
 from .reading import (
     documents_read as documents_read,

@@ -419,23 +419,31 @@ def _require_answer(raw: psycopg.Connection[Any]) -> None:
     """Raise what psycopg raises where the server lets in and then says nothing, or something without an end."""
     from psycopg import OperationalError
 
-    silent = threading.Event()
+    with cut_after(_CONNECT_SECONDS, raw) as is_cut:
+        try:
+            raw.execute(b"SELECT 1")
+        except OperationalError as error:
+            raw.close()
+            if is_cut.is_set():
+                raise OperationalError(f"it lets in, and answers nothing within {_CONNECT_SECONDS} s") from error
+            raise
+
+
+@contextmanager
+def cut_after(seconds: float, raw: psycopg.Connection[Any]) -> Iterator[threading.Event]:
+    """Cut the connection if what is done inside takes longer; the event says whether it was cut."""
+    is_cut = threading.Event()
 
     def cut() -> None:
-        silent.set()
+        is_cut.set()  # before whoever waits can see it
         with suppress(Exception), socket.socket(fileno=os.dup(raw.fileno())) as way:
             way.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(_CONNECT_SECONDS, cut)
+    timer = threading.Timer(seconds, cut)
     timer.daemon = True
     timer.start()
     try:
-        raw.execute(b"SELECT 1")
-    except OperationalError as error:
-        raw.close()
-        if silent.is_set():
-            raise OperationalError(f"it lets in, and answers nothing within {_CONNECT_SECONDS} s") from error
-        raise
+        yield is_cut
     finally:
         timer.cancel()
 
