@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hive_agents.exporting.contents import Content, json_line, json_page
-from hive_agents.exporting.plan import Difference, ExportPlan, Parts
+from hive_agents.exporting.plan import Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import iso_date
 
@@ -50,12 +50,7 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
         yield Difference("retrieval", "equal scores stand in OpenSearch's order, not by chunk_id")
     for name in config.boosts:
         yield Difference(f"boosts.{name}", "nothing can be multiplied behind a fusion: the boost is left out")
-    if config.abstain.min_cosine is not None:
-        yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
-    if config.dynamic_k.enabled:
-        yield Difference("dynamic_k", f"the list isn't cut at a gap: it has up to {plan.limit} hits")
-    if config.distraction_detection.enabled:
-        yield Difference("distraction_detection", "nothing is flagged: the lanes' ranks aren't returned")
+    yield from not_after_fusion(plan)
     if retrieval.per_document is not None:
         if retrieval.per_document > 1:
             told = f"a hit is a document; its best {retrieval.per_document} chunks are its inner hits, all to be sorted"

@@ -152,3 +152,14 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
             f"boosts.{name}",
             f"ages count from day {age.reference:g} since 1970, the newest at the export, for every reader",
         )
+
+
+def not_after_fusion(plan: ExportPlan) -> Iterator[Difference]:
+    """Yield what an engine leaves out that fuses two lanes by itself: all that looks at a fused list's scores."""
+    config = plan.config
+    if config.abstain.min_cosine is not None:
+        yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
+    if config.dynamic_k.enabled:
+        yield Difference("dynamic_k", f"the list isn't cut at a gap: it has up to {plan.limit} hits")
+    if config.distraction_detection.enabled:
+        yield Difference("distraction_detection", "nothing is flagged: the lanes' ranks aren't returned")

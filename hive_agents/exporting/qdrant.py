@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from hive_agents.exporting.contents import Content, json_line, json_page
-from hive_agents.exporting.plan import Difference, ExportPlan, Parts
+from hive_agents.exporting.plan import Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import days_of, iso_date, terms
 
@@ -47,7 +47,7 @@ def _sparse(weights: Mapping[int, float]) -> dict[str, list[Any]]:
 
 
 def _differences(plan: ExportPlan) -> Iterator[Difference]:
-    config, retrieval = plan.config, plan.config.retrieval
+    retrieval = plan.config.retrieval
     if plan.keyword:
         yield Difference(
             "access", "how rare a word is and how long a text is count over all documents, not the reader's alone"
@@ -60,12 +60,7 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
     if 0 in lanes:
         yield Difference("retrieval.weights", "a lane of weight 0 adds no candidates")
     yield Difference("retrieval", "equal scores stand in Qdrant's order, not by chunk_id")
-    if config.abstain.min_cosine is not None:
-        yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
-    if config.dynamic_k.enabled:
-        yield Difference("dynamic_k", f"the list isn't cut at a gap: it has up to {plan.limit} hits")
-    if config.distraction_detection.enabled:
-        yield Difference("distraction_detection", "nothing is flagged: the lanes' ranks aren't returned")
+    yield from not_after_fusion(plan)
     if retrieval.per_document is not None:
         # Groups would look deeper than `candidates`, which boosts can tell.
         told = f"all candidates are returned: keep {retrieval.per_document} of each document, then {plan.limit} in all"
