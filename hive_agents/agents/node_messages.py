@@ -10,13 +10,14 @@ from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_end import End
+from hive_agents.agents.node_inputs import given
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.synthetic import ASK, LIST, REPORT, SET, WRITING, synthetic_tools
 from hive_agents.agents.viewing import PERSON
 from hive_agents.approvals import WITHHELD
 from hive_agents.llm import Message, ModelError
 from hive_agents.memory import ContextHandoff, Summarise, compact, estimate_tokens, transition_marker
-from hive_agents.text import cut, fenced
+from hive_agents.text import fenced
 
 OWN_WORDS = frozenset({SET, *WRITING, LIST, ASK, REPORT})
 """Tools that answer in the loop's own words, or a person's."""
@@ -131,21 +132,19 @@ async def why_here(work: NodeWork) -> str:
     if again is not None and again["n"] == len(work.verdicts) and not before:
         whole = session.effects.find(again["key"])
         earlier = [end for end in work.ends if end["node"] == work.node.id][-1:]
-        told = [] if work.shared else [await _handed(work, end) for end in earlier]
+        told = [] if work.shared else [*[await _handed(work, end) for end in earlier], *_given_here(work)]
         if again["action"] == "replan":
             return "\n\n".join([*told, f"[Replan feedback]: {json.dumps(whole['context'], ensure_ascii=False)}"])
         return "\n\n".join([*told, f"[Judge feedback]: {whole['feedback'] or whole['reasoning']}"])
     if not before:
-        given = [f"- {key}: {cut(json.dumps(value, ensure_ascii=False), 2_000)}" for key, value in work.inputs.items()]
-        begin = work.task or f"Begin with {work.node.id}."
-        return f"{begin}\n\nInputs:\n{fenced(chr(10).join(given))}" if given else begin
+        return "\n\n".join([work.task or f"Begin with {work.node.id}.", *_given_here(work)])
     if work.view().hidden:
         return f"Completed: {', '.join(end['node'] for end in before)}. Now it is {work.node.id}'s turn.\n\n{WITHHELD}"
     values = work.buffer.read_all("execution")
     files = [file.name for file in work.files.list()]
     done = {key: values.get(key) for end in before for key in end["outputs"]}
     if work.shared:
-        return transition_marker(
+        marker = transition_marker(
             session.workspace,
             completed=", ".join(end["node"] for end in before),
             following=work.node.id,
@@ -154,7 +153,16 @@ async def why_here(work: NodeWork) -> str:
             memory=work.notes,
             tools=[*work.tools.names, *(tool.name for tool in synthetic_tools(work))],
         )
-    return "\n\n".join([await _handed(work, end) for end in before])
+        return "\n\n".join([marker, *_given_here(work)])
+    return "\n\n".join([*[await _handed(work, end) for end in before], *_given_here(work)])
+
+
+def _given_here(work: NodeWork) -> list[str]:
+    """Return the inputs that the node's conversation doesn't have yet, in full: what leads here is told in brief."""
+    there = [end for end in work.ends if end["conversation"] == work.conversation]
+    known = {key for end in there for key in (*end["outputs"], *work.agent.node(end["node"]).input_keys)}
+    found = given(work, [key for key in work.node.input_keys if key not in known])
+    return [found] if found else []
 
 
 async def _handed(work: NodeWork, end: End) -> str:

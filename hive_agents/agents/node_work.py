@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
+from hive_agents.agents.node_inputs import as_text, beginning, leading_on
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spec import AgentSpec, NodeSpec, parallel_edges, reachable
@@ -29,7 +30,7 @@ from hive_agents.memory import (
     narrative,
 )
 from hive_agents.runs import RunStore
-from hive_agents.text import cut, encodable, fenced
+from hive_agents.text import fenced
 
 IN_PLACE = 40
 """Characters of an input that a prompt may have in its own sentences; a longer one stands apart, as data."""
@@ -147,14 +148,14 @@ class NodeWork:
     def prompt(self) -> str:
         """The system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
         inputs = self.inputs
-        shown = {key: self._shown(value) for key, value in inputs.items()}
+        shown = {key: beginning(self, as_text(value)) for key, value in inputs.items()}
         # What was given is data: a prompt that names more than a word or two is told where it stands, below.
         below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or not _is_line(text)}
         values = {key: f"[input {key}]" if key in below else text.strip() for key, text in shown.items()}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
         for key, text in below.items():  # each apart, so that the text of one can't pass for another
             if f"[input {key}]" in focus:
-                focus += "\n\n" + fenced(f"[input {key}]: {text}")
+                focus += "\n\n" + "\n".join([fenced(f"[input {key}]: {text}"), *leading_on(self, {key: inputs[key]})])
         if self.task is not None:
             focus += f"\n\n# Task\n{self.task}"
         path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
@@ -169,13 +170,13 @@ class NodeWork:
 
     def _variables(self, inputs: dict[str, Any]) -> dict[str, str]:
         goal = self.session.goal
-        lines = {key: self._shown(value) for key, value in inputs.items()}
+        lines = {key: beginning(self, as_text(value)) for key, value in inputs.items()}
         quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in lines.items() if not _is_line(text)}
         given = "\n".join(f"- {key}: {text.strip()}" for key, text in (lines | quoted).items()) or "(none)"
         values = {
             "agent": self.agent.id,
             "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
-            "inputs": fenced(given) if inputs else given,
+            "inputs": "\n".join([fenced(given), *leading_on(self, inputs)]) if inputs else given,
             "outputs": self._told_outputs(),
             "today": dt.datetime.now(dt.UTC).date().isoformat(),
             "fence": f"-----{secrets.token_hex(8)}-----",
@@ -189,11 +190,6 @@ class NodeWork:
         optional = ", ".join(self.node.nullable_output_keys)
         told = f"Set each with set_output: {', '.join(self.node.output_keys)}."
         return told + (f" May be null: {optional}." if optional else "")
-
-    def _shown(self, value: Any) -> str:
-        """Values go into a prompt up to the length that a tool's result may have, their lines as they are."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return cut(encodable(text), self.session.workspace.settings.agents.spillover_chars)
 
 
 def _is_line(text: str) -> bool:

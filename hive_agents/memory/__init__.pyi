@@ -49,6 +49,7 @@ from .spill import (
     Delivery as Delivery,
     Spillover as Spillover,
     ToolResult as ToolResult,
+    pretty as pretty,
     require_tool_name as require_tool_name,
 )
 from .values import (
