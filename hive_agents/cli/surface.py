@@ -300,6 +300,7 @@ def input_object(text: str) -> dict[str, Any]:
     """What `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
     from hive_agents.files import jsontext
 
+    text.encode()  # HIVE-112: a shell hands on any byte
     try:
         value = jsontext.parse(text, "--input")
     except HiveError as error:

@@ -48,7 +48,7 @@ def require_agent_run(row: RunRow, statuses: Collection[str], fix: str) -> None:
 
 
 def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input, with a value for every input key of the entry and no other.
+    """The input as it is stored, with a value for every input key of the entry and no other.
 
     Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105; exit code 2.
     """
@@ -64,14 +64,15 @@ def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]
         for key in keys
         if key not in given
     ]
+    stored = {}
     for key, value in given.items():
         try:
-            to_json(key, value)
+            stored[key] = json.loads(to_json(key, value))
         except HiveError as error:
             wrong += error.diagnostics
     if wrong:
         raise RefusedInput(wrong, exit_code=2)
-    return dict(given)
+    return stored
 
 
 class RunValue(Format):

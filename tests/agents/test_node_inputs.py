@@ -10,6 +10,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.llm import ChatResult, Message, Tool
+from hive_agents.runs import RunStore
 from tests.agents.conftest import node, write_json
 from tests.agents.loops import Told, agent, said, say, sets, start
 
@@ -85,3 +86,11 @@ def test_what_is_too_long_is_in_a_file_that_is_named(place: Workspace, prompt: s
     assert start(place, spec, model, {"table": text}).go()["status"] == "done"
     assert last not in str(model.prompts[0])
     assert last in str(model.prompts[1])
+
+
+def test_what_no_file_can_hold_is_replaced_before_the_run_is_stored(place: Workspace) -> None:
+    model = said([sets("items", 1)])
+    spec = agent(node("collect", input_keys=["word"], output_keys=["items"]))
+    run = start(place, spec, model, {"word": ("half", "a \ud83d")})
+    assert run.go()["status"] == "done"
+    assert RunStore(place).get(run.run_id).value["input"] == {"word": ["half", "a \ufffd"]}

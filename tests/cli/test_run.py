@@ -87,6 +87,7 @@ def test_a_run_whose_budget_is_used_up(place: Workspace) -> None:
         (("digest", "--json"), "HIVE-106"),
         (("digest", "--input", "{", "--json"), "HIVE-101"),
         (("digest", "--input", "[1]", "--json"), "HIVE-104"),
+        (("digest", "--input", '{"topic": "\udcff"}', "--json"), "HIVE-112"),
         (("digest", "--input", '{"topic": 1, "topc": 2}', "--json"), "HIVE-103"),
         (("--json",), "HIVE-409"),
         (("--resume", "r0", "--json"), "HIVE-409"),
