@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hive_agents import prompts
@@ -19,6 +19,7 @@ from hive_agents.memory import Entry
 
 _RECENT = 12
 _CHARS = 2_000
+_OUTPUTS = 30_000
 _SCHEMA = {
     "title": "node_verdict",
     "description": "Whether the phase is done.",
@@ -88,7 +89,7 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
         "node_judge",
         work.session.workspace,
         criteria=criteria,
-        outputs=json.dumps(work.outputs.values, ensure_ascii=False)[:30_000],
+        outputs=_shown(work.outputs.values),
         conversation=recent(work.session.store.messages(work.conversation)),
         fence=f"-----{secrets.token_hex(8)}-----",
     )
@@ -108,6 +109,19 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
     if action == "retry":
         return LevelVerdict("retry", 2, feedback or f"The criteria are not met: {criteria}", None, result.usage)
     return LevelVerdict("escalate", 2, f'the judge said "{action[:40]}"', "unparsable", result.usage)
+
+
+def _shown(outputs: Mapping[str, Any]) -> str:
+    """The outputs as JSON; where they are too long each has its share, and the judge is told what it doesn't see."""
+    whole = json.dumps(outputs, ensure_ascii=False)
+    if len(whole) <= _OUTPUTS:
+        return whole
+    share, lines = _OUTPUTS // len(outputs), []
+    for key, value in outputs.items():
+        text = json.dumps(value, ensure_ascii=False)
+        cut = f" (the first {share:,} of {len(text):,} characters)" if len(text) > share else ""
+        lines.append(f"{key}{cut}: {text[:share]}")
+    return "\n".join(lines)
 
 
 def recent(entries: Sequence[Entry]) -> str:

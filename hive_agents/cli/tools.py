@@ -70,7 +70,10 @@ def call(
     from hive_agents.errors import HiveError
     from hive_agents.files import jsontext
 
-    given = jsontext.parse(args, "--args")
+    try:
+        given = jsontext.parse(args, "--args")
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
     if not isinstance(given, dict):
         raise HiveError.of("HIVE-409", "the arguments are no object", fix='write --args \'{"name": "value"}\'')
     place = surface.workspace

@@ -126,6 +126,15 @@ def test_level_2_asks_a_model_by_the_criteria(place: Workspace) -> None:
     assert "Items have sources." in model.prompts[1][0].content
 
 
+def test_level_2_is_told_which_outputs_it_sees_in_part(place: Workspace) -> None:
+    model = said([sets("items", "x" * 40_000), sets("source", "the book")], {"action": "accept"})
+    run = start(place, one(output_keys=["items", "source"], success_criteria="Items have sources."), model)
+    assert run.go()["status"] == "done"
+    asked = model.prompts[1][0].content
+    assert "items (the first 15,000 of 40,002 characters): " in asked
+    assert 'source: "the book"' in asked
+
+
 @pytest.mark.parametrize(
     "answer", [ModelError("garbage", "no"), {"action": "perhaps"}, {"action": "escalate"}, {"nothing": 1}]
 )

@@ -498,3 +498,9 @@ def test_a_tool_that_there_is_not_is_a_wrong_command(tmp_path: Path, command: st
     place = make_workspace(tmp_path / "ws", embedding=False)
     ran = hive("tools", command, "nothing", "-w", place.root, "--json")
     assert (ran.code, ran.codes) == (2, {"HIVE-107"})
+
+
+def test_arguments_that_can_not_be_read_are_a_wrong_command(tmp_path: Path) -> None:
+    place = make_workspace(tmp_path / "ws", embedding=False)
+    ran = hive("tools", "call", "search_documents", "--args", "{", "-w", place.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-101"})
