@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from hive_agents.llm import Chain, ModelError
 from tests.agents.conftest import node
 from tests.agents.loops import agent, goal, said, sets
 from tests.copilot.chats import ask, copied_knowledge_base
+from tests.listening import answering
 from tests.llm.openai_server import ModelServer, model_server
 from tests.llm.trusting import workspace_with
 
@@ -68,14 +68,8 @@ def collector() -> Iterator[Collector]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield found
-    http.shutdown()
-    http.server_close()
-    thread.join()
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as found.url:
+        yield found
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.listening import listening
+
 NOW = dt.datetime.now(dt.UTC)
 
 
@@ -76,15 +78,8 @@ def ending_tls(certificate: Path, port: int) -> Iterator[int]:
                 _passed(shown, far)
                 back.join()
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=speak, args=(listens.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listens:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listens.getsockname()[1]
-        listens.shutdown(socket.SHUT_RDWR)
+    with listening(speak) as at:
+        yield at
 
 
 def _passed(one: socket.socket, other: socket.socket) -> None:

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from hive_agents.access import (
 )
 from tests.access.conftest import DOCUMENTS, write_access
 from tests.conftest import write_document
+from tests.listening import answering
 
 DANA = Principal("acme", "dana", frozenset({"qa"}))
 GUEST = Principal("acme", "guest")
@@ -190,15 +190,8 @@ def served(answer: Answer) -> Iterator[tuple[str, list[tuple[str, dict[str, Any]
         def handle_error(self, request: Any, client_address: Any) -> None:
             pass  # clients that hang up are the point
 
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", requests
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Server(("127.0.0.1", 0), Handler)) as url:
+        yield url, requests
 
 
 def replied(body: Any, status: int = 200, **headers: str) -> Answer:

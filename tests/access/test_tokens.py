@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import stat
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, mint, revoke, uses_local_key, verify
 from hive_agents.access.keys import local_key
 from hive_agents.errors import HiveError
+from tests.listening import answering
 
 DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))
 SECRET = "s" * 40
@@ -282,20 +282,15 @@ class Secrets(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    for name, value in {
-        "AWS_ENDPOINT_URL_SECRETS_MANAGER": f"http://127.0.0.1:{server.server_port}",
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "y",
-        "AWS_DEFAULT_REGION": "eu-central-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    yield
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Secrets)) as url:
+        for name, value in {
+            "AWS_ENDPOINT_URL_SECRETS_MANAGER": url,
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+            "AWS_DEFAULT_REGION": "eu-central-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 @pytest.mark.usefixtures("aws")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from hive_agents.agents.addresses import destination, is_public
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
 from hive_agents.agents.web_tools import MAX_BYTES, Web, page_text
 from hive_agents.errors import HiveError
+from tests.listening import answering
 
 PAGE = "<html><head><title>Bees</title><style>p {}</style></head><body><p>Honey &amp; <b>wax</b></p></body></html>"
 
@@ -64,12 +64,8 @@ class Pages(BaseHTTPRequestHandler):
 def host() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     server.handle_error = lambda *args: None  # type: ignore[method-assign]  # who is refused hangs up
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(server) as url:
+        yield url.removeprefix("http://")
 
 
 @pytest.fixture

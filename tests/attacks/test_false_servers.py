@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from hive_agents import HiveError, Workspace
 from hive_agents.retrieval.postgres import open_database
 from hive_agents.store import connected
+from tests.listening import listening
 from tests.llm.trusting import workspace_with
 from tests.sample import hive
 
@@ -57,15 +57,8 @@ def false_server(answer: bytes, *, then: bytes = b"") -> Iterator[tuple[int, lis
                 if not (then or answer == LETS_IN):
                     break
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=speak, args=(listens.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("0.0.0.0", 0)) as listens:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listens.getsockname()[1], heard
-        listens.shutdown(socket.SHUT_RDWR)
+    with listening(speak, "0.0.0.0") as port:
+        yield port, heard
 
 
 def place_at(

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ from hive_agents import Workspace
 from hive_agents.trust import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.graphs.optimizing import small
+from tests.listening import answering
 from tests.llm.bedrock_server import bedrock_server
 from tests.llm.environment import point_aws_at
 from tests.llm.trusting import workspace_with
@@ -73,14 +73,8 @@ def listening() -> Iterator[tuple[str, list[bytes]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Traces) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", heard
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Traces)) as url:
+        yield url, heard
 
 
 def environment(url: str, *names: str) -> dict[str, str]:

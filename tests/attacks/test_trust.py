@@ -20,6 +20,7 @@ from hive_agents.errors import HiveError
 from hive_agents.trust import is_trusted, parts, require_trust, trust, untrusted_notice
 from tests.approvals.asking import filing
 from tests.conftest import make_workspace
+from tests.listening import answering
 from tests.sample import copied_sample, hive
 
 WEBHOOK = {"id": "hook", "type": "webhook", "agent": "optimizer", "secret_ref": "env:HOOK", "run_as": "service:hook"}
@@ -39,14 +40,8 @@ def listening() -> Iterator[tuple[str, list[bytes]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Hook) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", heard
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(HTTPServer(("127.0.0.1", 0), Hook)) as url:
+        yield url, heard
 
 
 def settings(place: Workspace, text: str) -> Workspace:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.listening import answering
+
 Answer = Callable[[dict[str, Any]], "bytes | int | None"]
 
 
@@ -47,13 +49,9 @@ def serving() -> Iterator[Service]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    service = Service(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield service
-    finally:
-        service.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(server) as url:
+        service = Service(url)
+        try:
+            yield service
+        finally:
+            service.released.set()

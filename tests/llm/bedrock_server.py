@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -17,7 +16,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.listening import answering
 from tests.llm.event_stream import CONTENT_TYPE, converse_events
+from tests.llm.openai_server import Request, embed
 
 GARBAGE = "garbage"
 THROTTLED = (429, "ThrottlingException")
@@ -39,13 +40,6 @@ class Broken:
     pause: float = 0.0
     closed: bool = True
     """False where the connection breaks: no end is sent."""
-
-
-@dataclass
-class Request:
-    path: str
-    body: dict[str, Any]
-    authorization: str
 
 
 @dataclass
@@ -88,15 +82,8 @@ def bedrock_server() -> Iterator[BedrockServer]:
     state = BedrockServer()
     http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
     http.daemon_threads = True
-    state.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(http) as state.url:
         yield state
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -187,14 +174,6 @@ def converse(body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
         "usage": {"inputTokens": 1000, "outputTokens": 100, "totalTokens": 1100},
         "metrics": {"latencyMs": 5},
     }
-
-
-def embed(text: str, dimensions: int) -> list[float]:
-    """Words counted by the sum of their letters: equal texts get equal vectors, which have no unit length."""
-    vector = [0.0] * dimensions
-    for word in re.findall(r"\w+|\S", text.lower()) or ["."]:
-        vector[sum(map(ord, word)) % dimensions] += 1.0
-    return vector
 
 
 def rerank(body: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -17,6 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.listening import answering
 
 KEY = "sk-loopback-7731"
 
@@ -97,15 +98,9 @@ class ModelServer:
 def model_server(flavour: str = "openai", port: int = 0) -> Iterator[ModelServer]:
     state = ModelServer(flavour)
     http = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"state": state}))
-    state.url = f"http://127.0.0.1:{http.server_port}/v1"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(http) as url:
+        state.url = f"{url}/v1"
         yield state
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()
 
 
 class _Server(ThreadingHTTPServer):
@@ -260,6 +255,7 @@ def _deltas(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def embed(text: str, dimensions: int) -> list[float]:
+    """Words counted by the sum of their letters: equal texts get equal vectors, which have no unit length."""
     vector = [0.0] * dimensions
     for word in re.findall(r"\w+|\S", text.lower()) or ["."]:
         vector[sum(map(ord, word)) % dimensions] += 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.pages.routes import PARTS
+from tests.listening import answering
 from tests.pages.browser import chromium, needs_chromium, signed_in
 from tests.pages.test_approvals import filed
 from tests.server.serving import sample, served, token
@@ -121,14 +121,8 @@ def another_site(html: str) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(server) as url:
+        yield f"{url}/"
 
 
 @pytest.mark.slow

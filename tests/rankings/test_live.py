@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,6 +21,7 @@ from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.rankings import ask_both, open_source
 from hive_agents.settings import Gate
 from tests.conftest import make_workspace
+from tests.listening import answering
 from tests.rankings.test_recorded import nowhere
 from tests.topics import indexed_engine, make_topics, write_golden
 
@@ -62,13 +62,8 @@ class Search(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     Search.seen.clear()
-    server = HTTPServer(("127.0.0.1", 0), Search)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(HTTPServer(("127.0.0.1", 0), Search)) as url:
+        yield url
 
 
 def asked(text: str) -> GoldenQuery:

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from tests.listening import listening
+
 Row = tuple[bytes | None, ...]
 
 
@@ -33,15 +35,8 @@ def lying(server: str, lie: Lie) -> Iterator[int]:
             threading.Thread(target=_passed, args=(near, far), daemon=True).start()
             _told(far, near, lie)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=speak, args=(listens.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listens:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listens.getsockname()[1]
-        listens.shutdown(socket.SHUT_RDWR)
+    with listening(speak) as at:
+        yield at
 
 
 def _passed(near: socket.socket, far: socket.socket) -> None:
