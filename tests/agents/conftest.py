@@ -45,3 +45,11 @@ def place(tmp_path: Path) -> Workspace:
     workspace = make_workspace(tmp_path / "ws", embedding=False)
     write_json(workspace, "goals/digest.json", GOAL)
     return workspace
+
+
+@pytest.fixture
+def staffed(place: Workspace) -> Workspace:
+    """With a person who may decide."""
+    people = {"dana": {"tenant": "acme", "groups": [], "roles": ["reader", "approver"]}}
+    write_json(place, "access/principals.json", {"tenants": {"acme": {"admins": []}}, "principals": people})
+    return place

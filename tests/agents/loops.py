@@ -9,10 +9,12 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import Event, EventLog
 from hive_agents.goals import Goal
 from hive_agents.llm import Chain, ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, Usage
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.recheck import recheck_for
 from tests.agents.conftest import agent_json
 
 Answer = ChatResult | ModelError
@@ -105,3 +107,12 @@ def words(run: AgentRun, conversation: int = 0) -> list[str]:
 def given(message: Message) -> str:
     """What a tool or sub-agent gave, of a message that a model was sent: without the lines that mark it as data."""
     return message.content.split("\n", 2)[2].rpartition("\n")[0]
+
+
+def asked(place: Workspace, result: dict[str, Any]) -> list[ApprovalRequest]:
+    assert result["status"] == "waiting"
+    return [ApprovalStore(place).get(id) for id in result["approval_ids"]]
+
+
+def decide(place: Workspace, request: ApprovalRequest, verb: Any, **answer: Any) -> None:
+    ApprovalStore(place, recheck=recheck_for(place)).decide(request.id, verb, by="dana", **answer)

@@ -10,13 +10,12 @@ from pydantic import ValidationError
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, CallBounds, Tool, ToolRegistry
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, ToolPolicy, ToolRule
+from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.goals import Constraint
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.recheck import recheck_for
 from tests.agents.conftest import node
-from tests.agents.loops import Told, agent, goal, said, sets, start, words
+from tests.agents.loops import Told, agent, asked, decide, goal, said, sets, start, words
 
 DONE = [sets("decision", "refunded")]
 ABOVE = {"match": "issue_refund", "when": "args['amount'] > 50", "decision": "ask"}
@@ -59,15 +58,6 @@ def refunding(
     )
     spec = agent(desk_node | {"tools": ["issue_refund", "look_up"]}, tool_policy=list(policy) or [ALLOW])
     return start(place, spec, model, tools=desk.registry, **seams)
-
-
-def asked(place: Workspace, result: dict[str, Any]) -> list[ApprovalRequest]:
-    assert result["status"] == "waiting"
-    return [ApprovalStore(place).get(id) for id in result["approval_ids"]]
-
-
-def decide(place: Workspace, request: ApprovalRequest, verb: Any, **answer: Any) -> None:
-    ApprovalStore(place, recheck=recheck_for(place)).decide(request.id, verb, by="dana", **answer)
 
 
 def bounded(check: str, **fields: Any) -> Any:

@@ -6,8 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Budget, BudgetSpent
@@ -35,14 +33,6 @@ def registry() -> ToolRegistry:
 
     found.register(page, policy="allow")
     return found
-
-
-@pytest.fixture
-def staffed(place: Workspace) -> Workspace:
-    """With a person who may decide."""
-    people = {"dana": {"tenant": "acme", "groups": [], "roles": ["reader", "approver"]}}
-    write_json(place, "access/principals.json", {"tenants": {"acme": {"admins": []}}, "principals": people})
-    return place
 
 
 def paging(place: Workspace, limits: Limits | None = None, **changes: Any) -> AgentRun:

@@ -9,11 +9,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry
-from hive_agents.approvals import ApprovalRequest, ApprovalStore
+from hive_agents.approvals import ApprovalStore
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.recheck import recheck_for
 from tests.agents.conftest import node
-from tests.agents.loops import Told, agent, events, said, sets, start, words
+from tests.agents.loops import Told, agent, asked, decide, events, said, sets, start, words
 
 ITEMS = [sets("items", [1])]
 MAIL = ("mail", {"to": "dana", "n": 1})
@@ -37,15 +36,6 @@ def mailing(place: Workspace, model: Told, decision: str | None, post: Post) -> 
     policy = [] if decision is None else [{"match": "mail", "decision": decision}]
     spec = agent(node("collect", output_keys=["items"], tools=["mail"]), tool_policy=policy)
     return start(place, spec, model, tools=post.registry)
-
-
-def asked(place: Workspace, result: dict[str, Any]) -> list[ApprovalRequest]:
-    assert result["status"] == "waiting"
-    return [ApprovalStore(place).get(id) for id in result["approval_ids"]]
-
-
-def decide(place: Workspace, request: ApprovalRequest, verb: Any, **answer: Any) -> None:
-    ApprovalStore(place, recheck=recheck_for(place)).decide(request.id, verb, by="dana", **answer)
 
 
 def test_allow_runs_and_deny_tells_the_model(place: Workspace) -> None:

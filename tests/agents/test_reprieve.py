@@ -13,20 +13,12 @@ from hive_agents.events import EscalationTicket, EventBus, EventLog, tickets_of
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.health import HealthJudge
 from hive_agents.runtime.queen import Queen
-from tests.agents.conftest import node, place, write_json
+from tests.agents.conftest import node, place
 from tests.agents.loops import Told, agent, said, sets, start
 
 __all__ = ["place"]
 
 SAME = [("read_page", {"page": 1})]
-
-
-@pytest.fixture
-def staffed(place: Workspace) -> Workspace:
-    """With a person who may decide."""
-    people = {"dana": {"tenant": "acme", "groups": [], "roles": ["reader", "approver"]}}
-    write_json(place, "access/principals.json", {"tenants": {"acme": {"admins": []}}, "principals": people})
-    return place
 
 
 def reading(place: Workspace, model: Told, **changes: Any) -> AgentRun:

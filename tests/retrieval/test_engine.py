@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,21 +6,9 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import Ranking, SearchEngine, build_index
 from tests.conftest import config_json, make_workspace, write_document
+from tests.rerankers import Longest
 
 QUERY = "How do I rotate an API key?"
-
-
-class Longest:
-    """A small real reranker: the longer a text, the more relevant."""
-
-    model_id = "longest-1"
-
-    def __init__(self) -> None:
-        self.read: list[str] = []
-
-    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.read += texts
-        return [len(text) / 1000 for text in texts]
 
 
 def refused(workspace: Workspace, query: str, config: Any) -> tuple[str, int]:

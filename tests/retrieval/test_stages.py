@@ -17,21 +17,9 @@ from hive_agents.retrieval.fusion import Fused
 from hive_agents.retrieval.lanes import Lane
 from hive_agents.retrieval.stages import Cut
 from tests.conftest import DOCUMENTS, config_json
+from tests.rerankers import Longest
 
 QUERY = "How do I rotate an API key?"
-
-
-class Longest:
-    """A small real reranker: the longer a text, the more relevant."""
-
-    model_id = "longest-1"
-
-    def __init__(self) -> None:
-        self.read: list[str] = []
-
-    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.read += texts
-        return [len(text) / 1000 for text in texts]
 
 
 def parsed(**blocks: Any) -> RetrievalConfig:
