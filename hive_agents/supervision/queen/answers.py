@@ -122,7 +122,13 @@ class Answers:
     def _workers(self, intent: Intent) -> None:
         workers = self.colony.workers()
         fit = pick(intent.about, workers)
-        self.reply.say("These fit best:" if fit else f"{count(len(workers), 'agent')}:")
+        known = f"{count(len(workers), 'agent')}{':' if workers else '.'}"
+        unfit = (
+            f"No agent here can do that. There {'is' if len(workers) == 1 else 'are'} {known}"
+            if intent.about
+            else known
+        )
+        self.reply.say("These fit best:" if fit else unfit)
         for one in (fit or workers)[:SHOWN]:
             inputs = f"; inputs: {', '.join(one.inputs)}" if one.inputs else ""
             self.reply.say(f"  {one.id} ({one.capability}): {one_line(one.about)}{inputs}")

@@ -176,6 +176,17 @@ async def test_words_for_a_worker(place: Workspace, queen: Queen) -> None:
     assert "doesn't listen" in reply["answer"]
 
 
+async def test_a_task_that_no_agent_can_do_is_said_to_be_one(place: Workspace, queen: Queen) -> None:
+    fits = (await queen.ask("who can write a digest of the news?", OTTO))["answer"]
+    assert fits.startswith("These fit best:")
+    assert "idle" not in fits
+    assert (await queen.ask("who can cook dinner?", OTTO))["answer"].startswith("No agent here can do that.")
+    (place.root / "agents" / "digest.json").unlink()
+    only = (await queen.ask("which agent can write a digest of the news?", OTTO))["answer"]
+    assert only.startswith("No agent here can do that. There is 1 agent:")
+    assert not (await queen.ask("list agents", OTTO))["answer"].startswith("No agent")
+
+
 async def test_costs_and_what_waits(place: Workspace, queen: Queen) -> None:
     row = run_of(place, status="waiting")
     filing = Filing(
