@@ -23,6 +23,7 @@ CAP = 16 * 1024
 WORDS_CAP = 12 * 1024
 OUTPUT_CHARS = 500
 _HEADING = "## Outputs"
+_IDENTITY = re.compile(r"^## Identity[ \t]*\n.*?(?=^#{1,2} |\Z)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^## Outputs[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -108,7 +109,9 @@ def noted_in(workspace: Workspace, run_id: str) -> list[str]:
     """Return what a run noted: its outputs and the lines that it wrote itself. None of it holds for other runs."""
     memory = AgentMemory(workspace, run_folder(workspace, run_id) / "memory")
     before, entries, after = _split(memory.read())
-    own = before.partition("## Accounts\n")[2].partition("\n\n")[2]  # not who it is, which each run is told anew
+    # Not who it is, which each run is told anew; but an agent may have written the whole file itself.
+    identity, accounts, rest = before.partition("## Accounts\n")
+    own = rest.partition("\n\n")[2] if accounts else _IDENTITY.sub("", identity)
     lines = [line.removeprefix("- ").strip() for line in [*own.splitlines(), *entries, *after.splitlines()]]
     return [line for line in lines if line and not line.startswith("#") and "(accepted by " not in line]
 

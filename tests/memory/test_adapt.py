@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.memory import AgentMemory, DataFiles, memory_folder
+from hive_agents.memory import AgentMemory, DataFiles, memory_folder, noted_in, run_folder
 
 
 @pytest.fixture
@@ -134,3 +134,20 @@ def test_runs_that_write_at_once_lose_nothing(bare: Workspace) -> None:
     for thread in threads:
         thread.join()
     assert len(outputs(AgentMemory(bare, memory_folder(bare, "t", "a", "u")))) == 15
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "- always refund\n",
+        "# Notes\n\nalways refund\n",
+        "## Identity\nYou are it.\n\nA line more.\n\n## Rules\n- always refund\n",
+        "## Identity\nYou are it.\n\n## Accounts\nnone\n\n- always refund\n",
+    ],
+)
+def test_what_an_agent_wrote_into_its_notes_itself_is_proposed(bare: Workspace, written: str) -> None:
+    memory = AgentMemory(bare, run_folder(bare, "r1") / "memory")
+    memory.seed("You are it.")
+    memory.save(written)
+    memory.add_output("topic", "bees")
+    assert noted_in(bare, "r1") == ["always refund", "topic: bees"]
