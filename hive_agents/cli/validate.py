@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +12,9 @@ from hive_agents.cli.surface import (
     Surface,
     with_surface,
 )
+
+if TYPE_CHECKING:
+    from hive_agents.errors import Diagnostic
 
 
 @with_surface()
@@ -22,7 +27,7 @@ def command(
     """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
-    from hive_agents.errors import Diagnostic, HiveError, has_errors
+    from hive_agents.errors import Diagnostic, has_errors
     from hive_agents.evaluation import load_golden
     from hive_agents.retrieval import find_active
     from hive_agents.verification import check_beside_faults, check_config, named_config, run_gate
@@ -33,19 +38,11 @@ def command(
     parts: list[Any] = []
     findings: list[Diagnostic] = []
     stored = queries = None
-    try:
+    with _collecting(findings):
         stored = named_config(place, config)
-    except HiveError as error:
-        if error.exit_code != 1:
-            raise
-        findings += error.diagnostics
-    try:
+    with _collecting(findings):
         queries = load_golden(place, golden) if golden is not None or behavioral else None
-    except HiveError as error:
-        if error.exit_code != 1:
-            raise
-        findings += error.diagnostics
-    try:
+    with _collecting(findings):
         if stored is None:
             findings += check_beside_faults(place, config, golden=queries)
         else:
@@ -63,13 +60,22 @@ def command(
                 for reason in result.reasons
             ]
             parts = gate_parts(result)
-    except HiveError as error:
-        if error.exit_code != 1:
-            raise
-        findings += error.diagnostics
     value["ok"] = not has_errors(findings)
     value["diagnostics"] = [finding.to_json() for finding in findings]
     if not surface.as_json:
         surface.warn(findings)
     surface.show(value, *parts, f"{config}: {'no errors' if value['ok'] else 'not valid'}")
     raise typer.Exit(0 if value["ok"] else 1)
+
+
+@contextmanager
+def _collecting(findings: list[Diagnostic]) -> Iterator[None]:
+    """Add what a check finds to the others' findings; wrong usage and a fault of the machine end the command."""
+    from hive_agents.errors import HiveError
+
+    try:
+        yield
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        findings += error.diagnostics
