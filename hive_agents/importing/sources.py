@@ -80,58 +80,75 @@ def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspa
 
 
 def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Listing:
-    listing = Listing()
-    rules = GitIgnore(root.resolve())
-    inside = root.resolve()
-    reached = None if wanted is None else wanted.union(*(path.parents for path in wanted))
-
-    def unreadable(error: OSError) -> None:
-        folder = Path(str(error.filename))
-        if folder.resolve() == inside:
-            raise ImportFailure(f"cannot be listed: {error.strerror}")
-        listing.refused[_key(folder.relative_to(inside))] = f"cannot be read: {error.strerror}"
-
-    for name, subfolders, files in os.walk(inside, onerror=unreadable):
+    walk = _FolderWalk(root.resolve(), wanted, workspace)
+    for name, subfolders, files in os.walk(walk.inside, onerror=walk.unreadable):
         folder = Path(name)
-        try:
-            rules.enter(folder)
-        except ImportFailure as failure:
-            if folder == inside:
-                raise
-            listing.refused[_key(folder.relative_to(inside))] = str(failure)
+        if not walk.enters(folder):
             subfolders.clear()
             continue
-        kept = []
-        for below in sorted(subfolders):
-            path = folder / below
-            why = folder_is_ignored(path) or (".gitignore" if rules.ignores(path, is_folder=True) else None)
-            if is_workspaces_own(path, workspace):
-                why = _OWN
-            if why is not None:
-                listing.ignore(why)
-            elif path.is_symlink():
-                if reached is not None and path not in reached:
-                    continue  # the pattern names nothing below it
-                listing.refused[_key(path.relative_to(inside))] = "a link to a folder; import the folder itself"
-            else:
-                kept.append(below)
-        subfolders[:] = kept
+        subfolders[:] = [below for below in sorted(subfolders) if walk.goes_on_below(folder / below)]
         for below in sorted(files):
-            path = folder / below
-            if wanted is not None and path not in wanted:
-                continue
-            why = file_is_ignored(path)
-            if why is not None:
-                listing.ignore(why)
-            elif is_workspaces_own(path, workspace):
-                listing.ignore(_OWN)
-            elif rules.ignores(path):
-                listing.ignore(".gitignore")
-            elif (reason := _refusal(path, inside)) is not None:
-                listing.refused[_key(path.relative_to(inside))] = reason
-            else:
-                listing.found.append(_on_disk(path, path.relative_to(inside)))
-    return listing
+            walk.take(folder / below)
+    return walk.listing
+
+
+class _FolderWalk:
+    """A walk through the folder `inside`, by what it ignores; with `wanted`, for these files alone."""
+
+    def __init__(self, inside: Path, wanted: set[Path] | None, workspace: Path | None) -> None:
+        self.inside, self.listing = inside, Listing()
+        self._wanted, self._workspace, self._rules = wanted, workspace, GitIgnore(inside)
+        self._reached = None if wanted is None else wanted.union(*(path.parents for path in wanted))
+
+    def unreadable(self, error: OSError) -> None:
+        """Note a folder that can't be listed. Raises: ImportFailure where it is the source itself."""
+        folder = Path(str(error.filename))
+        if folder.resolve() == self.inside:
+            raise ImportFailure(f"cannot be listed: {error.strerror}")
+        self._refuse(folder, f"cannot be read: {error.strerror}")
+
+    def enters(self, folder: Path) -> bool:
+        """Take over what a folder's own .gitignore says; return whether it could be read."""
+        try:
+            self._rules.enter(folder)
+        except ImportFailure as failure:
+            if folder == self.inside:
+                raise
+            self._refuse(folder, str(failure))
+            return False
+        return True
+
+    def goes_on_below(self, path: Path) -> bool:
+        """Return whether a folder's files are of the source, too."""
+        why = folder_is_ignored(path) or (".gitignore" if self._rules.ignores(path, is_folder=True) else None)
+        if is_workspaces_own(path, self._workspace):
+            why = _OWN
+        if why is not None:
+            self.listing.ignore(why)
+        elif not path.is_symlink():
+            return True
+        elif self._reached is None or path in self._reached:  # else the pattern names nothing below it
+            self._refuse(path, "a link to a folder; import the folder itself")
+        return False
+
+    def take(self, path: Path) -> None:
+        """Add a file to what was found, or to what is ignored or refused."""
+        if self._wanted is not None and path not in self._wanted:
+            return
+        why = file_is_ignored(path)
+        if why is None and is_workspaces_own(path, self._workspace):
+            why = _OWN
+        if why is None and self._rules.ignores(path):
+            why = ".gitignore"
+        if why is not None:
+            self.listing.ignore(why)
+        elif (reason := _refusal(path, self.inside)) is not None:
+            self._refuse(path, reason)
+        else:
+            self.listing.found.append(_on_disk(path, path.relative_to(self.inside)))
+
+    def _refuse(self, path: Path, why: str) -> None:
+        self.listing.refused[_key(path.relative_to(self.inside))] = why
 
 
 def _refusal(path: Path, inside: Path) -> str | None:
