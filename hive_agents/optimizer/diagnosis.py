@@ -10,6 +10,7 @@ import numpy as np
 
 from hive_agents.evaluation import GoldenQuery
 from hive_agents.evaluation.metrics import discount, ideal_dcg
+from hive_agents.optimizer.cached_lanes import IntArray
 from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
 from hive_agents.optimizer.space import HALF_LIVES, apply, boost_words, date_fields, filterable_values, parsed
 from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SqliteIndex
@@ -131,43 +132,40 @@ def _of_query(
     if not query.relevant:
         return {"should_abstain": 1.0 - actual} if returned else {}
     ideal = ideal_dcg(len(query.relevant), k)
-    first = _first_occurrences(ranked.documents[row, : len(labels)].tolist(), labels)
-    found: dict[Cause, float] = {}
-    for cause, lane, other in (
-        ("keyword_trap", ranked.keyword[row], ranked.vector[row]),
-        ("vector_trap", ranked.vector[row], ranked.keyword[row]),
-    ):
-        trapped = [
-            place
-            for place, label in enumerate(first)
-            if label < 0 and lane[place] and (not other[place] or other[place] >= APART * lane[place])
-        ]
-        if trapped:
-            kept = [label for place, label in enumerate(first) if place not in trapped]
-            found[cause] = _worth(kept) / ideal - actual  # type: ignore[index]
-    best = max(_worth(first[:length]) for length in range(len(first) + 1)) / ideal
-    if best > actual + 1e-12:
-        found["tail_junk"] = best - actual
+    documents = ranked.documents[row, : len(labels)].tolist()
+    first = _first_occurrences(documents, labels)
+    keyword, vector = ranked.keyword[row], ranked.vector[row]
+    found: dict[Cause, float] = {
+        "keyword_trap": _without_traps(first, keyword, vector) / ideal - actual,
+        "vector_trap": _without_traps(first, vector, keyword) / ideal - actual,
+        "tail_junk": max(_worth(first[:length]) for length in range(len(first) + 1)) / ideal - actual,
+    }
     numbers = {cache.number_of(doc_id) for doc_id in query.relevant}
-    shown = {number for number, label in zip(ranked.documents[row].tolist(), first, strict=False) if label > 0}
+    shown = {number for number, label in zip(documents, first, strict=True) if label > 0}
     missing = numbers - shown
     low = missing & reachable
-    share = {
+    share: dict[Cause, set[int]] = {
         "ranked_low": low,
         "filtered_away": (missing - low) & unfiltered,
         "unreachable": missing - low - unfiltered,
     }
-    for cause, documents in share.items():
-        if documents:
-            found[cause] = (ideal_dcg(len(shown) + len(documents), k) - ideal_dcg(len(shown), k)) / ideal  # type: ignore[index]
-    if query.irrelevant is not None:
-        known = {cache.number_of(doc_id) for doc_id in query.qrels}
-        strangers = [
-            number for number in dict.fromkeys(ranked.documents[row, : len(labels)].tolist()) if number not in known
+    for cause, lost in share.items():
+        found[cause] = (ideal_dcg(len(shown) + len(lost), k) - ideal_dcg(len(shown), k)) / ideal
+    found = {cause: gain for cause, gain in found.items() if gain > 1e-12}
+    if query.irrelevant is not None and {*documents} - {cache.number_of(doc_id) for doc_id in query.qrels}:
+        found["unjudged"] = 0.0
+    return found
+
+
+def _without_traps(first: list[int], lane: IntArray, other: IntArray) -> float:
+    """Return what a list is worth without the distractors that `lane` ranks far higher than the `other` lane."""
+    return _worth(
+        [
+            label
+            for place, label in enumerate(first)
+            if label >= 0 or not lane[place] or (other[place] and other[place] < APART * lane[place])
         ]
-        if strangers:
-            found["unjudged"] = 0.0
-    return {cause: gain for cause, gain in found.items() if gain > 1e-12 or cause == "unjudged"}
+    )
 
 
 def _first_occurrences(documents: Iterable[int], labels: Iterable[int]) -> list[int]:
