@@ -57,16 +57,9 @@ def calibrate(
     overall = _no_lower(pooled.threshold, before[GLOBAL], floor)
     found: dict[str, tuple[Recommendation | None, float]] = {GLOBAL: (pooled, overall)}
     for name in sorted(newest):
-        own = [row for row in current if row.goal_type == name]
-        result: Recommendation | None = certify(_strata(own), alpha=alpha, delta=delta)
-        if result is not None and result.n < OWN_FROM:  # a lax alpha certifies on fewer
-            result = None
-        value = max(floor, result.threshold) if result and result.threshold is not None else None
-        if value is None:
-            # Too little of its own: what all types show together, but never a pooled lowering of a certified one.
-            certified = name == SECURITY or was_certified(workspace, name)
-            value = max(overall, min(before[name].value, 1.0) if certified else 0.0)
-        found[name] = (result, max(value, overall) if name == SECURITY else value)
+        result = certify(_strata([row for row in current if row.goal_type == name]), alpha=alpha, delta=delta)
+        own = result if result.n >= OWN_FROM else None  # a lax alpha certifies on fewer
+        found[name] = (own, _threshold_of(workspace, name, own, overall, before[name], floor))
     waiting = _store(workspace, found, newest, before, at, by, alpha, delta)
     expired = before[GLOBAL].status == "expired"
     status: CalibrationStatus = (
@@ -122,6 +115,18 @@ def _stratum(logged: Sequence[JudgedCase], labelled: Sequence[JudgedCase], blind
 def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:
     audits, escalated = _strata(rows, pooled=True)
     return [*audits.confidence, *escalated.confidence], [*audits.agrees, *escalated.agrees]
+
+
+def _threshold_of(
+    workspace: Workspace, name: str, own: Recommendation | None, overall: float, before: Threshold, floor: float
+) -> float:
+    """Return the threshold of a goal type: of its `own` decisions, else of those of all types together."""
+    if own is not None and own.threshold is not None:
+        value = max(floor, own.threshold)
+    else:  # never a pooled lowering of a certified one
+        certified = name == SECURITY or was_certified(workspace, name)
+        value = max(overall, min(before.value, 1.0) if certified else 0.0)
+    return max(value, overall) if name == SECURITY else value
 
 
 def _no_lower(value: float | None, before: Threshold, floor: float) -> float:
