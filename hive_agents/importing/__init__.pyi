@@ -20,7 +20,7 @@ from .importing import (
     changes as changes,
     import_documents as import_documents,
 )
-from .syncing import (
+from .report import (
     ImportReport as ImportReport,
     Skipped as Skipped,
 )

@@ -10,8 +10,9 @@ from pathlib import Path
 from hive_agents.errors import HiveError, closest
 from hive_agents.importing.importing import absolute, place_below
 from hive_agents.importing.records import Records, RememberedSource
+from hive_agents.importing.report import ImportReport
 from hive_agents.importing.sources import split_pattern
-from hive_agents.importing.syncing import ImportReport, Sync
+from hive_agents.importing.syncing import Sync
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 

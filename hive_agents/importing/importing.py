@@ -13,8 +13,9 @@ from typing import Any
 from hive_agents.errors import HiveError
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records, RememberedSource
+from hive_agents.importing.report import ImportReport, Skipped
 from hive_agents.importing.sources import below_one_another, commit_of, list_files, split_pattern
-from hive_agents.importing.syncing import ImportReport, Skipped, Sync, SyncProgress
+from hive_agents.importing.syncing import Sync, SyncProgress
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 

@@ -17,68 +17,23 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypedDict
+from typing import Any
 
-from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of, unsupported
 from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.imported_files import ImportedFiles
 from hive_agents.importing.including import with_includes
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, RememberedSource
+from hive_agents.importing.report import ImportReport
 from hive_agents.importing.sources import Listing, SourceFile, list_files
 from hive_agents.importing.splitting import with_rows
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
 SyncProgress = Callable[[str, int, int], None]
-
-
-class Skipped(TypedDict):
-    file: str
-    message: str
-
-
-@dataclass
-class ImportReport:
-    """What an import did; documents are named by doc_id.
-
-    `imported` is `added` and `changed` together. `skipped` tells each file that brought no document for the first time,
-    and why; `still_skipped` counts those told before. `kept` were edited by hand and their source did not change;
-    `conflicts` changed on both sides: the edited document stays, `note` names the file with what changed in the source.
-    `gone` left their source and wait to be deleted. `beside` are new documents whose name another one has already.
-
-    >>> report = ImportReport(added=["bees.md"])
-    >>> report.added, report.unchanged, report.conflicts
-    (['bees.md'], 0, [])
-    """
-
-    imported: list[str] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    renamed: list[dict[str, str]] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    beside: list[dict[str, str]] = field(default_factory=list)
-    conflicts: list[dict[str, str | None]] = field(default_factory=list)
-    unchanged: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    still_skipped: int = 0
-    ignored: dict[str, int] = field(default_factory=dict)
-    tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
-    """Told of each file that is skipped, at once."""
-
-    _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-
-    def skip(self, file: str, message: str) -> None:
-        """Tell of a file once, however many of the patterns lead to it."""
-        if file in self._told:
-            return
-        self._told.add(file)
-        self.skipped.append({"file": file, "message": message})
-        self.tell(self.skipped[-1])
 
 
 class Sync:
@@ -98,6 +53,7 @@ class Sync:
         progress: SyncProgress | None = None,
     ) -> None:
         self._workspace = workspace
+        self._documents = ImportedFiles(workspace)
         self._records = Records(connection)
         self._source = source
         self._report = report
@@ -159,13 +115,14 @@ class Sync:
     def there(self) -> list[str]:
         """Return the documents of this source that are in `documents/` now."""
         records = self._records.of(self._source).values()
-        return [one.doc_id for one in records if one.doc_id is not None and self._text(one.doc_id) is not None]
+        names = [one.doc_id for one in records if one.doc_id is not None]
+        return [doc_id for doc_id in names if self._documents.text(doc_id) is not None]
 
     def delete(self, gone: Sequence[Record]) -> None:
         """Delete the documents of these records, and the folders that they leave empty."""
         for record in gone:
             if record.doc_id is not None:
-                self._remove(record.doc_id)
+                self._documents.remove(record.doc_id)
                 self._report.deleted.append(record.doc_id)
         self._records.change(self._source, drop=[record.file for record in gone])
 
@@ -173,7 +130,7 @@ class Sync:
         """Remove the temporary files of a killed import: what it was about to write is recorded."""
         for record in self._known.values():
             if record.doc_id is not None and (record.pending is not None or record.moved_from is not None):
-                path = self._path(record.doc_id)
+                path = self._documents.path(record.doc_id)
                 for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
                     temporary.unlink(missing_ok=True)
 
@@ -181,9 +138,9 @@ class Sync:
         """Finish what a killed import began to rename: the new document is there, or nothing of it is."""
         for record in [one for one in self._known.values() if one.moved_from is not None]:
             old = self._known.get(record.moved_from or "")
-            there = record.doc_id is not None and self._text(record.doc_id) is not None
+            there = record.doc_id is not None and self._documents.text(record.doc_id) is not None
             if there and record.doc_id and old is not None and old.doc_id:
-                self._remove(old.doc_id)
+                self._documents.remove(old.doc_id)
                 self._report.renamed.append({"from": old.doc_id, "to": record.doc_id})
             drop = [record.moved_from or ""] if there else [record.file]
             put = [replace(record, moved_from=None)] if there else []
@@ -211,12 +168,12 @@ class Sync:
         if self._is_untouched(record):
             return True
         self._records.change(self._source, drop=[record.file])
-        if record.doc_id is not None and self._text(record.doc_id) is not None:
+        if record.doc_id is not None and self._documents.text(record.doc_id) is not None:
             self._conflict(record.doc_id, "its file is gone, and it was edited by hand: it stays, as your own", None)
         return False
 
     def _is_untouched(self, record: Record) -> bool:
-        text = self._text(record.doc_id) if record.doc_id is not None else None
+        text = self._documents.text(record.doc_id) if record.doc_id is not None else None
         return text is not None and text in (record.written, record.pending)
 
     def _file(self, found: SourceFile, moved: dict[str, list[Record]]) -> None:
@@ -248,7 +205,7 @@ class Sync:
         if known.doc_id is None:  # refused before, and it would be again
             self._report.still_skipped += 1
             return True
-        there = self._text(known.doc_id)
+        there = self._documents.text(known.doc_id)
         if there != known.written:
             if self._theirs:
                 return False
@@ -279,7 +236,7 @@ class Sync:
                 record, old = replace(old, file=file), None
         else:
             doc_id, record = known.doc_id, known
-            there = self._text(doc_id)
+            there = self._documents.text(doc_id)
         done = Record(file, doc_id, digest, self._recipe, written=text)
         if old is not None and old.doc_id is not None and there is None:
             self._move(old, done)
@@ -295,11 +252,11 @@ class Sync:
             self._records.change(self._source, put=[done])
             self._report.unchanged += 1
         elif self._theirs:
-            self._note(doc_id, there, suffix=".mine.md")
+            self._documents.note(doc_id, there, suffix=".mine.md")
             self._batch.append((replace(record, pending=text), text, done))
         else:
             base = record.written if record.written is not None else ""
-            note = self._note(doc_id, _difference(base, text, doc_id), suffix=".diff")
+            note = self._documents.note(doc_id, _difference(base, text, doc_id), suffix=".diff")
             self._told_of.append(done)
             what = "its file" if record.file_hash != digest else "what an import makes of its file"
             self._conflict(doc_id, f"edited by hand, and {what} changed: your text stays", note)
@@ -307,14 +264,14 @@ class Sync:
 
     def _move(self, old: Record, done: Record) -> None:
         """Put a renamed file's document where its new name says; what was edited in it goes along."""
-        there = self._text(old.doc_id or "")
+        there = self._documents.text(old.doc_id or "")
         if there is None:  # deleted by hand: stays away under its new name, too
             self._records.change(self._source, put=[done], drop=[old.file])
             return
         edited = there not in (old.written, old.pending)
         self._records.change(self._source, put=[replace(done, moved_from=old.file)])
-        self._put(done.doc_id or "", there if edited else done.written or "")
-        self._remove(old.doc_id or "")
+        self._documents.put(done.doc_id or "", there if edited else done.written or "")
+        self._documents.remove(old.doc_id or "")
         self._records.change(self._source, put=[done], drop=[old.file])
         self._report.renamed.append({"from": old.doc_id or "", "to": done.doc_id or ""})
 
@@ -327,9 +284,9 @@ class Sync:
             doc_id = str(PurePosixPath(self._source.place, doc_id))
             if doc_id in self._taken and doc_id != own:
                 continue
-            if self._path(doc_id).is_dir():
+            if self._documents.path(doc_id).is_dir():
                 continue
-            there = self._text(doc_id)
+            there = self._documents.text(doc_id)
             if there is None or there == text or doc_id == own or _origin(there) == found.origin.name:
                 return doc_id, there
         raise AssertionError("places never ends")
@@ -364,7 +321,7 @@ class Sync:
     def _failure_to_put(self, one: tuple[Record, str, Record]) -> ImportFailure | None:
         pending, text, _ = one
         try:
-            self._put(pending.doc_id or "", text)
+            self._documents.put(pending.doc_id or "", text)
         except ImportFailure as failure:
             return failure
         return None
@@ -384,48 +341,11 @@ class Sync:
     def _conflict(self, doc_id: str, message: str, note: str | None) -> None:
         self._report.conflicts.append({"doc_id": doc_id, "message": message, "note": note})
 
-    def _note(self, doc_id: str, text: str, *, suffix: str) -> str:
-        path = self._workspace.state / "imports" / f"{doc_id}{suffix}"
-        atomic_write(path, text.encode("utf-8", "surrogateescape"))
-        return self._workspace.relative(path)
-
     def _shown(self, file: str) -> str:
         path = self._source.path
         if self._source.rev is not None:
             return f"{self._source.rev}:{file}"
         return str(path if path.name == file and path.is_file() else path / file)
-
-    def _path(self, doc_id: str) -> Path:
-        return self._workspace.documents / doc_id
-
-    def _text(self, doc_id: str) -> str | None:
-        """Return the document's text, None where there is none."""
-        try:
-            return read_bytes(self._path(doc_id)).decode("utf-8", "surrogateescape")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except LinkRefused:
-            raise ImportFailure("its place below documents/ is a link that leaves the folder") from None
-        except OSError as error:
-            raise ImportFailure(f"documents/{doc_id} cannot be read: {error.strerror}") from error
-
-    def _put(self, doc_id: str, text: str) -> None:
-        path = self._path(doc_id)
-        root = self._workspace.documents.resolve()
-        blocked = next((folder for folder in path.parents if folder.is_file()), None)
-        if blocked is not None:
-            raise ImportFailure(f"{blocked.name} is a document already, and would be its folder; rename one of them")
-        if path.is_symlink() or not path.parent.resolve().is_relative_to(root):
-            raise ImportFailure("its place below documents/ is a link that leaves the folder")
-        atomic_write(path, text.encode("utf-8", "surrogateescape"))
-
-    def _remove(self, doc_id: str) -> None:
-        path = self._path(doc_id)
-        path.unlink(missing_ok=True)
-        for folder in path.parents:
-            if folder == self._workspace.documents or any(folder.iterdir()):
-                break
-            folder.rmdir()
 
 
 def _limited(listing: Listing, only: PurePosixPath) -> Listing:
