@@ -185,9 +185,17 @@ def as_result(value: Any) -> ToolResult:
         if not parts and getattr(value, "structured_content", None) is not None:
             parts = [json.dumps(value.structured_content, ensure_ascii=False, default=str)]
         return ToolResult("\n".join(parts), bool(value.is_error))
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
-    return ToolResult(json.dumps(value, ensure_ascii=False, default=str))
+    return ToolResult(json.dumps(_plain(value), ensure_ascii=False, default=str))
+
+
+def _plain(value: Any) -> Any:
+    """Models, dataclasses, enumerations, sets and generators as JSON has them, at any depth."""
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, by_alias=False, fallback=str)
+    except ValueError:  # bytes that are no text; what holds itself fails once more
+        return value
 
 
 @dataclass(frozen=True)

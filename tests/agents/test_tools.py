@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,6 +15,7 @@ from pydantic import BaseModel, Field
 from hive_agents import Workspace
 from hive_agents.agents import ToolContext, ToolRegistry
 from hive_agents.agents.guards import RetryPolicy
+from hive_agents.agents.tool import as_result
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret
 from hive_agents.errors import HiveError
@@ -328,3 +331,31 @@ def test_a_description_kept_for_a_function_says_again_what_is_missing() -> None:
             ToolRegistry().register(pay)
     made = ToolRegistry().register(pay, credentials={"key": "credential:bank"})
     assert made.parameters["properties"] == {}
+
+
+def test_what_a_tool_returns_is_json_at_any_depth() -> None:
+    class Colour(Enum):
+        RED = "red"
+
+    class Order(BaseModel):
+        id: str
+
+    @dataclass
+    class Parcel:
+        orders: list[Order]
+        colour: Colour
+
+    def parcels() -> Iterator[Parcel]:
+        yield Parcel([Order(id="o1")], Colour.RED)
+
+    found = as_result({"parcels": parcels(), "tags": {"new"}, "raw": b"text"})
+    assert json.loads(found.content) == {
+        "parcels": [{"orders": [{"id": "o1"}], "colour": "red"}],
+        "tags": ["new"],
+        "raw": "text",
+    }
+    assert json.loads(as_result({"raw": b"\xff"}).content) == {"raw": "b'\\xff'"}
+    ring: dict[str, Any] = {}
+    ring["ring"] = ring
+    with pytest.raises(ValueError, match="Circular"):
+        as_result(ring)
