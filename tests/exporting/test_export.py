@@ -85,6 +85,30 @@ def test_no_engine_knows_what_many_documents_repeat(engine: str) -> None:
     assert paths[0] - paths[1] == {"boilerplate"}
 
 
+CHANGED: dict[str, Any] = {
+    "retrieval": {"method": "hybrid", "top_k": 10, "candidates": 20},
+    "filters": {"category": "faqs"},
+    "boosts": {"category": {"faqs": 0.5}},
+    "dynamic_k": {"enabled": True},
+    "distraction_detection": {"enabled": True},
+    "abstain": {"min_cosine": 0.2},
+    "bm25": {"k1": 2.0},
+    "rerank": {"enabled": True},
+    "boilerplate": {"weight": 0.5},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_block_of_a_config_is_in_the_export_or_said_to_be_left_out(engine: str) -> None:
+    described = {"schema_", "name", "collection", "description", "parent"}
+    assert RetrievalConfig.model_fields.keys() - described == CHANGED.keys()
+    plain = exported(engine, config())
+    for block, value in CHANGED.items():
+        made = exported(engine, config(**{block: value}))
+        told = {one.path.split(".")[0] for one in made.differences}
+        assert block in told or (made.texts, made.request) != (plain.texts, plain.request), block
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_plain_config_differs_in_nothing_that_it_names(engine: str) -> None:
     made = exported(engine, config(retrieval={"method": "vector", "top_k": 10}))
