@@ -23,11 +23,6 @@ from .leases import (
 from .limits import (
     Limits as Limits,
 )
-from .protocols import (
-    LeasesProtocol as LeasesProtocol,
-    RunQueueProtocol as RunQueueProtocol,
-    RunStoreProtocol as RunStoreProtocol,
-)
 from .queue import (
     DueRun as DueRun,
     RunQueue as RunQueue,

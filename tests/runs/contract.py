@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents.access import Principal
 from hive_agents.errors import HiveError
-from hive_agents.runs import LeaseLost, LeasesProtocol, RunStoreProtocol
+from hive_agents.runs import LeaseLost, Leases, RunStore
 
 DANA, KIM = Principal("acme", "dana"), Principal("globex", "kim")
 
@@ -28,7 +28,7 @@ class Clock:
 class RunStoreContract:
     """Needs a fixture `store`: an empty store."""
 
-    def test_a_run_comes_back_as_it_was_written(self, store: RunStoreProtocol) -> None:
+    def test_a_run_comes_back_as_it_was_written(self, store: RunStore) -> None:
         row, new = store.insert("event_loop", {"input": {"topic": "é\ud800"}}, agent="digest", owner=DANA)
         assert new
         assert store.get(row.run_id) == row
@@ -37,12 +37,12 @@ class RunStoreContract:
         assert row.thread_id == f"digest:{row.run_id}"
         assert store.insert("worker", {}, thread_id="t1")[0].thread_id == "t1"
 
-    def test_an_unknown_run_is_wrong_usage(self, store: RunStoreProtocol) -> None:
+    def test_an_unknown_run_is_wrong_usage(self, store: RunStore) -> None:
         with pytest.raises(HiveError) as error:
             store.get("r0")
         assert code_of(error) == ("HIVE-409", 2)
 
-    def test_lists_are_newest_first_and_narrowed(self, store: RunStoreProtocol) -> None:
+    def test_lists_are_newest_first_and_narrowed(self, store: RunStore) -> None:
         mine = store.insert("event_loop", {}, owner=DANA)[0].run_id
         hers = store.insert("event_loop", {}, owner=KIM, status="running")[0].run_id
         last = store.insert("worker", {}, owner=DANA, status="waiting")[0].run_id
@@ -58,7 +58,7 @@ class RunStoreContract:
         assert listed(tenant="acme") == [last, mine]
         assert listed(tenant="globex", user="dana") == []
 
-    def test_a_key_starts_one_run_in_its_tenant(self, store: RunStoreProtocol) -> None:
+    def test_a_key_starts_one_run_in_its_tenant(self, store: RunStore) -> None:
         first, new = store.insert("event_loop", {"input": 1}, owner=DANA, key="k")
         again, other = store.insert("event_loop", {"input": 1}, owner=DANA, key="k")
         assert (new, other, again.run_id) == (True, False, first.run_id)
@@ -71,7 +71,7 @@ class RunStoreContract:
         assert code_of(error) == ("HIVE-409", 2)
         assert len(store.list()) == 2
 
-    def test_how_it_stands_is_recorded(self, store: RunStoreProtocol) -> None:
+    def test_how_it_stands_is_recorded(self, store: RunStore) -> None:
         run = store.insert("event_loop", {})[0].run_id
         store.update(run, "failed", result={"a": 1}, stopped_by="steps", error={"code": "HIVE-423", "message": "out"})
         row = store.get(run)
@@ -81,14 +81,14 @@ class RunStoreContract:
         store.update(run, "queued")
         assert (store.get(run).result, store.get(run).summary["ended_at"]) == (None, None)
 
-    def test_a_move_happens_only_from_the_status_that_was_seen(self, store: RunStoreProtocol) -> None:
+    def test_a_move_happens_only_from_the_status_that_was_seen(self, store: RunStore) -> None:
         run = store.insert("event_loop", {})[0].run_id
         row, done = store.move(run, "queued", "user:dana", to="paused")
         assert (row.status, done) == ("paused", True)
         row, done = store.move(run, "queued", "user:dana", to="stopped")
         assert (row.status, done) == ("paused", False)
 
-    def test_a_control_is_asked_of_the_worker_and_ends_when_it_rests(self, store: RunStoreProtocol) -> None:
+    def test_a_control_is_asked_of_the_worker_and_ends_when_it_rests(self, store: RunStore) -> None:
         run = store.insert("event_loop", {}, status="running")[0].run_id
         row, _ = store.move(run, "running", "user:dana", control="pause")
         assert (row.status, row.control, row.control_by) == ("running", "pause", "user:dana")
@@ -101,7 +101,7 @@ class RunStoreContract:
 class LeasesContract:
     """Needs a fixture `leases`, which last 30 s by the fixture `clock`, and `write`, a write that requires a lease."""
 
-    def test_a_thread_has_one_worker_at_a_time(self, leases: LeasesProtocol) -> None:
+    def test_a_thread_has_one_worker_at_a_time(self, leases: Leases) -> None:
         lease = leases.acquire("t1", "r1")
         assert lease is not None
         assert leases.acquire("t1", "r1") is None
@@ -111,7 +111,7 @@ class LeasesContract:
         assert not leases.is_held("t1")
         assert leases.acquire("t1", "r1") is not None
 
-    def test_a_lease_lasts_as_long_as_it_is_renewed(self, leases: LeasesProtocol, clock: Clock) -> None:
+    def test_a_lease_lasts_as_long_as_it_is_renewed(self, leases: Leases, clock: Clock) -> None:
         lease = leases.acquire("t1", "r1")
         assert lease is not None
         for _ in range(5):
@@ -122,7 +122,7 @@ class LeasesContract:
         assert not leases.is_held("t1")
         assert leases.acquire("t1", "r2") is not None
 
-    def test_whoever_was_silent_too_long_writes_no_more(self, leases: LeasesProtocol, clock: Clock, write: Any) -> None:
+    def test_whoever_was_silent_too_long_writes_no_more(self, leases: Leases, clock: Clock, write: Any) -> None:
         first = leases.acquire("t1", "r1")
         assert first is not None
         clock.now += 31
@@ -138,7 +138,7 @@ class LeasesContract:
         assert leases.is_held("t1"), "what it lost it can't give back"
         write(second)
 
-    def test_a_fence_rises_with_each_worker(self, leases: LeasesProtocol) -> None:
+    def test_a_fence_rises_with_each_worker(self, leases: Leases) -> None:
         fences = []
         for _ in range(3):
             lease = leases.acquire("t1", "r1")

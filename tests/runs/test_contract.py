@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
+from hive_agents.runs import Lease, LeaseLost, Leases, RunStore
 from hive_agents.runs.leases import LOST, Hold
 from hive_agents.store import connected
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
@@ -16,7 +16,7 @@ from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 
 class TestSqliteRuns(RunStoreContract):
     @pytest.fixture
-    def store(self, place: Workspace) -> RunStoreProtocol:
+    def store(self, place: Workspace) -> RunStore:
         return RunStore(place)
 
 
@@ -26,7 +26,7 @@ class TestSqliteLeases(LeasesContract):
         return Clock()
 
     @pytest.fixture
-    def leases(self, place: Workspace, clock: Clock) -> LeasesProtocol:
+    def leases(self, place: Workspace, clock: Clock) -> Leases:
         return Leases(place, clock=clock)
 
     @pytest.fixture
