@@ -1,7 +1,7 @@
 """The command line: parse, call, show.
 
 It may import every package, and nothing imports it; nothing is decided here. A new command is a file under the
-decorator of `surface` and one line in `main`.
+decorator of `surface` and its name in `main`.
 """
 
 import lazy_loader

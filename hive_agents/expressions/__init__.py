@@ -1,6 +1,6 @@
 """Conditions of rules, constraints and routes: expressions over plain data, bounded in work and memory, no code.
 
-It imports only `hive_agents.errors`, and knows of no rule and no goal. A new operator belongs into `operations`, a
+It imports only `errors` and `text`, and knows of no rule and no goal. A new operator belongs into `operations`, a
 function or method into `functions`, each paying from the allowance before it works; what may be written at all is
 decided in `parsing`.
 """

@@ -1,7 +1,7 @@
 """Runs: their rows, who may work on them, and what may be done to them.
 
-It stands on the store and events, and knows nothing of what a run does. A new status goes to `row`, a new control to
-`control`; everything that writes a row holds a lease.
+It stands on the store and events, and knows nothing of what a run does. A new status goes to `store`, a new control
+to `control`; everything that writes a row holds a lease.
 """
 
 import lazy_loader

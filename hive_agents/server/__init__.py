@@ -1,7 +1,8 @@
 """HTTP: what a host offers to programs; a request starts a run, and never runs one.
 
-It stands on the runtime, and decides nothing. A new route is a file here and a line in `app`; limits of what may be
-sent are in `limits`, the shape of a refusal in `problems`.
+It stands on the runtime, and decides nothing. A new route is a function under `api.get` in the file of its part,
+a new part a file here and a line in `meta`; limits of what may be sent are in `limits`, the shape of a refusal in
+`problems`.
 """
 
 import lazy_loader
