@@ -82,7 +82,7 @@ def trusted_bytes(workspace: Workspace, path: Path) -> bytes:
     named = path if path.is_relative_to(workspace.root) else path.resolve()  # by another name of the folder
     name = named.relative_to(workspace.root).as_posix() if named.is_relative_to(workspace.root) else str(path)
     content = read_bytes(workspace.root / name)
-    if _recorded(workspace).get(name) != sha256(_shown(content)):
+    if _recorded(workspace).get(name) != sha256(_file_text(content)):
         raise HiveError([_inert(name, "error")])
     return content
 
@@ -255,13 +255,13 @@ def _has_secret(text: str) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return _shown(read_bytes(path))
+        return _file_text(read_bytes(path))
     except (OSError, HiveError) as error:
         return f"unreadable: {error}"
 
 
-def _shown(content: bytes) -> str:
-    """A file's text; of one that is none, such as a library, its size and hash."""
+def _file_text(content: bytes) -> str:
+    """Return a file's text; of one that is none, such as a library, its size and hash."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -89,7 +89,7 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
         "node_judge",
         work.session.workspace,
         criteria=criteria,
-        outputs=_shown(work.outputs.values),
+        outputs=_outputs_json(work.outputs.values),
         conversation=recent(work.session.store.messages(work.conversation)),
         fence=f"-----{secrets.token_hex(8)}-----",
     )
@@ -111,8 +111,8 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
     return LevelVerdict("escalate", 2, f'the judge said "{action[:40]}"', "unparsable", result.usage)
 
 
-def _shown(outputs: Mapping[str, Any]) -> str:
-    """The outputs as JSON; where they are too long each has its share, and the judge is told what it doesn't see."""
+def _outputs_json(outputs: Mapping[str, Any]) -> str:
+    """Return the outputs as JSON; too long ones have a share each, and the judge is told what it doesn't see."""
     whole = json.dumps(outputs, ensure_ascii=False)
     if len(whole) <= _OUTPUTS:
         return whole

@@ -119,7 +119,9 @@ class Recording:
             result = json.loads(text)
             usage = Usage(input_tokens=tokens, usd=usd, estimated=True)
             found[key] = RecordedStep(key, kind, result, usage, {})
-        return [RecordedStep(one.key, one.kind, one.result, one.usage, _told(found, one)) for one in found.values()]
+        return [
+            RecordedStep(one.key, one.kind, one.result, one.usage, _comparable(found, one)) for one in found.values()
+        ]
 
 
 def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, Any]] | None:
@@ -134,8 +136,8 @@ def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, 
     return str(call["name"]), dict(call["args"])
 
 
-def _told(steps: Mapping[str, RecordedStep], step: RecordedStep) -> dict[str, Any]:
-    """What of a step another run can be compared with; nothing of one that says nothing by itself."""
+def _comparable(steps: Mapping[str, RecordedStep], step: RecordedStep) -> dict[str, Any]:
+    """Return what of a step another run can be compared with; nothing of one that says nothing by itself."""
     result = step.result
     if not isinstance(result, dict):
         return {}

@@ -156,7 +156,7 @@ def page_text(html: str) -> str:
     silent = at = 0
     while found := _MARKUP.search(html, at):
         if not silent:
-            parts.append(_shown(html[at : found.start()]))
+            parts.append(_unescaped(html[at : found.start()]))
         at, name = found.end(), (found["name"] or "").lower()
         if name and name not in _INLINE:
             parts.append("\n")
@@ -170,7 +170,7 @@ def page_text(html: str) -> str:
         elif not found[0].endswith("/>"):
             silent += 1
     if not silent:
-        parts.append(_shown(html[at:]))
+        parts.append(_unescaped(html[at:]))
     lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
     return "\n".join(line for line in lines if line)
 
@@ -187,7 +187,7 @@ _MARKUP = re.compile(
 )
 
 
-def _shown(text: str) -> str:
+def _unescaped(text: str) -> str:
     # Python refuses to read a number as long as a page.
     return unescape(re.sub(r"&#[0-9]{8,};?", "\ufffd", text)).replace("\n", " ")
 

@@ -80,7 +80,7 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
     value = decision_json(found, verb, answer["by"], run)
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if found.outcome:
-        line += f" ({_told(found.outcome)})"
+        line += f" ({_outcome_line(found.outcome)})"
     elif run is not None and run["status"] == "waiting" and host_goes_on(place, found):
         line += f"; the host that is running goes on with run {run['run_id']}"
     elif run is not None:
@@ -88,7 +88,7 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
     return value, safe_line(line)
 
 
-def _told(outcome: dict[str, Any]) -> str:
+def _outcome_line(outcome: dict[str, Any]) -> str:
     if "deployed" in outcome:
         return f"deployed {outcome['deployed']}"
     if "run_id" in outcome:

@@ -70,7 +70,7 @@ def command(
                 progress=progress,
                 tell=_first_of_each(surface),
             )
-        surface.show(_value(report), *_told(place, report))
+        surface.show(_value(report), *_report_lines(place, report))
         return report
 
     report = once(sources or [], rev)
@@ -157,7 +157,7 @@ def _value(report: ImportReport) -> dict[str, Any]:
     }
 
 
-def _told(place: Workspace, report: ImportReport) -> list[Any]:
+def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
     lines: list[Any] = [
         f"imported {count(len(report.imported), 'document')}: {len(report.added)} added, {len(report.changed)} changed;"
         f" {len(report.renamed)} renamed, {len(report.deleted)} deleted, {report.unchanged} unchanged"

@@ -72,20 +72,20 @@ def _lines(found: Replay) -> list[str]:
     if at is None:
         return [f"{found.run_id} again: {steps}, all as recorded, {found.status}; free of effects"]
     lines = [f"{found.run_id} again: it parts in {at.node}, at {at.at}; {found.differing} of {steps} differ"]
-    lines += [f"  recorded: {_shown(at.recorded)}", f"  now:      {_shown(at.replayed)}"]
+    lines += [f"  recorded: {_value_line(at.recorded)}", f"  now:      {_value_line(at.replayed)}"]
     told = found.status if found.status == found.before else f"{found.before} → {found.status}"
     lines.append(f"it ends: {told}" + (f" ({found.error['message']})" if found.error else ""))
     keys = found.outputs_before.keys() | found.outputs.keys()
     for key in sorted(keys):
         before, after = (values.get(key) for values in (found.outputs_before, found.outputs))
         if before != after:
-            lines.append(f"  {key}: {_shown(before)} → {_shown(after)}")
+            lines.append(f"  {key}: {_value_line(before)} → {_value_line(after)}")
     if found.tokens:
         lines.append(f"{found.tokens:,} tokens, ${found.usd:.4f}")
     return [safe_line(line) for line in lines]
 
 
-def _shown(value: Any) -> str:
+def _value_line(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict) and value.get("calls"):

@@ -19,11 +19,11 @@ def line_of(event: Event) -> str | None:
     >>> line_of(Event(EventType.JUDGMENT_MADE, node_id="write", payload=told))
     'write: RETRY (level 2): Too long.'
     """
-    told = _told(event)
+    told = _event_line(event)
     return None if told is None else safe_line(told)
 
 
-def _told(event: Event) -> str | None:
+def _event_line(event: Event) -> str | None:
     kind, told = str(event.type), dict(event.payload)
     where = f"{event.node_id}: " if event.node_id else ""
     if kind == "judgment.made":

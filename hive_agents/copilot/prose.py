@@ -202,17 +202,17 @@ def _links(token: Token) -> list[str]:
         elif child.type == "link_close":
             inside = False
         elif inside:
-            found[-1] += _shown(child)
+            found[-1] += _token_text(child)
     return [" ".join(without_marks(link).split()) for link in found if link.strip()]
 
 
 def _text(token: Token) -> str:
     """Return inline text: what is between marks, images and HTML left out."""
-    lines = "".join(_shown(child) for child in token.children or []).split("\n")
+    lines = "".join(_token_text(child) for child in token.children or []).split("\n")
     return without_references(" ".join(map(unmarked, lines)))
 
 
-def _shown(child: Token) -> str:
+def _token_text(child: Token) -> str:
     if child.type in ("text", "code_inline", "text_special"):
         return child.content
     return "\n" if child.type in ("softbreak", "hardbreak") else ""

@@ -51,7 +51,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
     decision = RouterDecision.model_validate(state["decision"])
     found = [Result.model_validate(result) for result in state.get("results", [])]
-    results = await _shown(session, decision, found)
+    results = await _with_canary(session, decision, found)
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
@@ -107,7 +107,7 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
     return version, [word for word in words if word != version]
 
 
-async def _shown(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
+async def _with_canary(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
     if not session.workspace.settings.canary.share:
         return found
     from hive_agents.copilot.drafting import drafted
@@ -334,11 +334,11 @@ def _notice(outcome: TurnOutcome) -> str | None:
     said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     if outcome.unknown_version is not None:
         said.append(f"No document that you may read is of version {outcome.unknown_version}.")
-    said += _told(outcome.unknown) if outcome.status != "answered" else []
+    said += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
     return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
 
 
-def _told(unknown: Sequence[str]) -> list[str]:
+def _unknown_words_notice(unknown: Sequence[str]) -> list[str]:
     if not unknown:
         return []
     told = f'the word "{unknown[0]}"' if len(unknown) == 1 else f"these words: {', '.join(unknown)}"

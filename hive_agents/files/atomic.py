@@ -90,13 +90,13 @@ def locked(
             except Timeout:
                 if waiting is None or patience == timeout:
                     raise
-                if not (told := _told(holder, what)).startswith(_OWN):
+                if not (told := _who_holds(holder, what)).startswith(_OWN):
                     waiting(told)
                 lock.acquire(timeout=timeout - patience)
         except Timeout:
             raise HiveError.of(
                 "HIVE-402",
-                f"{_told(holder, what)} (waited {timeout:.0f} s)",
+                f"{_who_holds(holder, what)} (waited {timeout:.0f} s)",
                 file=f"{path.parent.name}/{path.name}",
                 fix="wait until it has finished, then run the command again",
             ) from None
@@ -112,7 +112,7 @@ def locked(
         lock.release()
 
 
-def _told(holder: Path, what: str) -> str:
+def _who_holds(holder: Path, what: str) -> str:
     """Return who holds a lock, as its holder wrote it."""
     try:
         doing = read_bytes(holder).decode()

@@ -48,7 +48,7 @@ def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
         if sheet.sheet_state != "visible":
             continue
         _repeat_merged(sheet)
-        rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
+        rows = [[_cell_text(cell) for cell in row] for row in sheet.iter_rows()]
         rows = [row for row in rows if any(row)]
         used = [number for number in range(max(map(len, rows), default=0)) if any(row[number] for row in rows)]
         if used:
@@ -65,7 +65,7 @@ def _repeat_merged(sheet: Any) -> None:
             below.value, below.number_format = first.value, first.number_format
 
 
-def _shown(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     value, form = cell.value, cell.number_format or ""
     if value is None:
         return ""

@@ -55,7 +55,7 @@ def queue(
     return [
         _item(row)
         for row in rows
-        if row.audit and row.automatic and not _done(row, by) and _shown(workspace, row, holder)
+        if row.audit and row.automatic and not _done(row, by) and _may_see_work(workspace, row, holder)
     ]
 
 
@@ -73,7 +73,7 @@ def answer(
     person has labelled it before.
     """
     row = DecisionLog(workspace).get(decision_id)
-    if not row.audit or not row.automatic or not _shown(workspace, row, holder):
+    if not row.audit or not row.automatic or not _may_see_work(workspace, row, holder):
         raise unknown_decision(decision_id)
     state = labels.enter(workspace, decision_id, action, by, blind=True, comment=comment)
     return Audited(decision_id, action, row.action, action == row.action, state)
@@ -105,8 +105,8 @@ def left_out(rows: Sequence[JudgedCase]) -> list[str]:
     return found
 
 
-def _shown(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:
-    """Whether an auditor sees the work: it may quote all that its run has read."""
+def _may_see_work(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:
+    """Return whether an auditor sees the work: it may quote all that its run has read."""
     if holder is None:
         return True
     if row.tenant not in (LOCAL_TENANT, holder.tenant):

@@ -218,7 +218,7 @@ def _bounded(result: Any) -> str:
     try:
         text = _storable(json.dumps(result, ensure_ascii=False, default=str))
     except Exception:
-        return json.dumps({"unreadable": _storable(_shown(result))[:_MOST_BYTES]}, ensure_ascii=False)
+        return json.dumps({"unreadable": _storable(_repr_of(result))[:_MOST_BYTES]}, ensure_ascii=False)
     return text if len(text) <= _MOST_BYTES else json.dumps({"cut": text[:_MOST_BYTES]}, ensure_ascii=False)
 
 
@@ -238,7 +238,7 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _shown(result: Any) -> str:
+def _repr_of(result: Any) -> str:
     try:
         return repr(result)
     except Exception:

@@ -152,17 +152,17 @@ class Endpoint:
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
-            raise ModelError("garbage", f"{model}: an event of the stream is not JSON: {_shown(data)}") from None
+            raise ModelError("garbage", f"{model}: an event of the stream is not JSON: {_shortened(data)}") from None
         if not isinstance(event, dict):
-            raise ModelError("garbage", f"{model}: an event of the stream is no object: {_shown(data)}")
+            raise ModelError("garbage", f"{model}: an event of the stream is no object: {_shortened(data)}")
         if event.get("error"):
-            raise _told(200, event, model, 0.0)
+            raise _refusal_of(200, event, model, 0.0)
         return event
 
     def _object(self, response: httpx.Response, data: bytes | bytearray, model: str) -> dict[str, Any]:
         value = self._value(response, data, model)
         if not isinstance(value, dict):
-            raise ModelError("garbage", f"{model} answered {_shown(json.dumps(value))}, which is no object")
+            raise ModelError("garbage", f"{model} answered {_shortened(json.dumps(value))}, which is no object")
         return value
 
     def _value(self, response: httpx.Response, data: bytes | bytearray, model: str) -> Any:
@@ -172,12 +172,14 @@ class Endpoint:
             value = None
         if response.status_code == 200 and value is not None:
             if isinstance(value, dict) and value.get("error"):  # some gateways fail with status 200
-                raise _told(200, value, model, 0.0)
+                raise _refusal_of(200, value, model, 0.0)
             return value
         if response.status_code == 200:
-            raise ModelError("garbage", f"{model} answered what is not JSON: {_shown(data.decode(errors='replace'))}")
+            raise ModelError(
+                "garbage", f"{model} answered what is not JSON: {_shortened(data.decode(errors='replace'))}"
+            )
         given = value if isinstance(value, dict) else {"message": data.decode(errors="replace")}
-        raise _told(response.status_code, given, model, _seconds(response.headers.get("retry-after", "")))
+        raise _refusal_of(response.status_code, given, model, _seconds(response.headers.get("retry-after", "")))
 
     def _failure(self, error: Exception, model: str) -> Exception:
         """Return a failure by kind, without the secret in its words; a fault of this program as it is."""
@@ -239,8 +241,8 @@ def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
     return Endpoint(workspace, name)
 
 
-def _told(status: int, answer: Mapping[str, Any], model: str, retry_after: float) -> ModelError | HiveError:
-    """What a server says is wrong, in the shapes of OpenAI, Ollama, vLLM and gateways."""
+def _refusal_of(status: int, answer: Mapping[str, Any], model: str, retry_after: float) -> ModelError | HiveError:
+    """Return what a server says is wrong, in the shapes of OpenAI, Ollama, vLLM and gateways."""
     said = answer.get("error") or answer.get("message") or answer.get("detail") or ""
     code = ""
     if isinstance(said, Mapping):
@@ -250,7 +252,7 @@ def _told(status: int, answer: Mapping[str, Any], model: str, retry_after: float
         status = int(code.split()[0]) if code.split()[:1] and code.split()[0].isdigit() else 500
     if 300 <= status < 400:
         said = "it redirects: set base_url to the final address"
-    return refused(status, f"{model}: status {status}: {_shown(str(said))}", code=code, retry_after=retry_after)
+    return refused(status, f"{model}: status {status}: {_shortened(str(said))}", code=code, retry_after=retry_after)
 
 
 def _seconds(header: str) -> float:
@@ -271,7 +273,7 @@ def _grow(data: bytearray, part: bytes, model: str) -> None:
         raise ModelError("garbage", f"{model} answered more than {MOST_BYTES >> 20} MB")
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 

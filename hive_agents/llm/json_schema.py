@@ -63,7 +63,7 @@ def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> li
     token = _followed.set(0)
     try:
         found = _validator(closed)(schema, registry=_nothing_to_fetch()).iter_errors(value)
-        return list(dict.fromkeys(told for error in found for told in _told(error)))
+        return list(dict.fromkeys(told for error in found for told in _sentences(error)))
     except (RecursionError, _TooMuch):
         return ["$ cannot be checked: the schema's references lead on and on"]
     finally:
@@ -200,8 +200,8 @@ def _compiled(pattern: str) -> SchemaValidator:
         raise ValueError(f"cannot be used: {why}") from None
 
 
-def _told(error: ValidationError) -> Iterator[str]:
-    """An error as sentences; of alternatives, the one with the fewest faults tells."""
+def _sentences(error: ValidationError) -> Iterator[str]:
+    """Yield an error as sentences; of alternatives, the one with the fewest faults."""
     here = jsontext.show_path(list(error.absolute_path))
     value: Any = error.instance
     wanted: Any = error.validator_value
@@ -234,4 +234,4 @@ def _fewest(context: Iterable[ValidationError]) -> list[str]:
     if len(types) == len(branches):
         where, names = jsontext.show_path(list(types[0].absolute_path)), [str(one.validator_value) for one in types]
         return [f"{where} is {types[0].instance!r:.80}, not {' or '.join(names)}"]
-    return [told for error in min(branches.values(), key=len) for told in _told(error)]
+    return [told for error in min(branches.values(), key=len) for told in _sentences(error)]

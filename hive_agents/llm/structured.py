@@ -37,10 +37,10 @@ def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage |
     """
     value = _parsed(answer, usage) if isinstance(answer, str) else answer
     if not isinstance(value, Mapping):
-        raise ModelError("garbage", f"the answer is not an object: {_shown(value)}", usage=usage)
+        raise ModelError("garbage", f"the answer is not an object: {_shortened(value)}", usage=usage)
     wrong = _model_faults(value, schema) if isinstance(schema, type) else _faults(value, schema)
     if wrong:
-        raise ModelError("garbage", f"the answer doesn't fit: {'; '.join(wrong[:5])}: {_shown(value)}", usage=usage)
+        raise ModelError("garbage", f"the answer doesn't fit: {'; '.join(wrong[:5])}: {_shortened(value)}", usage=usage)
     return dict(value)
 
 
@@ -61,12 +61,12 @@ def _parsed(text: str, usage: Usage | None) -> Any:
     found = _only_object(text)
     if found is None:
         why = "more than one object may be meant as the answer"
-        raise ModelError("garbage", f"{why}: {_shown(text)}", usage=usage)
+        raise ModelError("garbage", f"{why}: {_shortened(text)}", usage=usage)
     try:
         return jsontext.parse(found, "answer")
     except HiveError as error:
         why = error.diagnostics[0].message
-        raise ModelError("garbage", f"the answer is {why}: {_shown(text)}", usage=usage) from None
+        raise ModelError("garbage", f"the answer is {why}: {_shortened(text)}", usage=usage) from None
 
 
 def _only_object(text: str) -> str | None:
@@ -99,6 +99,6 @@ def _model_faults(value: Mapping[str, Any], model: type[BaseModel]) -> list[str]
     return []
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

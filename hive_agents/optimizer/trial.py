@@ -101,7 +101,7 @@ def judge_trials(
     with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
         judgments = thread.submit(asyncio.run, _judged(figures)).result()
     return [
-        ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry", _told(judgment, known))
+        ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry", _reasoning(judgment, known))
         for judgment, known in zip(judgments, figures, strict=True)
     ]
 
@@ -150,6 +150,6 @@ def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: Gol
     }
 
 
-def _told(judgment: Judgment, figures: Mapping[str, Any]) -> str:
+def _reasoning(judgment: Judgment, figures: Mapping[str, Any]) -> str:
     by_rule = judgment.rule_id is not None and not judgment.escalated
     return judgment.reasoning.format_map(figures) if by_rule else judgment.reasoning

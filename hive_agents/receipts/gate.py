@@ -41,7 +41,7 @@ def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: Labe
     What is a file is a subject; an endpoint, a retriever or a config is a name and nothing more.
     """
     given = {"before": before, "after": after} | {name: str(path) for name, path in labels.given.items()}
-    facts = _told(finding, finding.report()["evaluation"]) | {
+    facts = _derivable(finding, finding.report()["evaluation"]) | {
         "given": dict(sorted(given.items())),
         "k": labels.k,
         "relevant_from": labels.relevant_from,
@@ -83,7 +83,7 @@ def checks_of(receipt: Receipt) -> Iterator[Rederived]:
 
 
 class _GateFacts(Format):
-    """What a receipt says; `evaluation` is as `_told` has it, `given` has sources and files by their options."""
+    """What a receipt says; `evaluation` is as `_derivable` has it, `given` has sources and files by their options."""
 
     decision: str
     reasons: list[str]
@@ -122,7 +122,7 @@ def _derived(facts: _GateFacts) -> Iterator[Rederived]:
         why = "a side is asked anew each time: what it returned then can't be asked again"
         yield Rederived("measurement", "unknown", why)
         return
-    told = _told(again, again.to_json())
+    told = _derivable(again, again.to_json())
     told_then = {name: value for name, value in facts.evaluation.items() if name not in _OF_LEDGER}
     same = told["evaluation"] == told_then
     yield Rederived.of("measurement", same, "measured again on the same files, the figures are others")
@@ -163,8 +163,8 @@ def _ranked(source: Source, labels: GoldenSet) -> list[FoundList]:
     return [source.rank(query, labels.k) for query in labels]
 
 
-def _told(finding: GateFinding, evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Decision, reasons by code, and the figures without times."""
+def _derivable(finding: GateFinding, evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Return what the same files lead to again: decision, reasons by code, and the figures without times."""
     for side in ("candidate", "active"):
         evaluation[side] = {name: value for name, value in evaluation[side].items() if _TIMED not in name}
     reasons = [reason.code for reason in finding.reasons]

@@ -32,10 +32,10 @@ def plain_heading(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _MARKUP.sub(_shown, text)
+    return _MARKUP.sub(_mark_text, text)
 
 
-def _shown(mark: re.Match[str]) -> str:
+def _mark_text(mark: re.Match[str]) -> str:
     if entity := mark["entity"]:
         sign = html.unescape(entity)
         return sign if sign.isprintable() else " "  # none that a terminal obeys

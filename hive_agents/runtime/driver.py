@@ -233,7 +233,7 @@ class Run(ABC):
             row = await asyncio.to_thread(store.get, run_id)
             if row.status not in ("queued", "running", "waiting"):
                 return
-            why = _told(fault)
+            why = _error_record(fault)
             stopped_by = "fault" if isinstance(fault, WorkerFault) else why["code"]
             id = derived_id("given_up", run_id, status, lease.fence)
             told = _event(row, _EVENTS[status], id, error=why)
@@ -459,7 +459,7 @@ class Attempt:
     async def _waits(self, outage: Outage) -> None:
         """For a model that can't be reached: the run rests, and is due again after a pause."""
         self._working = False
-        why = _told(outage)
+        why = _error_record(outage)
         how: dict[str, Any] = {"error": why, "wake_at": self._lease.leases.clock() + outage.pause, "unasked": True}
         at = self._at
         if not await self._record(EventType.RUN_WAITING, at, "waiting", {"error": why}, **how):
@@ -471,7 +471,7 @@ class Attempt:
         That of a host goes back into the queue: nobody is there to resume it.
         """
         self._working = False
-        why = _told(error)
+        why = _error_record(error)
         again = self._run.hosted and not isinstance(error, RightsWithdrawn)
         status = "queued" if again else self._run.BROKEN_OFF
         stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
@@ -516,7 +516,7 @@ def _requests(asking: Mapping[str, Any]) -> list[str]:
     return list(asking.get("approval_ids") or ([one] if one else []))
 
 
-def _told(error: Exception) -> dict[str, str]:
+def _error_record(error: Exception) -> dict[str, str]:
     if isinstance(error, HiveError):
         return {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
     return {"code": "HIVE-422", "message": f"{type(error).__name__}: {error}"[:500]}

@@ -52,13 +52,13 @@ class HealthJudge:
                 context = self._context(at)
                 tenants = await asyncio.to_thread(self._tenants, context)
             except Exception as error:
-                _log.warning("the health judge could not look: %s", _told(error))
+                _log.warning("the health judge could not look: %s", _kind_of(error))
                 return
             for tenant in sorted(tenants):
                 try:
                     await self._judge(tenant, context)
                 except Exception as error:
-                    _log.warning("a tick of the health judge failed for %s: %s", tenant, _told(error))
+                    _log.warning("a tick of the health judge failed for %s: %s", tenant, _kind_of(error))
 
     async def run(self) -> None:
         """Tick until cancelled."""
@@ -93,6 +93,6 @@ class HealthJudge:
         return self._chain
 
 
-def _told(error: Exception) -> str:
-    """What went wrong, without what it may quote of a run."""
+def _kind_of(error: Exception) -> str:
+    """Return what went wrong, without what it may quote of a run."""
     return error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__

@@ -79,7 +79,7 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
                     break
         else:
             whys = _begun_anew(value.agent, ends, verdicts, node)
-            key = await _told(effects, workspace, row.run_id, whys, len(verdicts))
+            key = await _record_notice(effects, workspace, row.run_id, whys, len(verdicts))
             verdict = GoalVerdict(n=len(verdicts) + 1, action="again", targets=list(whys), key=key, since=len(ends))
             anew = {"verdicts": [*verdicts, verdict], "outcome": {}, "asked": []}
             await graph.aupdate_state(config, anew, as_node=graphs.GOAL)
@@ -106,7 +106,7 @@ async def _raised(effects: Effects, measure: str | None) -> None:
         await effects.raise_limit(str(measure), limit, effects.budget.doubled(cast(Measure, measure)))
 
 
-async def _told(effects: Effects, workspace: Workspace, run_id: str, whys: Mapping[str, str], n: int) -> str:
+async def _record_notice(effects: Effects, workspace: Workspace, run_id: str, whys: Mapping[str, str], n: int) -> str:
     """Record what the nodes are told that begin once more; returns the key."""
     query = (
         "SELECT name, count(*) FROM effects WHERE run_id = ? AND node_id = ? AND kind = 'tool' AND status = 'done'"

@@ -112,7 +112,9 @@ def list_events(call: Call, query: EventsPage) -> Events:
     found = _logged(call, query.after, query.limit + 1)
     shown = found[: query.limit]
     more = len(found) > query.limit
-    return Events(events=[_shown(call, one).to_json() for one in shown], next_after=shown[-1].seq if more else None)
+    return Events(
+        events=[_without_quotations(call, one).to_json() for one in shown], next_after=shown[-1].seq if more else None
+    )
 
 
 @api.get("/api/events/stream", OPERATOR, media="text/event-stream")
@@ -146,7 +148,7 @@ async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
 
 
 async def _frame(call: Call, event: Event) -> bytes:
-    shown = await run_in_threadpool(_shown, call, event)
+    shown = await run_in_threadpool(_without_quotations, call, event)
     return streams.frame(json.dumps(shown.to_json()), str(event.seq) if event.type in DURABLE else None)
 
 
@@ -155,8 +157,8 @@ def _logged(call: Call, after: int, limit: int) -> list[Event]:
     return EventLog(call.workspace).replay(after, types=DURABLE, tenant=tenant, limit=limit)
 
 
-def _shown(call: Call, event: Event) -> Event:
-    """Less what may quote a document that the caller may not view."""
+def _without_quotations(call: Call, event: Event) -> Event:
+    """Return the event without what may quote a document that the caller may not view."""
     reader = call.reaches()
     if reader is None or event.run_id is None:
         return event

@@ -85,7 +85,7 @@ class TriggerStore:
                 values,
             )
             if changed.rowcount == 1 and missed.count:
-                EventLog.record(connection, [_told(state, missed, policy, tenant)])
+                EventLog.record(connection, [_missed_event(state, missed, policy, tenant)])
             return changed.rowcount == 1
 
     def fired(self, id: str, run_id: str | None, *, at: dt.datetime | None = None, event_id: str | None = None) -> None:
@@ -129,7 +129,7 @@ def _state(connection: RecordsConnection, id: str) -> TriggerState | None:
     return TriggerState(digest=value.pop("hash"), since=since, last_at=last, **value)
 
 
-def _told(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event:
+def _missed_event(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event:
     assert missed.first is not None
     assert missed.last is not None
     span = {"first": iso(missed.first), "last": iso(missed.last)}

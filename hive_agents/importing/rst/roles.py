@@ -56,11 +56,11 @@ def generic_role(
         return [nodes.Text(plain.replace("-->", "→"))], []
     if role in _WORDS:
         return [nodes.Text(plain.lstrip("!"))], []
-    return [nodes.literal(rawtext, _shown(role, plain))], []
+    return [nodes.literal(rawtext, _target_text(role, plain))], []
 
 
-def _shown(role: str, target: str) -> str:
-    """What Sphinx shows for a target: `~a.b.c` is `c`, a function has its parentheses."""
+def _target_text(role: str, target: str) -> str:
+    """Return what Sphinx shows for a target: `~a.b.c` is `c`, a function has its parentheses."""
     target = target.removeprefix("!")
     if target.startswith("~"):
         target = target[1:].rpartition(".")[2]

@@ -57,7 +57,7 @@ def run(call: Call, run_id: str) -> dict[str, Any]:
     """One run: how it stands, what it spent, what happened, and who said what."""
     shown = runs.show_run(call, run_id)
     whole = call.request.query_params.get("all") == "1"
-    events = [_told(event) for event in runs.run_timeline(call, run_id).events]
+    events = [_event_row(event) for event in runs.run_timeline(call, run_id).events]
     said = runs.run_messages(call, run_id).messages if shown.run.graph == "event_loop" else []
     since = 0 if whole else -LATEST
     return {
@@ -70,8 +70,8 @@ def run(call: Call, run_id: str) -> dict[str, Any]:
     }
 
 
-def _told(event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event as a line: when, what, where, and the words of it that tell a person something."""
+def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event as a line: when, what, where, and the words of it that tell a person something."""
     payload = event["payload"]
     names = _OF_TICKETS if event["type"].startswith("escalation.") else _WORDS
     words = [(name, str(payload[name])) for name in names if payload.get(name) not in (None, "", [], {})]

@@ -91,15 +91,15 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
             fix = "send one entry for each interrupt"
             raise HiveError.of("HIVE-409", f"two answers to {request.id}, and not the same", fix=fix, exit_code=2)
     assert row is not None
-    told = (_told(call, row.run_id, set(answers)), len(RunLog(call.workspace, row).new()))
+    told = (_events_before(call, row.run_id, set(answers)), len(RunLog(call.workspace, row).new()))
     for request_id, answer in answers.items():
         decide(call.workspace, request_id, **answer.model_dump(), **call.asker.decider().named())
     call.wake()
     return RunStore(call.workspace).get(row.run_id), told
 
 
-def _told(call: Call, run_id: str, requests: set[str]) -> int:
-    """How many events of the run were told before it went on: what the decisions come to is told after them.
+def _events_before(call: Call, run_id: str, requests: set[str]) -> int:
+    """Return how many events of the run were told before it went on: what the decisions come to is told after them.
 
     Whoever sends a resume again, for they lost the stream, gets what the decisions came to then.
     """
