@@ -115,7 +115,7 @@ def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -
     jti = claims.get("jti")
     if jti is not None and not is_name(jti):
         raise refused("its jti is no printable text")
-    if jti is not None and is_revoked(workspace, jti):
+    if jti is not None and is_revoked(workspace, jti, principal.tenant):
         raise refused("it was revoked")
     return replace(principal, token_id=jti)
 
@@ -225,8 +225,10 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
         raise refused("its tenant, sub, groups or roles are not what they must be") from None
 
 
-def revoke(workspace: Workspace, jti: str, *, expires: int | None = None) -> bool:
+def revoke(workspace: Workspace, jti: str, *, expires: int | None = None, tenant: str | None = None) -> bool:
     """End the token, sign-in link or session of this `jti`, on disk before this returns; whether it counted until now.
+
+    With a `tenant` only a token of that tenant is ended, whoever else has one of the same id.
 
     `expires`, seconds since 1970, is when it would have ended by itself: later its line may go. Without it the line
     stays, for whoever holds only the id can't say how long the token would have lived.
@@ -238,15 +240,18 @@ def revoke(workspace: Workspace, jti: str, *, expires: int | None = None) -> boo
         raise HiveError.of("HIVE-409", "that is no token's id", fix=fix, exit_code=2)
     with _changing_revoked(workspace):
         ended = _revoked(workspace)
-        new = jti not in ended
+        new = (jti, tenant) not in ended
         if new:
-            _write_revoked(workspace, ended | {jti: expires})
+            _write_revoked(workspace, ended | {(jti, tenant): expires})
     return new
 
 
-def is_revoked(workspace: Workspace, jti: str) -> bool:
-    """Return whether the id was ended. Raises: HIVE-417 where the list is there and can't be read: then none counts."""
-    return jti in _revoked(workspace)
+def is_revoked(workspace: Workspace, jti: str, tenant: str | None = None) -> bool:
+    """Return whether the id was ended, for everybody or for the tenant.
+
+    Raises: HIVE-417 where the list is there and can't be read: then none counts.
+    """
+    return not {(jti, None), (jti, tenant)}.isdisjoint(_revoked(workspace))
 
 
 def forget_expired(workspace: Workspace, before: float) -> int:
@@ -258,7 +263,7 @@ def forget_expired(workspace: Workspace, before: float) -> int:
         return 0
     with _changing_revoked(workspace):
         ended = _revoked(workspace)
-        kept = {jti: expires for jti, expires in ended.items() if expires is None or expires >= before}
+        kept = {which: expires for which, expires in ended.items() if expires is None or expires >= before}
         if len(kept) < len(ended):
             _write_revoked(workspace, kept)
     return len(ended) - len(kept)
@@ -272,12 +277,14 @@ def _revoked_path(workspace: Workspace) -> Path:
     return workspace.state / "revoked_tokens"
 
 
-def _revoked(workspace: Workspace) -> dict[str, int | None]:
-    """The ids, each with its expiry where it is known: a line is `ID` or `ID,SECONDS`, and no id has a comma."""
+def _revoked(workspace: Workspace) -> dict[tuple[str, str | None], int | None]:
+    """The ids, each with the tenant for which it was ended, or None, and its expiry where it is known.
+
+    A line is `ID`, `ID,SECONDS` or `ID,SECONDS,TENANT`, where the seconds may be missing: no name has a comma.
+    """
     try:
         text = read_bytes(_revoked_path(workspace)).decode()
-        lines = [line.strip().partition(",") for line in text.splitlines() if line.strip()]
-        return {jti: int(expires) if comma else None for jti, comma, expires in lines}
+        return dict(map(_entry_of, filter(None, map(str.strip, text.splitlines()))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
@@ -286,8 +293,19 @@ def _revoked(workspace: Workspace) -> dict[str, int | None]:
         raise HiveError.of("HIVE-417", message, file=".hive/revoked_tokens", fix=fix, exit_code=3) from None
 
 
-def _write_revoked(workspace: Workspace, ended: dict[str, int | None]) -> None:
-    lines = [jti if expires is None else f"{jti},{expires}" for jti, expires in ended.items()]
+def _entry_of(line: str) -> tuple[tuple[str, str | None], int | None]:
+    jti, *more = line.split(",")
+    expires, tenant = (*more, None, None)[:2]
+    if len(more) > 2 or (expires == "" and tenant is None):
+        raise ValueError("a line that this release doesn't write")
+    return (jti, tenant), int(expires) if expires else None
+
+
+def _write_revoked(workspace: Workspace, ended: dict[tuple[str, str | None], int | None]) -> None:
+    lines = []
+    for (jti, tenant), expires in ended.items():
+        seconds = "" if expires is None else str(expires)
+        lines.append(f"{jti},{seconds},{tenant}" if tenant else f"{jti},{seconds}".rstrip(","))
     atomic_write(_revoked_path(workspace), "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
 
 
@@ -330,7 +348,7 @@ class Standing(Format):
 
         Raises: HIVE-417 where its token was revoked or `access/*.json` no longer names it; the faults of these files.
         """
-        if self.token_id is not None and is_revoked(workspace, self.token_id):
+        if self.token_id is not None and is_revoked(workspace, self.token_id, self.tenant):
             raise _withdrawn(f"the token of {self.user} was revoked")
         if self.listed is None:
             return self.principal

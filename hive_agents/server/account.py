@@ -83,8 +83,9 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
 
 @api.delete("/api/tokens/{jti}", ADMIN)
 def revoke_token(call: Call, jti: str) -> Revoked:
-    """End a token by its id: it is refused from now on."""
-    revoke(call.workspace, jti)
+    """End a token of the caller's tenant by its id: it is refused from now on."""
+    tenant = call.principal.tenant
+    revoke(call.workspace, jti, tenant=None if tenant == LOCAL_TENANT else tenant)
     return Revoked(revoked=jti)
 
 

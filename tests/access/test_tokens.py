@@ -316,6 +316,16 @@ def test_a_revoked_token_is_refused_and_no_other(text_workspace: Workspace) -> N
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (f"{first.jti}\n", 0o600)
 
 
+def test_a_token_is_ended_for_a_tenant_where_it_is_of_that_tenant(text_workspace: Workspace) -> None:
+    token = mint(text_workspace, DANA)
+    revoke(text_workspace, token.jti, tenant="globex")
+    assert verify(text_workspace, token.token) == DANA
+    revoke(text_workspace, token.jti, tenant=DANA.tenant, expires=9_999_999_999)
+    assert "was revoked" in reason(text_workspace, token.token)
+    lines = (text_workspace.state / "revoked_tokens").read_text().splitlines()
+    assert lines == [f"{token.jti},,globex", f"{token.jti},9999999999,{DANA.tenant}"]
+
+
 def test_a_deny_list_that_cannot_be_read_refuses_every_token(text_workspace: Workspace) -> None:
     token = mint(text_workspace, DANA).token
     (text_workspace.state / "revoked_tokens").write_bytes(b"\xff\xfe")

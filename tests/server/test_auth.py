@@ -161,6 +161,9 @@ async def test_an_admin_makes_and_ends_tokens_of_their_own_tenant(place: Workspa
     assert value["principal"]["tenant"] == "acme"
     theirs = {"Authorization": f"Bearer {value['token']}"}
     assert (await client.get("/api/session", headers=theirs)).json()["user"] == "newcomer"
+    elsewhere = bearer(place, "hana", "admin")  # of another tenant
+    await client.delete(f"/api/tokens/{value['jti']}", headers=elsewhere)
+    assert (await client.get("/api/session", headers=theirs)).status_code == 200
     assert (await client.delete(f"/api/tokens/{value['jti']}", headers=admin)).status_code == 200
     assert (await client.get("/api/session", headers=theirs)).status_code == 401
     foreign = await client.post("/api/tokens", json={"user": "x", "tenant": "globex"}, headers=admin)
