@@ -142,7 +142,7 @@ class CachedLanes:
             found[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
         return found
 
-    def boilerplate(self, chunks: IntArray) -> Floats:
+    def boilerplate_shares(self, chunks: IntArray) -> Floats:
         """Return each chunk's share of boilerplate in the scope of its row's query, in the shape of `chunks`.
 
         The rows are those of the first queries.

@@ -33,8 +33,8 @@ from hive_agents.retrieval import (
     RetrievalConfig,
     SearchEngine,
     boost_key,
-    by_boilerplate,
     has_all_words,
+    multipliers,
     worded_depth,
 )
 
@@ -263,10 +263,7 @@ class LaneCache:
         pool = self._pool(pool_key)
         plain = self._plain.get((pool_key, _fusion(config)), lambda: fused_scores(pool, config))
         scores, available = plain.scores, plain.available
-        if config.boosts:
-            scores = np.where(scores >= 0, scores * self.lanes.factors(config.boosts, pool.chunks), scores)
-        if config.boilerplate.weight < 1:
-            factors = by_boilerplate(self.lanes.boilerplate(pool.chunks), config.boilerplate.weight)
+        for factors in multipliers(self.lanes, config, pool.chunks):
             scores = np.where(scores >= 0, scores * factors, scores)
         order = best_columns(scores, width)
         places = order + np.arange(0, scores.size, scores.shape[1])[:, None]

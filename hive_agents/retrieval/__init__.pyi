@@ -26,7 +26,6 @@ from .boosts import (
     HALF_LIFE as HALF_LIFE,
     BoostKey as BoostKey,
     boost_key as boost_key,
-    by_boilerplate as by_boilerplate,
 )
 from .chunking import (
     first_heading as first_heading,
@@ -165,6 +164,7 @@ from .stages import (
     Search as Search,
     finish as finish,
     has_all_words as has_all_words,
+    multipliers as multipliers,
     needs_vectors as needs_vectors,
     require_words as require_words,
     reranked_texts as reranked_texts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, LiteralString
 
 import numpy as np
@@ -105,8 +105,12 @@ def newest_day(days: NDArray[np.float64], half_life: float) -> float:
     return float(ordered[reference])
 
 
-def boosted(fused: Fused, factors: NDArray[np.float64]) -> Fused:
-    """Return the ranking with each score multiplied by its factor, best first again, ties by chunk number."""
-    scores = fused.scores * factors
+def boosted(fused: Fused, multipliers: Iterable[NDArray[np.float64]]) -> Fused:
+    """Return the ranking with each score multiplied by its factors, best first again, ties by chunk number."""
+    scores = fused.scores
+    for factors in multipliers:
+        scores = scores * factors
+    if scores is fused.scores:
+        return fused
     order: NDArray[Any] = np.lexsort((fused.chunks, -scores))
     return Fused(fused.chunks[order], scores[order], tuple(rank[order] for rank in fused.ranks))

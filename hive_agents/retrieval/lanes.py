@@ -77,7 +77,23 @@ class WordBatch(Protocol):
         """
 
 
-class LaneIndex(Protocol):
+class ChunkFactors(Protocol):
+    """What the scores of chunks depend on besides their ranks."""
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
+        """What `boosts` multiply the score of each chunk by, in the shape of `chunks`.
+
+        A document without the field has the factor 1, one with several values the product of theirs. An age is
+        counted from the newest date of all documents.
+
+        Raises: HIVE-206, 207 for a field that can't be boosted so.
+        """
+
+    def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
+        """How much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
+
+
+class LaneIndex(ChunkFactors, Protocol):
     """One immutable state of one collection's index."""
 
     @property
@@ -123,18 +139,6 @@ class LaneIndex(Protocol):
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
         """A number for the document of each chunk, in the shape of `chunks`."""
-
-    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """What `boosts` multiply the score of each chunk by, in the shape of `chunks`.
-
-        A document without the field has the factor 1, one with several values the product of theirs. An age is
-        counted from the newest date of all documents.
-
-        Raises: HIVE-206, 207 for a field that can't be boosted so.
-        """
-
-    def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """How much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]: ...
 

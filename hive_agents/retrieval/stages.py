@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from hive_agents.retrieval.boosts import boosted, by_boilerplate
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, rrf
-from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
+from hive_agents.retrieval.lanes import ChunkFactors, ChunkNumbers, Lane, LaneIndex
 from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
 
@@ -115,16 +115,20 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
     fused = rrf(list(lanes.values()), config.retrieval.lane_weights, config.retrieval.rrf_k)
-    if config.boosts:
-        fused = boosted(fused, index.factors(config.boosts, fused.chunks))
-    if config.boilerplate.weight < 1:
-        shares = index.boilerplate_shares(fused.chunks)
-        fused = boosted(fused, by_boilerplate(shares, config.boilerplate.weight))
+    fused = boosted(fused, multipliers(index, config, fused.chunks))
     documents = index.document_numbers(fused.chunks)
     order: NDArray[np.intp] = np.arange(len(fused))
     if abstains:
         return Search(query, lanes, fused, documents, order[:0], {}, Cut("abstain", 0))
     return Search(query, lanes, fused, documents, order, {}, Cut("none", len(fused)))
+
+
+def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+    """Yield what the fused scores of chunks are multiplied by, one after the other, in the shape of `chunks`."""
+    if config.boosts:
+        yield of.factors(config.boosts, chunks)
+    if config.boilerplate.weight < 1:
+        yield by_boilerplate(of.boilerplate_shares(chunks), config.boilerplate.weight)
 
 
 def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
