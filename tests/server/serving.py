@@ -89,9 +89,22 @@ async def followed(client: httpx.AsyncClient, path: str, headers: dict[str, str]
         return [one async for one in frames(response)]
 
 
+async def posted(client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> list[Frame]:
+    """The stream that answers a POST, to its end."""
+    async with client.stream("POST", path, json=body, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        return [one async for one in frames(response)]
+
+
 async def asked(client: httpx.AsyncClient, headers: dict[str, str], text: str, **body: Any) -> dict[str, Any]:
     """A question, left for the host."""
     sent = await client.post("/api/runs", json={"input": {"text": text}, **body}, headers=headers)
     assert sent.status_code == 202, sent.text
     found: dict[str, Any] = sent.json()
     return found
+
+
+def value_of(result: Any) -> Any:
+    """What an MCP tool gave."""
+    assert not result.is_error, result.content
+    return result.structured_content

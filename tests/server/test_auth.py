@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import jwt
@@ -13,18 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import ROLES, local_key, login_code, revoke, verify
 from hive_agents.server.meta import OPERATIONS
-from tests.server.serving import bearer, sample, served, token
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
-
-
-@pytest.fixture
-async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(place, roles=("http",)) as client:
-        yield client
+from tests.server.serving import bearer, token
 
 
 def path_of(template: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,15 +14,10 @@ from hive_agents.access import revoke, verify
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.server import streams
-from tests.server.serving import asked, bearer, frames, sample, served
+from tests.server.serving import asked, bearer, frames, served
 
 LAST = EventType.CONFIG_DEPLOYED
 """What every operator hears of: by then all that was logged before is told."""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import revoke, verify
-from tests.server.serving import sample, served, token
+from tests.server.serving import served, token, value_of
 
 mcp = pytest.importorskip("mcp")
 
@@ -25,11 +25,6 @@ TOOLS = {
     "query", "ask", "open_document", "validate", "evaluate", "compare", "propose_config", "deploy", "list_approvals",
     "decide_approval",
 }  # fmt: skip
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
 
 
 @asynccontextmanager
@@ -41,11 +36,6 @@ async def connected(client: httpx.AsyncClient, proof: str) -> AsyncIterator[Any]
     async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {proof}"}, timeout=60) as http:
         async with mcp.Client(streamable_http_client(url, http_client=http)) as session:
             yield session
-
-
-def value_of(result: Any) -> Any:
-    assert not result.is_error, result.content
-    return result.structured_content
 
 
 async def test_tools_say_what_they_change(place: Workspace) -> None:

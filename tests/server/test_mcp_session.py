@@ -17,7 +17,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.retrieval import versions
 from hive_agents.runs import RunStore
-from tests.server.serving import SETTINGS, bearer, sample, served, token
+from tests.server.serving import SETTINGS, bearer, sample, served, token, value_of
 
 mcp = pytest.importorskip("mcp")
 
@@ -77,11 +77,6 @@ async def over_stdio(
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
     async with mcp.Client(stdio_client(parameters), elicitation_callback=person, mode=mode) as session:
         yield session
-
-
-def value_of(result: Any) -> Any:
-    assert not result.is_error, result.content
-    return result.structured_content
 
 
 async def asks_with_progress(session: Any) -> None:

@@ -17,7 +17,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime import Host
 from tests.agents.conftest import agent_json, node, write_json
-from tests.server.serving import Frame, bearer, frames, sample, served
+from tests.server.serving import bearer, posted, sample, served
 
 QUESTION = "what returns a fresh token?"
 
@@ -46,19 +46,13 @@ def turn(text: str, thread: str = "my thread", run: str = "my run", **more: Any)
     return {"threadId": thread, "runId": run, "messages": [{"id": "m1", "role": "user", "content": text}]} | more
 
 
-async def streamed(client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> list[Frame]:
-    async with client.stream("POST", path, json=body, headers=headers) as response:
-        assert response.status_code == 200, await response.aread()
-        return [one async for one in frames(response)]
-
-
 async def test_an_agui_turn_is_told_under_the_clients_names(place: Workspace, client: httpx.AsyncClient) -> None:
-    found = await streamed(client, "/agui", turn(QUESTION), bearer(place))
+    found = await posted(client, "/agui", turn(QUESTION), bearer(place))
     first, last = found[0].value, found[-1].value
     assert (first["type"], first["threadId"], first["runId"]) == ("RUN_STARTED", "my thread", "my run")
     assert (last["type"], last["runId"], last["outcome"]) == ("RUN_FINISHED", "my run", {"type": "success"})
     assert last["result"]["status"] == "answered"
-    again = await streamed(client, "/agui", turn(QUESTION), bearer(place))
+    again = await posted(client, "/agui", turn(QUESTION), bearer(place))
     assert again[-1].value == last
     assert len(RunStore(place).list()) == 1
 
@@ -67,8 +61,8 @@ async def test_a_thread_goes_on_under_the_clients_name_and_is_its_readers(
     place: Workspace, client: httpx.AsyncClient
 ) -> None:
     for n in (1, 2):
-        await streamed(client, "/agui", turn(QUESTION, run=f"run {n}"), bearer(place))
-    await streamed(client, "/agui", turn(QUESTION), bearer(place, "alice"))
+        await posted(client, "/agui", turn(QUESTION, run=f"run {n}"), bearer(place))
+    await posted(client, "/agui", turn(QUESTION), bearer(place, "alice"))
     mine = (await client.get("/api/threads", headers=bearer(place))).json()["threads"]
     theirs = (await client.get("/api/threads", headers=bearer(place, "alice"))).json()["threads"]
     assert [one["turns"] for one in mine] == [2]
@@ -80,13 +74,13 @@ async def test_an_agents_question_is_an_interrupt_that_resume_answers(
     place: Workspace, client: httpx.AsyncClient
 ) -> None:
     both = bearer(place, "root", "operator", "approver")
-    found = await streamed(client, "/agui/writer", turn("go"), both)
+    found = await posted(client, "/agui/writer", turn("go"), both)
     outcome = found[-1].value["outcome"]
     assert outcome["type"] == "interrupt"
     (interrupt,) = outcome["interrupts"]
     assert interrupt["responseSchema"]["required"] == ["verb"]
     answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"}]
-    rest = await streamed(client, "/agui/writer", turn("", run="my second run", resume=answer), both)
+    rest = await posted(client, "/agui/writer", turn("", run="my second run", resume=answer), both)
     assert (rest[0].type, rest[0].value["runId"]) == ("RUN_STARTED", "my second run")
     assert rest[-1].value["outcome"] == {"type": "success"}
     assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
@@ -95,11 +89,11 @@ async def test_an_agents_question_is_an_interrupt_that_resume_answers(
 
 async def test_a_resume_that_is_sent_again_is_told_what_it_came_to(place: Workspace, client: httpx.AsyncClient) -> None:
     both = bearer(place, "root", "operator", "approver")
-    found = await streamed(client, "/agui/writer", turn("go"), both)
+    found = await posted(client, "/agui/writer", turn("go"), both)
     (interrupt,) = found[-1].value["outcome"]["interrupts"]
     answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"}]
     resumed = turn("", run="my second run", resume=answer)
-    first, again = [await streamed(client, "/agui/writer", resumed, both) for _ in range(2)]
+    first, again = [await posted(client, "/agui/writer", resumed, both) for _ in range(2)]
     assert again[0].type == "RUN_STARTED"
     assert again[-1].value == first[-1].value
     assert again[-1].value["outcome"] == {"type": "success"}
@@ -108,7 +102,7 @@ async def test_a_resume_that_is_sent_again_is_told_what_it_came_to(place: Worksp
 
 async def test_two_answers_to_one_interrupt_decide_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
     both = bearer(place, "root", "operator", "approver")
-    found = await streamed(client, "/agui/writer", turn("go"), both)
+    found = await posted(client, "/agui/writer", turn("go"), both)
     (interrupt,) = found[-1].value["outcome"]["interrupts"]
     answers = [{"interruptId": interrupt["id"], "status": "resolved", "payload": word} for word in ("one", "other")]
     refused = await client.post("/agui/writer", json=turn("", resume=answers), headers=both)
@@ -132,7 +126,7 @@ async def test_a_payload_that_is_no_decision_decides_nothing(
     place: Workspace, client: httpx.AsyncClient, payload: Any
 ) -> None:
     both = bearer(place, "root", "operator", "approver")
-    found = await streamed(client, "/agui/writer", turn("go"), both)
+    found = await posted(client, "/agui/writer", turn("go"), both)
     (interrupt,) = found[-1].value["outcome"]["interrupts"]
     good = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"verb": "respond", "message": "it"}}
     refused = await client.post("/agui/writer", json=turn("", resume=[good, good | {"payload": payload}]), headers=both)
@@ -142,7 +136,7 @@ async def test_a_payload_that_is_no_decision_decides_nothing(
 
 async def test_who_may_not_decide_resumes_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
     operator = bearer(place, "root", "operator")
-    found = await streamed(client, "/agui/writer", turn("go"), operator)
+    found = await posted(client, "/agui/writer", turn("go"), operator)
     (interrupt,) = found[-1].value["outcome"]["interrupts"]
     answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "mine"}]
     for who in (operator, bearer(place, "hana")):
@@ -310,7 +304,7 @@ async def test_an_agui_thread_that_is_new_here_is_read_from_its_messages(
     place: Workspace, client: httpx.AsyncClient
 ) -> None:
     said = [{"id": str(n), **message} for n, message in enumerate(conversation(*TOKENS))]
-    found = await streamed(client, "/agui", turn("", messages=said), bearer(place))
+    found = await posted(client, "/agui", turn("", messages=said), bearer(place))
     assert "API tokens" in found[-1].value["result"]["rewritten_query"]
 
 

@@ -16,7 +16,7 @@ from hive_agents import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve
 from tests.ports import lasting_port
-from tests.server.serving import SETTINGS, Frame, bearer, followed, frames, sample
+from tests.server.serving import SETTINGS, bearer, followed, frames, posted, sample
 
 SCRIPT = [
     {"content": "Let me ask.", "tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]},
@@ -119,12 +119,12 @@ async def test_an_agui_client_sends_its_run_again_and_gets_the_rest(
                 if one.type == "TEXT_MESSAGE_CONTENT":
                     server.kill()
     await server.again(client)
-    told = await sent(client, "/agui/writer", first, root)
+    told = await posted(client, "/agui/writer", first, root)
     assert (told[0].type, told[-1].value["outcome"]["type"]) == ("RUN_STARTED", "interrupt")
     assert [one.value["delta"] for one in told if one.type == "TEXT_MESSAGE_CONTENT"] == ["Let me ask."]
     (interrupt,) = told[-1].value["outcome"]["interrupts"]
     resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"}]
-    rest = await sent(client, "/agui/writer", {"threadId": "mine", "runId": "second", "resume": resume, **said}, root)
+    rest = await posted(client, "/agui/writer", {"threadId": "mine", "runId": "second", "resume": resume, **said}, root)
     assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
     assert len((await client.get("/api/runs", headers=root)).json()["runs"]) == 1
 
@@ -145,12 +145,6 @@ async def test_a_completion_under_a_key_is_asked_for_again(
     assert text.startswith("Let me ask.")
     assert text.count("Waits for a person") == 1
     assert len((await client.get("/api/runs", headers=root)).json()["runs"]) == 1
-
-
-async def sent(client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> list[Frame]:
-    async with client.stream("POST", path, json=body, headers=headers) as response:
-        assert response.status_code == 200, await response.aread()
-        return [one async for one in frames(response)]
 
 
 async def decided(client: httpx.AsyncClient, finished: dict[str, Any], headers: dict[str, str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,18 +11,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.runs import RunStore
 from tests.agents.conftest import write_json
-from tests.server.serving import asked, bearer, sample, served
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
-
-
-@pytest.fixture
-async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(place, roles=("http",)) as client:
-        yield client
+from tests.server.serving import asked, bearer
 
 
 def filed(place: Workspace, tenant: str = "acme", **changes: Any) -> str:

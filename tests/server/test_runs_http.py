@@ -29,11 +29,6 @@ QUESTION = "what returns a fresh token?"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workspace:
-    return sample(tmp_path / "ws")
-
-
-@pytest.fixture
 async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
     async with served(place) as client:
         yield client
