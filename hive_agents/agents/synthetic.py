@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,7 +14,7 @@ from hive_agents.approvals import ToolDecision
 from hive_agents.errors import HiveError
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult, replace_once
-from hive_agents.text import encodable
+from hive_agents.text import encodable, sha256
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
 WRITING = ("save_data", "edit_data")
@@ -93,7 +92,7 @@ def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolRe
 def planned_edit(work: NodeWork, filename: str, old: str, new: str) -> dict[str, str]:
     """Digests of the file {before, after} an edit. Raises: HiveError where there is nothing to edit."""
     text = work.files.read(filename)
-    return {"before": _digest(text), "after": _digest(encodable(replace_once(text, old, new, filename)))}
+    return {"before": sha256(text), "after": sha256(encodable(replace_once(text, old, new, filename)))}
 
 
 def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str, str], again: bool) -> ToolResult:
@@ -101,7 +100,7 @@ def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str
 
     Raises: HiveError for what the files refuse, and where the file is as neither before nor after the edit.
     """
-    now = _digest(work.files.read(filename)) if again else plan["before"]
+    now = sha256(work.files.read(filename)) if again else plan["before"]
     if now == plan["before"]:
         work.files.edit(filename, old, new)
     elif now != plan["after"]:
@@ -124,10 +123,6 @@ def decision(work: NodeWork, name: str, arguments: Mapping[str, Any] | None = No
 def file_parameters(name: str) -> dict[str, Any]:
     """The schema of a file tool's arguments."""
     return _tool(name, *_FILES[name]).parameters
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _tool(name: str, told: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:

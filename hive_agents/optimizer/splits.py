@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from hive_agents.evaluation import GoldenQuery, GoldenSet, alike, question_key
+from hive_agents.text import sha256
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
@@ -77,7 +77,7 @@ def _named(golden: GoldenSet) -> Splits:
 def _places(golden: GoldenSet) -> dict[str, float]:
     """A stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
     clusters = sorted(
-        _clusters(list(golden)), key=lambda cluster: _hash(min(question_key(query.query) for query in cluster))
+        _clusters(list(golden)), key=lambda cluster: sha256(min(question_key(query.query) for query in cluster))
     )
     places: dict[str, float] = {}
     before = 0
@@ -105,7 +105,3 @@ def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
     for number, query in enumerate(queries):
         grouped.setdefault(find(number), []).append(query)
     return list(grouped.values())
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

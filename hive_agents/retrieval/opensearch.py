@@ -22,6 +22,7 @@ from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
 from hive_agents.store import Progress
+from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 FORMAT = "1"
@@ -155,7 +156,7 @@ class OpenSearch:
     def _alias(self, collection: str) -> str:
         """The collection's name where an alias may be called so, else with a digest."""
         plain = re.sub(r"[^a-z0-9_-]", "-", collection.lower())
-        tail = "" if plain == collection else f"-{hashlib.sha256(collection.encode()).hexdigest()[:8]}"
+        tail = "" if plain == collection else f"-{sha256(collection)[:8]}"
         return f"{self.connection.prefix}.{plain}{tail}"
 
     def _about(self, generation: GenerationReader) -> dict[str, Any]:

@@ -6,7 +6,6 @@ time that each text took its model. Only hashes of questions and texts are kept.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -23,6 +22,7 @@ import numpy as np
 from hive_agents.files import atomic_write, load_arrays, opened
 from hive_agents.retrieval.embedding_cache import text_hash
 from hive_agents.retrieval.providers import Reranker
+from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 
@@ -55,7 +55,7 @@ class CachedReranker:
         self._reranker, self._on_call = reranker, on_call
         workspace.state_folder("rerank")
         readable = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model_id)
-        mark = hashlib.sha256(self.model_id.encode()).hexdigest()[:8]  # two names may read alike
+        mark = sha256(self.model_id)[:8]  # two names may read alike
         self._folder = workspace.state_folder(f"rerank/{readable}-{mark}")
         self._by_query: dict[bytes, _Known] = {}
         self._characters: dict[str, int] = {}

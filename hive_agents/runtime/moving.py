@@ -34,6 +34,7 @@ from hive_agents.store import (
     unseal,
     wrong_answers,
 )
+from hive_agents.text import sha256
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class _Places:
         """Says which records these are, to a database where others could be."""
         place = self.workspace.records
         told = f"{place.url} {place.schema}" if isinstance(place, RemoteDatabase) else str(place)
-        return hashlib.sha256(told.encode()).hexdigest()
+        return sha256(told)
 
     def is_used(self) -> bool:
         """Whether the target holds any record."""

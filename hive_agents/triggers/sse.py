@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hive_agents.access import service_principal
 from hive_agents.credentials import resolve
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.text import sha256
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import SseTrigger
@@ -134,7 +135,7 @@ class StreamSubscription:
     async def _taken(self, event: ServerSentEvent, own: str) -> bool:
         """Whether the event is dealt with: it has a run, or the agent can't take it."""
         content = hashlib.sha256(json.dumps([event.event, event.data]).encode()).hexdigest()[:32]
-        name = own if own.isprintable() and len(own) <= LONGEST_ID else hashlib.sha256(own.encode()).hexdigest()
+        name = own if own.isprintable() and len(own) <= LONGEST_ID else sha256(own)
         run_id, now = None, self._now()
         try:
             principal = await asyncio.to_thread(service_principal, self.workspace, self.spec.service)

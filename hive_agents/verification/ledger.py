@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, question_key, spent_alpha
 from hive_agents.store import audit
+from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 MAX_USES = 10
@@ -136,4 +136,4 @@ def _shares_most(mine: Collection[str], theirs: Collection[str]) -> bool:
 
 
 def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return sha256(text)[:16]

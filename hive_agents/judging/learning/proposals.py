@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from hive_agents.files import Format
+from hive_agents.text import sha256
 
 PRIORITY = 150
 
@@ -49,7 +49,7 @@ def rule_id(condition: str, action: str, goal_types: list[str]) -> str:
     'learned_151a3321eb'
     """
     text = "\n".join([condition, action, *goal_types])
-    return f"learned_{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return f"learned_{sha256(text)[:10]}"
 
 
 def proposed_rule(
