@@ -18,6 +18,7 @@ from hive_agents.copilot.extract import Answer, numbered
 from hive_agents.copilot.reply import rows_of
 from hive_agents.judging import JudgmentAction
 from hive_agents.llm import Chain
+from hive_agents.retrieval import plain_heading
 from hive_agents.runtime.chat import Chat
 from tests.copilot.scripts import INJECTIONS
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, random_documents, readers
@@ -118,9 +119,10 @@ async def test_obeying_models_do_no_harm(
         await _check_verdict(chat, reply)
     assert changed == []
     read = "".join(prompt for prompt, _ in offered)
-    reached = [
-        each["id"] for each in injections if json.dumps(each["text"].strip()[:20], ensure_ascii=False)[1:-1] in read
-    ]
+    # A title is shown as words: without Markdown's marks, on one line.
+    shown_as = plain_heading if place == "title" else str
+    texts = {each["id"]: shown_as(each["text"].strip())[:20] for each in injections}
+    reached = [number for number, text in texts.items() if json.dumps(text, ensure_ascii=False)[1:-1] in read]
     # A planner is offered no value that is too long to be repeated.
     assert len(reached) >= len(injections) * (0.4 if place == "value" else 0.9)
     assert len(offered) >= 3 * len(injections)
