@@ -200,8 +200,8 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return the fix for a word that isn't known: the one that was most likely meant, or else what is given.
 
-    >>> did_you_mean("retreival", ["retrieval"]), did_you_mean("zzz", ["retrieval"], "use one of: retrieval")
-    ('did you mean "retrieval"?', 'use one of: retrieval')
+    >>> [did_you_mean(word, ["retrieval"], "use one of: retrieval") for word in ("retreival", "zzz")]
+    ['did you mean "retrieval"?', 'use one of: retrieval']
     """
     guess = closest(word, known)
     return f'did you mean "{guess}"?' if guess else otherwise

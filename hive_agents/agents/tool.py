@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
@@ -30,6 +31,8 @@ Keyless = Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Awaitable[Any]]
 
 NAMES = ("idempotency_key", "idempotencyKey")
 MARK = "x-idempotency"
+MOST_ITEMS = 10_000
+"""An iterator that a tool returns may give so many items; one without an end would fill the memory."""
 
 
 def key_parameter(schema: Mapping[str, Any]) -> str | None:
@@ -189,13 +192,32 @@ def as_result(value: Any) -> ToolResult:
 
 
 def _plain(value: Any) -> Any:
-    """Models, dataclasses, enumerations, sets and generators as JSON has them, at any depth."""
+    """Return models, dataclasses, enumerations, sets and iterators as JSON has them, at any depth."""
     from pydantic_core import to_jsonable_python
 
     try:
+        value = _listed(value)
+    except RecursionError:
+        raise ValueError("Circular reference, or values nested too deeply, in what the tool returned") from None
+    try:
         return to_jsonable_python(value, by_alias=False, fallback=str)
-    except ValueError:  # bytes that are no text; what holds itself fails once more
+    except ValueError:  # bytes that are no text
         return value
+
+
+def _listed(value: Any) -> Any:
+    """Return the value with lists in the place of its iterators; raise ValueError for one that may have no end.
+
+    >>> _listed({"lines": iter("ab")})
+    {'lines': ['a', 'b']}
+    """
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
+    if isinstance(value, Iterator):
+        value = list(islice(value, MOST_ITEMS + 1))
+        if len(value) > MOST_ITEMS:
+            raise ValueError(f"the tool's iterator gives more than {MOST_ITEMS:,} items: return a list")
+    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)

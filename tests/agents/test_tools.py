@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -359,3 +360,9 @@ def test_what_a_tool_returns_is_json_at_any_depth() -> None:
     ring["ring"] = ring
     with pytest.raises(ValueError, match="Circular"):
         as_result(ring)
+
+
+@pytest.mark.parametrize("endless", [itertools.count(), {"rows": [itertools.repeat("row")]}])
+def test_an_iterator_without_an_end_is_an_error(endless: Any) -> None:
+    with pytest.raises(ValueError, match="more than 10,000 items: return a list"):
+        as_result(endless)
