@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
-from hive_agents.copilot.remainder import lists_documents, search_words
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -25,6 +24,8 @@ from hive_agents.copilot.sentence import (
     Mention,
     Sentence,
     SentenceKind,
+    lists_documents,
+    search_words,
 )
 from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
 from hive_agents.retrieval import terms

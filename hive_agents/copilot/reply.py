@@ -14,10 +14,9 @@ from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, Tur
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
-from hive_agents.copilot.spelling import mended, still_known, unknown_words
 from hive_agents.copilot.steps import how_many
 from hive_agents.copilot.threads import ModelAnswer, Turn
-from hive_agents.copilot.versions import unknown_version
+from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex

@@ -14,10 +14,10 @@ from hive_agents.copilot.excerpts import best_chunks
 from hive_agents.copilot.language import answer_pattern, clean
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
-from hive_agents.copilot.remainder import asks_how_many
 from hive_agents.copilot.router import route as route_by_words, without_politeness
+from hive_agents.copilot.sentence import asks_how_many
 from hive_agents.copilot.session import MOST_ASKED, Candidates, TurnSession, may_open
-from hive_agents.copilot.spelling import corrections, mended
+from hive_agents.copilot.unknown import corrections, mended
 from hive_agents.copilot.vocabulary import role_of
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError

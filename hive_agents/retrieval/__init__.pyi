@@ -12,6 +12,7 @@ from .analysis import (
 )
 from .blocks import (
     block_parser as block_parser,
+    plain_heading as plain_heading,
     section_of as section_of,
 )
 from .bm25 import (
@@ -21,11 +22,6 @@ from .boilerplate import (
     LEAST_SHARING as LEAST_SHARING,
     LEAST_WORDS as LEAST_WORDS,
     SHARED as SHARED,
-)
-from .boosts import (
-    HALF_LIFE as HALF_LIFE,
-    BoostKey as BoostKey,
-    boost_key as boost_key,
 )
 from .chunking import (
     first_heading as first_heading,
@@ -93,6 +89,9 @@ from .filters import (
     parse_filters as parse_filters,
 )
 from .fusion import (
+    HALF_LIFE as HALF_LIFE,
+    BoostKey as BoostKey,
+    boost_key as boost_key,
     rank_step as rank_step,
     rrf_scores as rrf_scores,
 )
@@ -106,9 +105,6 @@ from .generation import (
 from .generation_reader import (
     StaleIndex as StaleIndex,
     StoredChunk as StoredChunk,
-)
-from .headings import (
-    plain_heading as plain_heading,
 )
 from .index import (
     ScopedIndex as ScopedIndex,

@@ -1,4 +1,4 @@
-"""The blocks of a document: the Markdown parser that it is cut by, and the section of a line.
+"""The blocks of a document: the Markdown parser that it is cut by, the section of a line, and headings as words.
 
 The parser is CommonMark with tables, without what is inside a paragraph. Most lines of a text go on with one. The
 library asks seven rules, twice, whether a line ends it; here a look at its first sign comes before, which makes parsing
@@ -7,13 +7,13 @@ plain text about twice as fast and changes no token.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hive_agents.retrieval.analysis import heading_text
-from hive_agents.retrieval.headings import plain_heading
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,6 +26,17 @@ _INTERRUPTING = frozenset("`~>*-_+#<|:=0123456789")
 _BELOW_A_TABLES_HEAD = frozenset("|-:")
 _BELOW = " > "
 _LIKE_A_HEADING = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)", re.M)
+_MARKED = re.compile(r"[&*`~\[\\<]")
+_MARKUP = re.compile(
+    r"\\(?P<sign>[!-/:-@\[-`{-~])"
+    r"|(?P<ticks>`+)(?P<code>[^`].*?)(?P=ticks)(?!`)"
+    r"|(?<![\w*])(?P<stars>\*{1,3})(?=[^\s*])(?P<strong>[^*]*[^\s*])(?P=stars)(?![\w*])"
+    r"|~~(?=\S)(?P<struck>[^~]+)~~"
+    r"|!?\[(?P<label>(?:[^\[\]]|\[[^\[\]]*\])*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'(][^()]*)?\)"
+    r"|</?(?:a|b|br|code|em|i|kbd|mark|s|samp|small|span|strong|sub|sup|tt|u)(?:\s[^<>]*)?/?>"
+    r"|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)",
+    re.I,
+)
 
 
 @lru_cache(maxsize=1)
@@ -107,3 +118,27 @@ def _headings(text: str) -> list[tuple[int, int, str]]:
         for place, token in enumerate(tokens)
         if is_heading(token) and token.map
     ]
+
+
+def plain_heading(text: str) -> str:
+    r"""Return the words of a heading; what only looks like a mark is one of its signs.
+
+    >>> marked = ("Q&amp;A", "**Why** `a_b`?", "The [API](api.md) &lt;v2&gt;", r"C\*, `&amp;`")
+    >>> [plain_heading(text) for text in marked]
+    ['Q&A', 'Why a_b?', 'The API <v2>', 'C*, &amp;']
+    >>> plain = ("__init__.py", "1. 5 * 3 * 2", "*args and **kwargs", "Vec<T>", "AT&T", "[Draft]")
+    >>> [plain_heading(text) for text in plain] == list(plain)
+    True
+    """
+    return " ".join(_plain(text).split()) if _MARKED.search(text) else text
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(_mark_text, text)
+
+
+def _mark_text(mark: re.Match[str]) -> str:
+    if entity := mark["entity"]:
+        sign = html.unescape(entity)
+        return sign if sign.isprintable() else " "  # none that a terminal obeys
+    return mark["sign"] or mark["code"] or _plain(mark["strong"] or mark["struck"] or mark["label"] or "")

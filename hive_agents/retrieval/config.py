@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hive_agents.errors import HiveError, NotFound, did_you_mean
 from hive_agents.files import (
@@ -28,8 +30,8 @@ from hive_agents.files import (
     remove,
 )
 from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, ConditionValue, condition
+from hive_agents.retrieval.fusion import HALF_LIFE
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"
@@ -42,6 +44,53 @@ means the same.
 Method = Literal["keyword", "vector", "hybrid"]
 Depth = Annotated[int, Field(ge=1, le=10_000)]
 Weight = Annotated[float, Field(ge=0)]
+
+
+MOST_BOOST = 10.0
+
+
+def _checked(boost: dict[str, float]) -> dict[str, float]:
+    if not boost:
+        raise PydanticCustomError("boost_value_error", "an empty boost changes nothing: give values, or half_life_days")
+    if HALF_LIFE in boost:
+        if len(boost) > 1:
+            message = "half_life_days stands alone: a date has an age and no values"
+            raise PydanticCustomError("boost_value_error", message)
+        if not boost[HALF_LIFE] > 0:
+            raise _faulty({HALF_LIFE: boost[HALF_LIFE]}, "half_life_days must be more than 0")
+        return boost
+    outside = {value: factor for value, factor in boost.items() if not 0 <= factor <= MOST_BOOST}
+    if outside:
+        raise _faulty(outside, "a factor must be between 0 and 10")
+    return boost
+
+
+def _faulty(entries: Mapping[str, float], message: LiteralString) -> ValidationError:
+    """Return one error for each entry, which says where it stands."""
+    kind = PydanticCustomError("boost_value_error", message)
+    faults = [InitErrorDetails(type=kind, loc=(key,), input=value) for key, value in entries.items()]
+    return ValidationError.from_exception_data("Boost", faults)
+
+
+_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {HALF_LIFE: {"type": "number", "exclusiveMinimum": 0}},
+            "required": [HALF_LIFE],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "propertyNames": {"not": {"const": HALF_LIFE}},
+            "additionalProperties": {"type": "number", "minimum": 0, "maximum": MOST_BOOST},
+            "minProperties": 1,
+        },
+    ]
+}
+
+Boost = Annotated[dict[str, float], AfterValidator(_checked), WithJsonSchema(_SCHEMA)]
+"""`{value: factor from 0 to 10}`, or `{"half_life_days": days}` for a date field."""
 
 
 class Weights(Format):

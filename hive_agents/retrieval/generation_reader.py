@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import Busy, Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
+from hive_agents.retrieval.blocks import plain_heading
 from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
 from hive_agents.retrieval.boilerplate import Boilerplate, SharedLines
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.generation import State, find_generation
-from hive_agents.retrieval.headings import plain_heading
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow
 from hive_agents.retrieval.providers import no_model
 from hive_agents.retrieval.recent import Recent

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.analysis import terms, words
-from hive_agents.retrieval.boosts import boosted, by_boilerplate
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
-from hive_agents.retrieval.fusion import Fused, rrf
+from hive_agents.retrieval.fusion import Fused, boosted, by_boilerplate, rrf
 from hive_agents.retrieval.lanes import ChunkFactors, ChunkNumbers, Lane, LaneIndex
 from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
