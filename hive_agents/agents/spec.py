@@ -152,9 +152,10 @@ class AgentSpec(FileFormat):
     `identity` says in every prompt who the agent is: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id
     of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
     replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
-    matches is asked about. Without `memory` it keeps no notes. `budget` is what one run of it, or one
-    task that is delegated to it, may use up. `loop_repeats` says how many equal turns are a loop; None: as
-    the settings have it. `health` has thresholds of the health judge that hold for it in place of the settings'.
+    matches is used as its own policy says: after a question, unless its author said otherwise. Without `memory` it
+    keeps no notes. `budget` is what one run of it, or one task that is delegated to it, may use up. `loop_repeats` says
+    how many equal turns are a loop; None: as the settings have it. `health` has thresholds of the health judge that
+    hold for it in place of the settings'.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])

@@ -20,6 +20,7 @@ from hive_agents.copilot.unknown import mended, still_known, unknown_version, un
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
+from hive_agents.text import count
 
 if TYPE_CHECKING:
     from hive_agents.copilot.evidence import Judged
@@ -318,13 +319,12 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
 
 def _counted(number: int, *, filtered: bool) -> str:
     """
-    >>> _counted(2, filtered=False), _counted(1, filtered=True)
-    ('There are 2 documents that you can open.', 'There is 1 such document that you can open.')
+    >>> [_counted(number, filtered=number == 1) for number in (0, 1)]
+    ['There are no documents that you can open.', 'There is 1 such document that you can open.']
     """
-    such = "such " if filtered else ""
-    return (
-        f"There {'is' if number == 1 else 'are'} {number or 'no'} {such}document{'s'[: number != 1]} that you can open."
-    )
+    noun = "such document" if filtered else "document"
+    documents = count(number, noun) if number else f"no {noun}s"
+    return f"There {'is' if number == 1 else 'are'} {documents} that you can open."
 
 
 def _notice(outcome: TurnOutcome) -> str | None:
