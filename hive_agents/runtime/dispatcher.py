@@ -248,8 +248,8 @@ class Dispatcher:
             await self._give_up(due, "failed", WorkerFault.of("HIVE-422", told))
             return
         self._workers[due.run_id].run = run
-        if self._draining:
-            return
+        if self._draining:  # what a dead worker left as running goes back into the queue, too
+            run.drain()
         before = await asyncio.to_thread(self._queue.progress, due.run_id)
         try:
             await run.work(wait=0, lease=lease)
