@@ -52,6 +52,7 @@ example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
 
 bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/optimizer.py --short
+	$(BIN)/python benchmarks/optimizer.py --whole 2000
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/why.py
 	$(BIN)/python benchmarks/vectors.py --rounds 5

@@ -3,13 +3,16 @@
     python benchmarks/optimizer.py [--worlds sample,django,… | --workspace DIR] [--seeds N] [--short] [--json FILE]
     python benchmarks/optimizer.py --redraw N [--worlds …] [--json FILE]
     python benchmarks/optimizer.py --rules [--worlds …] [--splits N]
+    python benchmarks/optimizer.py --whole N [--worlds … | --workspace DIR] [--json FILE]
 
 Every method searches the same space on the same open queries and chooses by the same rule; the holdout is read once,
 here, to report and not to choose. One holdout of 20 to 70 queries says little about a method: `--redraw` draws train,
 validation and holdout anew N times and prints the mean over them, and how far each method is from ours with the
 standard error of the paired difference. In the null world no candidate is better than the baseline in truth: whatever
 is deployed there is a mistake. `--rules` compares rules of choosing by their regret on queries held out, over random
-splits of each world. The worlds are those of benchmarks/worlds.py; they are kept in `--cache`.
+splits of each world. `--whole` times a process that measures N random configs, chooses one and lets the gate read the
+holdout, from its start to its end; the questions were embedded before. The worlds are those of benchmarks/worlds.py;
+they are kept in `--cache`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import argparse
 import json
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -30,8 +35,9 @@ import numpy as np
 from benchmarks.selection import archive_of, regrets
 from benchmarks.worlds import CACHE, WORLDS, copied, golden, rewrite, workspace_of
 from hive_agents import RetrievalConfig, Workspace
-from hive_agents.evaluation import load_golden
+from hive_agents.evaluation import evaluate, load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
+from hive_agents.optimizer.certify import certify_on_holdout
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.selection import Candidate, by_mean_rank, close_to
 from hive_agents.optimizer.session import OptimizerSession
@@ -205,6 +211,33 @@ def speed(workspace: Workspace, seconds: float) -> dict[str, float]:
     return rates
 
 
+def whole_search(workspace: Workspace, number: int) -> str:
+    """Measure so many random configs, choose one and read the holdout; return the gate's decision."""
+    session = OptimizerSession(workspace, workspace.settings.optimizer.model_copy(update={"seconds": 600.0}))
+    index, rng = session.engine.index(session.baseline.collection), random.Random(1)
+    tried = [parsed(apply(session.baseline, random_edit(rng, index).values)) for _ in range(number)]
+    best = session.choose([(config.model_dump(exclude_unset=True), session.measure(config)) for config in tried])
+    if best is None:
+        return "nothing gained"
+    name = session.write(best, "the best of random configs", session.baseline.name)
+    return str(certify_on_holdout(session, name, "benchmark")[0]["decision"])
+
+
+def whole(source: Path, number: int) -> dict[str, float]:
+    """Seconds of a process of its own that does a whole search, and configs a second."""
+    seconds = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            workspace = copied(source, Path(folder) / "w")
+            evaluate(workspace)  # who optimizes has looked at the figures before
+            command = [sys.executable, __file__, "--search", str(number), "--workspace", str(workspace.root)]
+            started = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            seconds.append(time.perf_counter() - started)
+    median = statistics.median(seconds)
+    return {"configs": number, "seconds": median, "configs_per_second": number / median}
+
+
 def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80, sd: float = 0.35) -> dict[str, float]:
     """Nothing is better in truth: how often does each gate deploy all the same?
 
@@ -289,9 +322,14 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--methods", default=",".join(METHODS), help="what to compare with; TPE takes 90 ms a config")
     parser.add_argument("--redraw", type=int, default=0, metavar="N", help="compare methods over N redrawn splits")
+    parser.add_argument("--whole", type=int, default=0, metavar="N", help="time whole searches of N configs")
+    parser.add_argument("--search", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.search:
+        print(whole_search(Workspace(options.workspace), options.search))
+        return
     names = list(WORLDS) if options.worlds == "all" else options.worlds.split(",")
     seeds, methods = (1, ["random"]) if options.short else (options.seeds, options.methods.split(","))
     if options.rules:
@@ -304,6 +342,15 @@ def main() -> None:
         sources = {options.workspace.name: options.workspace}
     else:
         sources = {name: workspace_of(name, options.cache) for name in names}
+    if options.whole:
+        timed = {world: whole(source, options.whole) for world, source in sources.items()}
+        for world, found in timed.items():
+            print(
+                f"{world}: {found['configs']} configs in {found['seconds']:.2f} s, {found['configs_per_second']:.0f}/s"
+            )
+        if options.json:
+            options.json.write_text(json.dumps({"whole": timed}, indent=1))
+        return
     if options.redraw:
         drawn: list[Outcome] = []
         for world, source in sources.items():

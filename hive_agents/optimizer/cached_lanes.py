@@ -186,10 +186,11 @@ class CachedLanes:
 
 def _first(chunks: IntArray, passes: Mask) -> IntArray:
     """Return the first `MAX_DEPTH` numbers of each row that pass, -1 behind them."""
+    counts = np.count_nonzero(passes, axis=1)
+    if counts.max(initial=0) > MAX_DEPTH:
+        passes = passes & (passes.cumsum(axis=1, dtype=np.int32) <= MAX_DEPTH)
     lanes = np.full((len(chunks), MAX_DEPTH), -1, np.int64)
-    places = passes.cumsum(axis=1) - 1
-    rows, columns = (passes & (places < MAX_DEPTH)).nonzero()
-    lanes[rows, places[rows, columns]] = chunks[rows, columns]
+    lanes[np.arange(MAX_DEPTH) < counts[:, None]] = chunks[passes]
     return lanes
 
 
