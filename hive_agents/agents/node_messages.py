@@ -10,7 +10,6 @@ from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_end import End
-from hive_agents.agents.node_inputs import given
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.synthetic import ASK, LIST, REPORT, SET, WRITING, synthetic_tools
 from hive_agents.agents.viewing import PERSON
@@ -161,7 +160,7 @@ def _given_here(work: NodeWork) -> list[str]:
     """Return the inputs that the node's conversation doesn't have yet, in full: what leads here is told in brief."""
     there = [end for end in work.ends if end["conversation"] == work.conversation]
     known = {key for end in there for key in (*end["outputs"], *work.agent.node(end["node"]).input_keys)}
-    found = given(work, [key for key in work.node.input_keys if key not in known])
+    found = work.input_texts.as_data({key: value for key, value in work.inputs.items() if key not in known})
     return [found] if found else []
 
 

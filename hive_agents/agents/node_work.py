@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
-from hive_agents.agents.node_inputs import as_text, beginning, leading_on
+from hive_agents.agents.node_inputs import InputTexts, as_text
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spec import AgentSpec, NodeSpec, parallel_edges, reachable
@@ -103,6 +103,12 @@ class NodeWork:
         return Spillover(self.files, limit=self.session.workspace.settings.agents.spillover_chars)
 
     @cached_property
+    def input_texts(self) -> InputTexts:
+        settings = self.session.workspace.settings.agents
+        # As long as a tool's result may be, and a quarter of the context or so: a token has four characters or so.
+        return InputTexts(self.files, min(settings.spillover_chars, settings.context_tokens))
+
+    @cached_property
     def tools(self) -> Tools:
         """The registry's tools that this node may call; the strictest of all policies on the way decides.
 
@@ -148,14 +154,15 @@ class NodeWork:
     def prompt(self) -> str:
         """The system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
         inputs = self.inputs
-        shown = {key: beginning(self, as_text(value)) for key, value in inputs.items()}
+        shown = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
         # What was given is data: a prompt that names more than a word or two is told where it stands, below.
         below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or not _is_line(text)}
         values = {key: f"[input {key}]" if key in below else text.strip() for key, text in shown.items()}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
         for key, text in below.items():  # each apart, so that the text of one can't pass for another
             if f"[input {key}]" in focus:
-                focus += "\n\n" + "\n".join([fenced(f"[input {key}]: {text}"), *leading_on(self, {key: inputs[key]})])
+                references = self.input_texts.references({key: inputs[key]})
+                focus += "\n\n" + "\n".join([fenced(f"[input {key}]: {text}"), *references])
         if self.task is not None:
             focus += f"\n\n# Task\n{self.task}"
         path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
@@ -170,13 +177,13 @@ class NodeWork:
 
     def _variables(self, inputs: dict[str, Any]) -> dict[str, str]:
         goal = self.session.goal
-        lines = {key: beginning(self, as_text(value)) for key, value in inputs.items()}
+        lines = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
         quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in lines.items() if not _is_line(text)}
         given = "\n".join(f"- {key}: {text.strip()}" for key, text in (lines | quoted).items()) or "(none)"
         values = {
             "agent": self.agent.id,
             "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
-            "inputs": "\n".join([fenced(given), *leading_on(self, inputs)]) if inputs else given,
+            "inputs": "\n".join([fenced(given), *self.input_texts.references(inputs)]) if inputs else given,
             "outputs": self._told_outputs(),
             "today": dt.datetime.now(dt.UTC).date().isoformat(),
             "fence": f"-----{secrets.token_hex(8)}-----",
