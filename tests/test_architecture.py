@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -66,3 +67,45 @@ def test_a_class_or_an_alias_of_types_means_one_thing() -> None:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.BinOp() | ast.Name()):
                     names[name] += not name.isupper() and name[0].isupper()
     assert {name for name, count in names.items() if count > 1} == DEFINED_TWICE.keys()
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for folder in ("hive_agents", "graphs")
+    for path in (ROOT / folder).rglob("*.py")
+}
+
+
+def public_names(package: str) -> dict[str, str]:
+    """Return the module of each name that a package's `__init__.pyi` hands on."""
+    stub = MODULES[package].with_suffix(".pyi")
+    if MODULES[package].name != "__init__.py" or not stub.exists():
+        return {}
+    return {
+        alias.asname or alias.name: ".".join(filter(None, [package, node.module]))
+        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def imported(module: str, handed_on: dict[str, dict[str, str]]) -> set[str]:
+    """Return the modules that one imports anywhere: late, or for types alone, too."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in MODULES else handed_on[node.module].get(alias.name, node.module))
+    return (found & MODULES.keys()) - {module}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    handed_on = {module: public_names(module) for module in MODULES}
+    imports = {module: imported(module, handed_on) for module in MODULES}
+    assert "hive_agents.retrieval.engine" in imports["hive_agents.evaluation.evaluate"], (
+        "names of packages are followed"
+    )
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
