@@ -15,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.access import revoke
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
+from hive_agents.runtime import Host
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
@@ -292,6 +293,28 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
         assert kept["relevant"] == [first]
         assert "irrelevant" not in kept, "not every document was judged"
         assert by_text["where does the tip box go?"]["split"] == "train"
+
+
+async def test_a_reply_that_could_not_be_fetched_is_fetched_again(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    asked_for: list[str] = []
+
+    async def second_fails(route: Route) -> None:
+        asked_for.append(route.request.url)
+        await (route.abort() if len(asked_for) == 2 else route.continue_())
+
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with signed_in(browser, url, place, expected=("Failed to load", "Failed to fetch")) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.wait_for_url("**/chat/t*")
+            await page.route("**/chat/*/turns/*", second_fails)
+            await ask(page, "who approves a change request?")
+            await page.locator("article.turn").nth(1).wait_for()
+            async with Host(place, roles=("runs",)):
+                await page.locator(".reply").nth(1).wait_for()
+            assert len(asked_for) > 2
 
 
 async def test_going_back_closes_the_document_and_keeps_the_conversation(tmp_path: Path) -> None:

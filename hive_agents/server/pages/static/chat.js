@@ -97,7 +97,7 @@
     const id = `turn-${run.run_id}`;
     if (document.getElementById(id)) return Promise.resolve();
     if (!added.has(id)) {
-      const come = htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" }).then(() => {
+      const come = htmx.ajax("GET", turnOf(run), { source: "#turns", target: "#turns", swap: "beforeend" }).then(() => {
         document.querySelector(".talk > .empty")?.remove();
         document.getElementById("skip-turn")?.setAttribute("href", `#${id}`);
       });
@@ -113,7 +113,12 @@
     for (const one of found?.runs || []) await add(one.run);
   });
 
-  const show = (article) => htmx.ajax("GET", article.dataset.turn, { target: article, swap: "outerHTML" });
+  // Each turn asks for itself: of requests that one element sends at once, htmx drops all but two. One that failed is
+  // sent again, since nothing else would end the turn.
+  async function show(article) {
+    await htmx.ajax("GET", article.dataset.turn, { source: article, target: article, swap: "outerHTML" });
+    if (article.isConnected) window.setTimeout(() => settle(article), RETRY);
+  }
 
   function follow(article) {
     article.dataset.following = "";
