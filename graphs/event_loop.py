@@ -76,18 +76,18 @@ WAYS = {
 
 
 def is_cut_off(state: AgentState | LoopState, before: frozenset[str]) -> bool:
-    """Whether a node has nothing to join: one of those before it has failed, so that the run has."""
+    """Return whether a node has nothing to join: one of those before it has failed, so that the run has."""
     return any(end["node"] in before for end in losses(state.get("ends", []), state.get("verdicts", [])))
 
 
 def is_early(id: str, state: AgentState | LoopState, before: frozenset[str]) -> bool:
-    """Whether a node is to begin, and one before it is, too, which may lead to it."""
+    """Return whether a node is to begin, and one before it is, too, which may lead to it."""
     due = owed(state.get("ends", []), state.get("verdicts", []))
     return id in due and not due.isdisjoint(before)
 
 
 def step(id: str, name: str, before: frozenset[str]) -> Any:
-    """A step of the library as a node of the loop, with those after it up to the end of the iteration."""
+    """Return a step of the library as a node of the loop, with those after it up to the end of the iteration."""
 
     async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Command[str]:
         if name == "enter" and (is_cut_off(state, before) or is_early(id, state, before)):
@@ -132,7 +132,7 @@ async def person(state: AgentState) -> Update:
 
 
 def way_from(id: str, before: frozenset[str]) -> Callable[[AgentState], Awaitable[list[str]]]:
-    """The targets that the node's last end names; where there are none the goal is judged."""
+    """Return the targets that the node's last end names; where there are none the goal is judged."""
 
     async def way(state: AgentState) -> list[str]:
         if is_cut_off(state, before):

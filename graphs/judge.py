@@ -29,7 +29,7 @@ STEPS: tuple[Step, ...] = (observe, detect, assess, tell, remember)
 
 
 def node(step: Step) -> Any:
-    """A step of the library as a node."""
+    """Return a step of the library as a node."""
 
     async def run(state: JudgeState, runtime: Runtime[JudgeContext]) -> Update:
         return await step(runtime.context, state)

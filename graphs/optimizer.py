@@ -66,7 +66,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def node(step: Step) -> Any:
-    """A step of the library as a node: with the run's session, opened again where a process died."""
+    """Return a step of the library as a node: with the run's session, opened again where a process died."""
 
     def run(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
         return step(HiveContext.of(runtime).optimizer(state["run_id"], state), state)

@@ -77,7 +77,7 @@ async def answer(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
 
 
 async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
-    """What comes of it; a message's answer is remembered."""
+    """Return what comes of it; a message's answer is remembered."""
     session = runtime.context
     if "text" not in state:
         return {"reply": {"actions": state["done"]}}

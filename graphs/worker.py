@@ -48,7 +48,7 @@ STEPS: tuple[Step, ...] = (rewrite, route, retrieve, rerank, permission_gate, fi
 
 
 def node(step: Step) -> Any:
-    """A step of the library as a node, with the turn's session."""
+    """Return a step of the library as a node, with the turn's session."""
 
     async def run(state: WorkerState, runtime: Runtime[HiveContext]) -> Update:
         session = HiveContext.of(runtime).turn(state["run_id"], state["request"])

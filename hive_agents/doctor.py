@@ -66,7 +66,7 @@ class Check:
 
 
 def examine(workspace: Workspace) -> list[Check]:
-    """One check a part, in order of what depends on what; a check never raises."""
+    """Return one check a part, in order of what depends on what; a check never raises."""
     parts: dict[str, Callable[[Workspace], Check | Iterator[Check]]] = {
         "settings": _settings,
         "collections": _collections,
@@ -177,7 +177,7 @@ def _database(workspace: Workspace) -> Check:
 
 
 def _records(workspace: Workspace) -> Check:
-    """Whether the server that keeps the records can be written, and whether its clock and its room do."""
+    """Return whether the server that keeps the records can be written, and whether its clock and its room do."""
     place = workspace.records
     if not isinstance(place, RemoteDatabase):
         gone = None
@@ -204,7 +204,8 @@ def _records(workspace: Workspace) -> Check:
 
 
 def _hosts(workspace: Workspace) -> Check:
-    """Whether what works in the workspace on this machine goes by `hive.toml` as it is: a process reads it once."""
+    """Return whether what works in the workspace on this machine goes by `hive.toml` as it is: a process reads it
+    once."""
     working, settings = at_work_since(workspace), workspace.root / FILE
     if not working:
         return Check("hosts", "ok", "no host is at work here")
@@ -227,7 +228,7 @@ def _index(workspace: Workspace) -> Check:
 
 
 def _search(workspace: Workspace) -> Iterator[Check]:
-    """Whether each collection's copy is where searches of words go, and where the vectors are."""
+    """Yield whether each collection's copy is where searches of words go, and where the vectors are."""
     settings = workspace.settings
     if not settings.search.url:
         yield Check("search", "ok", "words are searched here")
@@ -250,7 +251,7 @@ def _search(workspace: Workspace) -> Iterator[Check]:
 
 
 def _live(workspace: Workspace) -> list[Generation]:
-    """The generations that searches read."""
+    """Return the generations that searches read."""
     if not workspace.database.exists():
         return []
     with connected(workspace.database) as connection:
@@ -259,7 +260,7 @@ def _live(workspace: Workspace) -> list[Generation]:
 
 
 def _vectors(workspace: Workspace) -> Iterator[Check]:
-    """Whether each collection's copy is where searches of vectors go."""
+    """Yield whether each collection's copy is where searches of vectors go."""
     settings = workspace.settings.vectors
     if not settings.url:
         if not workspace.settings.search.url:  # else it is told there
@@ -329,7 +330,7 @@ def _triggers(workspace: Workspace) -> Iterator[Check]:
 
 
 def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterator[Check]:
-    """What reading each of them finds fault with, or how many there are."""
+    """Yield what reading each of them finds fault with, or how many there are."""
     faults = 0
     for name in names:
         try:

@@ -187,7 +187,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a reader most likely meant, or None.
+    """Return the known word that a reader most likely meant, or None.
 
     >>> closest("retreival", ["retrieval", "filters"])
     'retrieval'

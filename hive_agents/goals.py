@@ -34,7 +34,7 @@ CALL_NAMES = ("args",)
 
 
 def goal_type_of(given: str) -> str:
-    """A goal type as it is compared and stored: case, the form of Unicode and white space make no difference.
+    """Return a goal type as it is compared and stored: case, the form of Unicode and white space make no difference.
 
     >>> goal_type_of(" Code  Review"), goal_type_of(" ")
     ('code review', '')
@@ -229,7 +229,7 @@ _LISTS = ("success_criteria", "constraints", "eval_cases")
 
 
 def load_goal(workspace: Workspace, id: str) -> Goal:
-    """The goal in `goals/<id>.json`.
+    """Return the goal in `goals/<id>.json`.
 
     Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
     """
@@ -250,7 +250,7 @@ def goal_ids(workspace: Workspace) -> list[str]:
 
 
 def json_files(workspace: Workspace, folder: str) -> tuple[list[Path], list[Diagnostic]]:
-    """The JSON files of a folder, by name, and what stands there and would silently not be read.
+    """Return the JSON files of a folder, by name, and what stands there and would silently not be read.
 
     Raises: HIVE-403 for a folder that can't be read.
     """
@@ -282,7 +282,7 @@ def _misplaced(file: str, what: str, fix: str) -> Diagnostic:
 
 
 def _files(workspace: Workspace) -> list[Path]:
-    """The files of `goals/`. Raises: HIVE-104 for what isn't one, HIVE-111 for two of one name."""
+    """Return the files of `goals/`. Raises: HIVE-104 for what isn't one, HIVE-111 for two of one name."""
     files, faults = json_files(workspace, "goals")
     stems = [path.stem for path in files]
     for name in sorted({stem for stem in stems if stems.count(stem) > 1}):

@@ -108,7 +108,7 @@ def _mark(id: str) -> str:
 
 
 def _key() -> bytes:
-    """The machine's key, made on first use; of processes that start together all get the same."""
+    """Return the machine's key, made on first use; of processes that start together all get the same."""
     path = home() / "key"
     try:
         key = read_bytes(path)

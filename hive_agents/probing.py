@@ -73,7 +73,7 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
 
 
 def is_fit(found: Probe) -> bool:
-    """Whether a chat model that answers can do all that is asked of one."""
+    """Return whether a chat model that answers can do all that is asked of one."""
     return bool(found.structured and found.tools)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(name: str, workspace: Workspace | None = None, **variables: str) -> str:
-    """The prompt `name` with its variables filled in, each once: a `$` in a value stays as it is.
+    """Return the prompt `name` with its variables filled in, each once: a `$` in a value stays as it is.
 
     Raises: HIVE-107 without such a prompt, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
     """
@@ -49,7 +49,7 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
 
 
 def template(name: str, workspace: Workspace | None = None) -> str:
-    """The prompt's text as it stands in the file. Raises: HIVE-107, HIVE-112, HIVE-114 for a link."""
+    """Return the prompt's text as it stands in the file. Raises: HIVE-107, HIVE-112, HIVE-114 for a link."""
     file = f"prompts/{name}.md"
     shipped = bundled("prompts") / f"{name}.md"
     places = [shipped] if workspace is None else [workspace.root / "prompts" / f"{name}.md", shipped]

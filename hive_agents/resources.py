@@ -8,6 +8,6 @@ _PACKAGE = Path(__file__).parent
 
 
 def bundled(name: str) -> Path:
-    """The bundled file or folder `name`, for example `workspace` or `docs/diagnostics.md`."""
+    """Return the bundled file or folder `name`, for example `workspace` or `docs/diagnostics.md`."""
     installed = _PACKAGE / "_bundled" / name
     return installed if installed.exists() else _PACKAGE.parent / name

@@ -406,7 +406,7 @@ class Settings(FileFormat):
 
 
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
-    """The workspace's settings; raises `HiveError` with every fault of file and environment."""
+    """Return the workspace's settings; raises `HiveError` with every fault of file and environment."""
     data, faults = _from_file(root / FILE)
     names: dict[str, str] = {}
     for name, keys, raw in _from_environment(environment):
@@ -431,12 +431,12 @@ def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str
 
 
 def _may_be_elsewhere(fault: ErrorDetails) -> bool:
-    """Whether a variable is only faulty by itself: the file, or another one, may hold the rest of its table."""
+    """Return whether a variable is only faulty by itself: the file, or another one, may hold the rest of its table."""
     return fault["type"] == "missing" or (fault["type"] == "may_hold_secret" and isinstance(fault["input"], dict))
 
 
 def _nearest(names: Mapping[str, str], path: str) -> str:
-    """The variable that says the most about what is at a path; the path where none was given."""
+    """Return the variable that says the most about what is at a path; the path where none was given."""
     parts = path.split(".")
 
     def shared(keys: str) -> int:
@@ -460,7 +460,7 @@ class Setting:
 
 
 def describe_settings(root: Path, environment: Mapping[str, str]) -> list[Setting]:
-    """Every setting by key. Raises: as `load_settings`."""
+    """Return every setting by key. Raises: as `load_settings`."""
     in_file = _flat(_from_file(root / FILE)[0])
     in_environment: dict[str, Any] = {}
     for _, keys, raw in _from_environment(environment):
@@ -514,7 +514,7 @@ def _from_file(path: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
 
 
 def _line_of(text: str, path: str) -> int | None:
-    """The line that gives the key at `path`, or the heading of its section; None where there is neither."""
+    """Return the line that gives the key at `path`, or the heading of its section; None where there is neither."""
     section, heading = "", None
     for number, line in enumerate(text.splitlines(), start=1):
         name = re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line)

@@ -110,7 +110,7 @@ def listed(names: Sequence[str], last: str = "or") -> str:
 
 
 def fenced(text: str) -> str:
-    r"""The text as data for a model: between two lines that it can't hold, and with a sentence that says so.
+    r"""Return the text as data for a model: between two lines that it can't hold, and with a sentence that says so.
 
     The same text gets the same lines, so that a prompt is the same when nothing changed.
 

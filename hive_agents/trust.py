@@ -177,7 +177,8 @@ def _settings(workspace: Workspace) -> dict[str, Any]:
 
 
 def _code(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Name and text of the tools' and servers' files, of all beside and below them, and of what they import here."""
+    """Return the name and text of the tools' and servers' files, of all beside and below them, and of what they
+    import here."""
     found: dict[str, str] = {}
     tools, servers = settings.get("tools"), settings.get("mcp")
     patterns = tools.get("python", []) if isinstance(tools, dict) else []
@@ -217,14 +218,14 @@ def file_within(root: Path, word: str) -> Path | None:
 
 
 def _importable(root: Path, folder: Path) -> set[Path]:
-    """What a module of the folder may import from beside and below it; of the workspace's own folder, no more than
-    packages and what is beside them."""
+    """Return what a module of the folder may import from beside and below it; of the workspace's own folder, no more
+    than packages and what is beside them."""
     files = folder.rglob("*") if folder != root else (*folder.glob("*"), *folder.glob("*/__init__.*"))
     return {path for path in files if path.name.endswith(_IMPORTABLE) and "__pycache__" not in path.parts}
 
 
 def _module_files(root: Path, name: str) -> set[Path]:
-    """The files by which Python may find the module's package in the workspace."""
+    """Return the files by which Python may find the module's package in the workspace."""
     top = name.partition(".")[0]
     if not top.isidentifier() or top in _ELSEWHERE:
         return set()
@@ -235,7 +236,8 @@ def _module_files(root: Path, name: str) -> set[Path]:
 
 @lru_cache(maxsize=1_000)
 def _imported(source: str) -> frozenset[str]:
-    """The modules that a text seems to import; one too many does no harm, and one too few is refused when it is."""
+    """Return the modules that a text seems to import; one too many does no harm, and one too few is refused when it
+    is."""
     lines = (line.partition("#")[0] for line in _IMPORT.findall(source))
     words = (part.split() for line in lines for part in line.split(","))
     return frozenset(word[0].partition(".")[0] for word in words if word)

@@ -22,7 +22,7 @@ BYTES = 32
 
 
 def local_key(workspace: Workspace) -> bytes:
-    """The key, made on first use; of processes that start together one makes it, and all get the same.
+    """Return the key, made on first use; of processes that start together one makes it, and all get the same.
 
     Raises: HIVE-417 for another user than the owner of `.hive/`, and for a damaged file.
     """
@@ -63,7 +63,7 @@ class SigningKey:
     secret: Callable[[], bytes] = field(repr=False)
 
     def to_sign(self) -> Any:
-        """What PyJWT signs with. Raises: HIVE-417 where the key is unfit, or can only check."""
+        """Return what PyJWT signs with. Raises: HIVE-417 where the key is unfit, or can only check."""
         private, _ = self._pair()
         if private is None:
             fix = "let the holder of the private key sign, or put the private key behind secret_ref"
@@ -71,7 +71,7 @@ class SigningKey:
         return private
 
     def to_check(self) -> Any:
-        """What PyJWT checks with. Raises: HIVE-417 where the key is unfit."""
+        """Return what PyJWT checks with. Raises: HIVE-417 where the key is unfit."""
         return self._pair()[1]
 
     def _pair(self) -> tuple[Any, Any]:
@@ -86,7 +86,8 @@ class SigningKey:
 
 
 def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
-    """Every key by kid, the signing one first; the local key where the settings name none. Secrets are fetched on use.
+    """Return every key by kid, the signing one first; the local key where the settings name none. Secrets are fetched
+    on use.
 
     Raises: HIVE-111 for a kid named twice.
     """
@@ -103,17 +104,17 @@ def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
 
 
 def own_key(workspace: Workspace) -> SigningKey:
-    """The local key, whatever the settings name."""
+    """Return the local key, whatever the settings name."""
     return SigningKey("local", "HS256", partial(local_key, workspace))
 
 
 def uses_local_key(workspace: Workspace) -> bool:
-    """Whether tokens are signed by the local key: a server takes such ones on loopback only."""
+    """Return whether tokens are signed by the local key: a server takes such ones on loopback only."""
     return not workspace.settings.access.keys
 
 
 def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
-    """The secret behind `credential:NAME`, `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
+    """Return the secret behind `credential:NAME`, `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
 
     Raises: HIVE-417 where it can't be had, HIVE-411 where the keyring package is missing, HIVE-409 for what is no
     reference.

@@ -16,7 +16,8 @@ LOCAL_TENANT = "local"
 
 
 def is_name(value: object) -> bool:
-    """Whether `value` can name a tenant, a user or a group: printable, 1 to 256 characters, no comma, no outer space.
+    """Return whether `value` can name a tenant, a user or a group: printable, 1 to 256 characters, no comma, no outer
+    space.
 
     >>> [is_name(value) for value in ("dana", "service:nightly", "", " dana", "a,b", None)]
     [True, True, False, False, False, False]
@@ -31,7 +32,7 @@ def is_name(value: object) -> bool:
 
 
 def is_subject(value: object) -> bool:
-    """Whether `value` can stand in a `view`: `user:ID`, `group:ID` or `tenant`.
+    """Return whether `value` can stand in a `view`: `user:ID`, `group:ID` or `tenant`.
 
     >>> [is_subject(value) for value in ("tenant", "group:qa", "user:service:nightly", "qa", "user:", "role:admin")]
     [True, True, True, False, False, False]

@@ -123,7 +123,7 @@ _TOKENS = re.compile(r"(?P<folders>(?:(?<=/)|\A)\*\*+/)|(?P<any>\*\*+)|(?P<star>
 
 @lru_cache(maxsize=4096)
 def translate(glob: str) -> str:
-    r"""The regular expression of a glob, for `fullmatch`; upper and lower case differ.
+    r"""Return the regular expression of a glob, for `fullmatch`; upper and lower case differ.
 
     `*` is any text inside one folder, `?` one character of it, `**` any text across folders, and `**/` between folders
     or at the start also none at all. Everything else is itself, brackets too.
@@ -221,18 +221,18 @@ class AccessRules:
 
     @classmethod
     def load(cls, workspace: Workspace) -> AccessRules:
-        """The rules as the files say now. Never raises: what is wrong with the files is in `faults`."""
+        """Return the rules as the files say now. Never raises: what is wrong with the files is in `faults`."""
         return _merged(tuple(_files(workspace)))
 
     def principal(self, user: str) -> Principal | None:
         return self.principals.get(user)
 
     def may_view(self, principal: Principal, doc_id: str, labels: AccessLabels) -> bool:
-        """Whether the principal may view the document; the same answer as `visible` gives."""
+        """Return whether the principal may view the document; the same answer as `visible` gives."""
         return bool(self.visible(principal, [(doc_id, labels)])[0])
 
     def visible(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
-        """Which of `documents` (doc_id, labels) the principal may view, in their order, shape (n,)."""
+        """Return which of `documents` (doc_id, labels) the principal may view, in their order, shape (n,)."""
         if self.faults:
             return np.zeros(len(documents), np.bool_)
         granted = self._granted(principal.tenant, principal.subjects)
@@ -261,13 +261,13 @@ class AccessRules:
         return frozenset(found)
 
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
-        """Which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
+        """Return which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
         if self.faults:
             return np.zeros(len(documents), np.bool_)
         return of_tenant(principal, documents)
 
     def unseen(self, documents: Documents) -> NDArray[np.bool_]:
-        """Which of `documents` nobody but a tenant's admins can see, shape (n,); with faults all of them."""
+        """Return which of `documents` nobody but a tenant's admins can see, shape (n,); with faults all of them."""
         if self.faults:
             return np.ones(len(documents), np.bool_)
         granted = {grant.tenant: self._granted(grant.tenant) for grant in self.grants}
@@ -281,7 +281,7 @@ class AccessRules:
         return np.array([not seen(doc_id, labels) for doc_id, labels in documents], np.bool_)
 
     def _by_labels(self, principal: Principal, labels: AccessLabels) -> bool | None:
-        """What the labels alone decide; None where a grant may still allow it."""
+        """Return what the labels alone decide; None where a grant may still allow it."""
         if principal.tenant not in labels.tenants:
             return False
         if principal.subjects & self.admins.get(principal.tenant, _NOBODY):
@@ -291,7 +291,8 @@ class AccessRules:
         return True if principal.subjects & labels.view else None
 
     def _granted(self, tenant: str, subjects: frozenset[str] | None = None) -> Globs | None:
-        """The globs that the tenant's grants open to one of `subjects`, or to anybody; None where there are none."""
+        """Return the globs that the tenant's grants open to one of `subjects`, or to anybody; None where there are
+        none."""
         globs = frozenset(
             grant.match
             for grant in self.grants
@@ -313,7 +314,7 @@ def is_open(workspace: Workspace) -> bool:
 
 
 def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
-    """Which of `documents` carry the principal's tenant, shape (n,)."""
+    """Return which of `documents` carry the principal's tenant, shape (n,)."""
     return np.fromiter((principal.tenant in labels.tenants for _, labels in documents), np.bool_, len(documents))
 
 
@@ -321,7 +322,7 @@ _compiled = lru_cache(maxsize=256)(Globs)
 
 
 def _files(workspace: Workspace) -> list[_File]:
-    """Each `access/*.json` that isn't hidden, by name."""
+    """Return each `access/*.json` that isn't hidden, by name."""
     try:
         files = read_folder(workspace.root / FOLDER, ".json")
     except FileNotFoundError:

@@ -44,7 +44,7 @@ class PermissionService(Protocol):
         ...
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
-        """Those of `doc_ids` that the principal may view at this moment; nothing that was cached counts."""
+        """Return those of `doc_ids` that the principal may view at this moment; nothing that was cached counts."""
         ...
 
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
@@ -52,7 +52,7 @@ class PermissionService(Protocol):
         ...
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
-        """Which of `documents` (doc_id, labels) a search of the principal may score, shape (n,)."""
+        """Return which of `documents` (doc_id, labels) a search of the principal may score, shape (n,)."""
         ...
 
 
@@ -122,7 +122,8 @@ class OpenPermissions:
 
 
 def permissions_of(workspace: Workspace) -> PermissionService:
-    """The service that the settings name: remote with `access.service_url`, else local; open mode adds the owner."""
+    """Return the service that the settings name: remote with `access.service_url`, else local; open mode adds the
+    owner."""
     settings = workspace.settings.access
     service: PermissionService
     if settings.service_url:

@@ -67,7 +67,7 @@ class Token:
 
 
 def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: SigningKey | None = None) -> Token:
-    """A token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
+    """Return a token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
 
     Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
     """
@@ -102,7 +102,7 @@ def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: Si
 
 
 def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -> Principal:
-    """The principal that a token names; the error never holds any of the token.
+    """Return the principal that a token names; the error never holds any of the token.
 
     The key, found by the token's `kid`, decides the algorithm. Issuer, audience, subject, tenant and expiry are
     required; clocks may differ by `LEEWAY`. `key` replaces the settings' keys.
@@ -278,7 +278,7 @@ def _revoked_path(workspace: Workspace) -> Path:
 
 
 def _revoked(workspace: Workspace) -> dict[tuple[str, str | None], int | None]:
-    """The ids, each with the tenant for which it was ended, or None, and its expiry where it is known.
+    """Return the ids, each with the tenant for which it was ended, or None, and its expiry where it is known.
 
     A line is `ID`, `ID,SECONDS` or `ID,SECONDS,TENANT`, where the seconds may be missing: no name has a comma.
     """

@@ -36,7 +36,7 @@ def person(name: str) -> str:
 
 
 def asked_by(name: str) -> str:
-    """Who asks, in the form in which `person` knows who decides; an agent or a service keeps its kind.
+    """Return who asks, in the form in which `person` knows who decides; an agent or a service keeps its kind.
 
     >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
     ('user:Dana', 'user:dana', 'agent:worker')
@@ -278,7 +278,8 @@ def require_proof(authn: str, *, require_token: bool) -> None:
 
 
 def known_principal(workspace: Workspace, user: str) -> Principal:
-    """The principal of that name in `access/*.json`. Raises: HIVE-409, or the faults of the files; exit code 2."""
+    """Return the principal of that name in `access/*.json`. Raises: HIVE-409, or the faults of the files; exit code
+    2."""
     rules = AccessRules.load(workspace)
     if rules.faults:
         raise HiveError(rules.faults, exit_code=2)
@@ -290,7 +291,7 @@ def known_principal(workspace: Workspace, user: str) -> Principal:
 
 
 def service_principal(workspace: Workspace, service: str) -> Principal:
-    """The principal that `access/*.json` has for `service:NAME`, else for NAME.
+    """Return the principal that `access/*.json` has for `service:NAME`, else for NAME.
 
     Without one it is a service of the workspace itself, without roles: it sees no document that is somebody's.
 
@@ -305,13 +306,13 @@ def service_principal(workspace: Workspace, service: str) -> Principal:
 
 
 def owner() -> Principal:
-    """The owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
+    """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
     user = _login()
     return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
 
 
 def local_user() -> str:
-    """Who is logged in here, as rows and events name them."""
+    """Return who is logged in here, as rows and events name them."""
     return f"user:{_login() or 'local'}"
 
 

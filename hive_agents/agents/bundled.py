@@ -27,7 +27,7 @@ def bundled_tools(
     private_hosts: Collection[str] = (),
     only: Sequence[str] | None = None,
 ) -> ToolRegistry:
-    """A registry with the bundled tools, or `only` some; more can be registered in it.
+    """Return a registry with the bundled tools, or `only` some; more can be registered in it.
 
     `web_search` is who searches the web; without one the tool says that there is none. `private_hosts` are hosts, or
     `host:port`, that the web tools may reach although their addresses are private.

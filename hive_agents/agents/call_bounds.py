@@ -90,7 +90,7 @@ def binding(goal: Goal, tool: Tool) -> list[Constraint]:
 def speaks(
     constraint: Constraint, side_effect: SideEffect, parameters: Iterable[str], arguments: Mapping[str, Any]
 ) -> bool:
-    """Whether a hard constraint is about a call of a tool that has these parameters.
+    """Return whether a hard constraint is about a call of a tool that has these parameters.
 
     It is where its check reads `tool` or `args`, and the tool has the arguments that it can't do without, given or left
     out; and, for a tool with effects, where its check reads a key of the result that the call has as an argument.

@@ -27,7 +27,7 @@ _ANSWERS = {"expired": "nobody answered in time", "superseded": "the request was
 
 
 def counted(work: NodeWork, call: ToolCall) -> bool:
-    """Whether a call counts towards the node's `max_tool_calls`: the loop's own tools don't."""
+    """Return whether a call counts towards the node's `max_tool_calls`: the loop's own tools don't."""
     return call.name in work.node.tools or call.name == synthetic.DELEGATE
 
 
@@ -86,7 +86,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
 
 
 async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any] | str:
-    """The arguments that a person agrees to, or why the call may not run. Raises: Pending.
+    """Return the arguments that a person agrees to, or why the call may not run. Raises: Pending.
 
     It stays the question that was asked: until it is answered the tool may have got another parameter.
     """
@@ -180,7 +180,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
 
 
 async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> ToolResult | None:
-    """What a person says of a call that broke off in the middle; None where it is to be made again.
+    """Return what a person says of a call that broke off in the middle; None where it is to be made again.
 
     Only of effects that nothing else keeps from happening twice. Raises: Pending.
     """
@@ -201,7 +201,8 @@ async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any
 
 
 async def _bounds(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, asks: bool) -> CallBounds | None:
-    """What hard constraints demand of the call, and of what a person makes of it; None where none has to be asked.
+    """Return what hard constraints demand of the call, and of what a person makes of it; None where none has to be
+    asked.
 
     Looked up once: outputs may be set before it is asked again.
     """

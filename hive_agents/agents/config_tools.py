@@ -165,7 +165,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
 
 
 def _operated(context: ToolContext) -> Workspace:
-    """The workspace, where the agent works for somebody who may measure and deploy. Raises: HIVE-409."""
+    """Return the workspace, where the agent works for somebody who may measure and deploy. Raises: HIVE-409."""
     if context.principal is None or not ROLES & context.principal.roles:
         fix = "let somebody with the role operator or admin start the run"
         raise HiveError.of("HIVE-409", "only for an operator an agent works on configs", fix=fix)
@@ -191,7 +191,8 @@ def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
 
 
 def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
-    """The split's queries, less those that are asked for a principal of another tenant: their words are theirs."""
+    """Return the split's queries, less those that are asked for a principal of another tenant: their words are
+    theirs."""
     golden, principals = evaluation.load_golden(context.workspace), AccessRules.load(context.workspace).principals
     assert context.principal is not None
     tenant = context.principal.tenant
@@ -205,7 +206,7 @@ def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
 
 
 def _viewed(context: ToolContext, queries: Sequence[QueryEvaluation]) -> list[dict[str, Any]]:
-    """The queries with those hits only that the one for whom the agent works may view."""
+    """Return the queries with those hits only that the one for whom the agent works may view."""
     assert context.principal is not None
     gate = ViewGate(permissions_of(context.workspace), context.principal)
     may = gate.allowed([hit.doc_id for query in queries for hit in query.hits])

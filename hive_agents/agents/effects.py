@@ -93,7 +93,7 @@ class Effects:
             self.budget.raise_limit(raised["measure"], raised["limit"])
 
     def find(self, key: str) -> Any:
-        """The recorded result; None where there is none."""
+        """Return the recorded result; None where there is none."""
         with connected(self._workspace.records) as connection:
             query = "SELECT result FROM effects WHERE key = ? AND status = 'done'"
             row = connection.execute(query, (self._key(key),)).fetchone()
@@ -150,7 +150,7 @@ class Effects:
         return key
 
     def last_mark(self) -> str | None:
-        """The mark of the effect that was recorded last; None where none has one."""
+        """Return the mark of the effect that was recorded last; None where none has one."""
         query = "SELECT mark FROM effects WHERE run_id = ? AND mark IS NOT NULL ORDER BY ended DESC LIMIT 1"
         with connected(self._workspace.records) as connection:
             row = connection.execute(query, (self.run_id,)).fetchone()
@@ -168,7 +168,7 @@ class Effects:
         tool_calls: int = 0,
         tokens: int = 0,
     ) -> Any:
-        """The result of `do`, or the recorded one.
+        """Return the result of `do`, or the recorded one.
 
         `tokens` is an estimate of what it needs, which has to fit beside what others at work need, and what was lost;
         it is corrected by what models counted in place of earlier estimates.
@@ -209,7 +209,7 @@ class Effects:
         return done.result
 
     def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, int]) -> tuple[Any, bool]:
-        """The recorded result, or None after it was begun; and whether it was begun before."""
+        """Return the recorded result, or None after it was begun; and whether it was begun before."""
         found = self.find(key)
         if found is None and self._permitted is not None:
             self._permitted()
@@ -325,7 +325,7 @@ class Effects:
             self._spend(key, seconds=seconds, usage=usage)
 
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
-        """What was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
+        """Return what was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
         names = list(BudgetSpent.model_fields)
         # The tokens of what isn't recorded yet are held back for it, see `_unrecorded`.
         counted = {
@@ -343,13 +343,13 @@ class Effects:
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
     def _unrecorded(self) -> dict[str, int]:
-        """What calls are estimated at that were begun and aren't recorded."""
+        """Return what calls are estimated at that were begun and aren't recorded."""
         query = "SELECT substr(key, ?), tokens FROM effects WHERE run_id = ? AND status = 'started' AND tokens > 0"
         with connected(self._workspace.records) as connection:
             return dict(connection.execute(query, (len(self._key("")) + 1, self.run_id)))
 
     def _raised(self) -> list[Any]:
-        """The limits that somebody raised."""
+        """Return the limits that somebody raised."""
         query = "SELECT result FROM effects WHERE run_id = ? AND kind = 'budget' AND status = 'done'"
         with connected(self._workspace.records) as connection:
             return [json.loads(row[0]) for row in connection.execute(query, (self.run_id,))]

@@ -45,7 +45,7 @@ def _arrow(edge: EdgeSpec) -> str:
 
 
 def _id(name: str) -> str:
-    """A name without what Mermaid reads as its own, such as a node called "end"."""
+    """Return a name without what Mermaid reads as its own, such as a node called "end"."""
     plain = "".join(sign if sign.isalnum() else "_" for sign in name)
     return (
         f"{plain}_"

@@ -30,7 +30,7 @@ async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequenc
 
 
 def losses(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> list[End]:
-    """The ends that fail the run: no edge leads on from them.
+    """Return the ends that fail the run: no edge leads on from them.
 
     What came before somebody had the run tried again doesn't count.
     """
@@ -38,7 +38,7 @@ def losses(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> list[En
 
 
 def owed(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> set[str]:
-    """The nodes that an end leads to and that haven't ended since."""
+    """Return the nodes that an end leads to and that haven't ended since."""
     found: set[str] = set()
     for end in _counting(ends, verdicts):
         found.discard(end["node"])
@@ -51,7 +51,8 @@ def _counting(ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Sequence[
 
 
 def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:
-    """The end that is told as the run's: one for which the budget left no room, whatever other branches came to."""
+    """Return the end that is told as the run's: one for which the budget left no room, whatever other branches came
+    to."""
     failed = losses(ends, verdicts)
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
@@ -86,7 +87,7 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
 
 
 def results(session: AgentSession) -> dict[str, Any]:
-    """The outputs of all nodes that were accepted."""
+    """Return the outputs of all nodes that were accepted."""
     keys = {key for node in session.agent.nodes for key in node.output_keys}
     return {key: value for key, value in session.buffer.read_all("execution").items() if key in keys}
 
@@ -166,7 +167,7 @@ async def _escalated(
 
 
 async def every_node_accepted(_: Goal, __: Any, ___: FeedbackContext | None) -> Judgment:
-    """The evaluator of goals that need no model: what is measured decides, once the nodes are done."""
+    """Return the evaluator of goals that need no model: what is measured decides, once the nodes are done."""
     told = "every phase of the work was accepted"
     signal = Signal(source="evidence", action=ACCEPT, confidence=1.0, detail=told)
     return Judgment(action=ACCEPT, confidence=1.0, reasoning=told, signals=[signal])
@@ -195,14 +196,14 @@ def _context(session: AgentSession, ends: Sequence[End]) -> FeedbackContext:
 
 
 def _last(ends: Sequence[End]) -> list[str]:
-    """The nodes that ended last, with no other after them."""
+    """Return the nodes that ended last, with no other after them."""
     latest = {end["node"]: end for end in ends}
     found = [node for node, end in latest.items() if not end["targets"]]
     return found or [ends[-1]["node"]]
 
 
 def _replanned(session: AgentSession, ends: Sequence[End]) -> list[str]:
-    """Where a new plan begins: the replan edges nearest to the end of the way."""
+    """Return where a new plan begins: the replan edges nearest to the end of the way."""
     for end in reversed(ends):
         edges = [edge for edge in session.agent.edges_from(end["node"]) if edge.on == "replan"]
         if edges:

@@ -45,7 +45,7 @@ def judge_names() -> list[str]:
 
 
 async def node_verdict(judge: Any, context: NodeContext) -> NodeVerdict:
-    """What a judge, or the one registered by that name, says; whatever it does wrong escalates."""
+    """Return what a judge, or the one registered by that name, says; whatever it does wrong escalates."""
     try:
         found = (_registered[judge] if isinstance(judge, str) else judge).evaluate(context)
         if inspect.isawaitable(found):

@@ -181,7 +181,7 @@ class Server:
 
 
 def _answered(error: BaseException) -> bool:
-    """Whether the server itself answered with an error, as MCP has them, and goes on."""
+    """Return whether the server itself answered with an error, as MCP has them, and goes on."""
     closed = -32000
     code = getattr(getattr(error, "error", None), "code", None)
     return isinstance(code, int) and code != closed
@@ -210,7 +210,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One loop in a thread of its own for all servers: runs come and go, each with a loop of its own."""
+    """Return one loop in a thread of its own for all servers: runs come and go, each with a loop of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="hive-mcp", daemon=True)
     thread.start()

@@ -14,7 +14,7 @@ PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
 
 
 async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell) -> ChatResult:
-    """The structured answer; `usage` is that of all tries. Raises: ModelError."""
+    """Return the structured answer; `usage` is that of all tries. Raises: ModelError."""
 
     async def once() -> ChatResult:
         return _counted_at_least(messages, await chain.complete(messages, schema=schema))
@@ -30,7 +30,7 @@ async def streamed(
     *,
     tell: Tell,
 ) -> ChatResult:
-    """The answer, whose text `on_text` gets in pieces; `usage` is that of all tries. Raises: ModelError."""
+    """Return the answer, whose text `on_text` gets in pieces; `usage` is that of all tries. Raises: ModelError."""
 
     async def once() -> ChatResult:
         async with aclosing(chain.stream(messages, tools=tools)) as deltas:
@@ -44,7 +44,7 @@ async def streamed(
 
 
 def _counted_at_least(messages: Sequence[Message], result: ChatResult) -> ChatResult:
-    """The result with an estimate of its tokens where nobody counted any."""
+    """Return the result with an estimate of its tokens where nobody counted any."""
     usage = result.usage
     if usage.priced or usage.input_tokens or usage.output_tokens:
         return result

@@ -92,7 +92,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
 
 
 def _with_tools(workspace: Workspace) -> str | None:
-    """The text of `hive.toml` with the pattern of the tools; None where it has it. Raises: HIVE-105."""
+    """Return the text of `hive.toml` with the pattern of the tools; None where it has it. Raises: HIVE-105."""
     path = workspace.root / SETTINGS
     text = read_bytes(path).decode() if path.exists() else ""
     known = workspace.settings.tools.python

@@ -37,7 +37,7 @@ Update = dict[str, Any]
 
 
 def joined(before: Sequence[End], more: Sequence[End]) -> list[End]:
-    """All ends, each once: a node that was done again tells the same.
+    """Return all ends, each once: a node that was done again tells the same.
 
     >>> one = End(node="a", visit=1, status="completed", outputs=[], targets=[], conversation="c", error=None)
     >>> joined([one], [one]) == [one]
@@ -52,7 +52,7 @@ def visits(ends: Sequence[End], node: str) -> int:
 
 
 def led_here(ends: Sequence[End], node: str) -> list[End]:
-    """The ends, since the node's own last one, that sent the work to it."""
+    """Return the ends, since the node's own last one, that sent the work to it."""
     own = max((place for place, end in enumerate(ends) if end["node"] == node), default=0)
     return [end for end in ends[own:] if node in end["targets"]]
 
@@ -61,10 +61,10 @@ EXHAUSTED = "HIVE-423"
 
 
 def spent(error: Mapping[str, str] | None) -> bool:
-    """Whether work ended because the run's budget is used up: then no edge leads on, and the run fails."""
+    """Return whether work ended because the run's budget is used up: then no edge leads on, and the run fails."""
     return error is not None and error["code"] == EXHAUSTED
 
 
 def fault(code: str, reason: str, message: str) -> dict[str, str]:
-    """Why work ended without success; `reason` is a word that stays the same, for `stopped_by`."""
+    """Return why work ended without success; `reason` is a word that stays the same, for `stopped_by`."""
     return {"code": code, "reason": reason, "message": message}

@@ -41,7 +41,7 @@ class LevelVerdict(NamedTuple):
 
 
 async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict:
-    """What the levels say, in order; the first that has something to say decides."""
+    """Return what the levels say, in order; the first that has something to say decides."""
     implied = _implied(work, turn, iteration)
     if implied is not None:
         return implied
@@ -125,7 +125,7 @@ def _outputs_json(outputs: Mapping[str, Any]) -> str:
 
 
 def recent(entries: Sequence[Entry]) -> str:
-    """The end of a conversation, a line of JSON a message."""
+    """Return the end of a conversation, a line of JSON a message."""
     lines = []
     for entry in entries[-_RECENT:]:
         told: dict[str, Any] = {"role": entry.message.role, "text": entry.message.content[-_CHARS:]}
@@ -136,7 +136,7 @@ def recent(entries: Sequence[Entry]) -> str:
 
 
 def judgment_of(found: LevelVerdict) -> Judgment:
-    """An escalation as the decision log has it."""
+    """Return an escalation as the decision log has it."""
     action = JudgmentAction.ESCALATE
     told = found.feedback or "the node's judge escalated"
     signal = Signal(source="rule" if found.level == 1 else "llm", action=action, confidence=1.0, detail=told)

@@ -230,7 +230,7 @@ async def leave(work: NodeWork, state: VisitState) -> Update:
 
 
 def _within_budget(step: Step) -> Step:
-    """The step, done again where its budget ran out and somebody raised it."""
+    """Return the step, done again where its budget ran out and somebody raised it."""
 
     async def run(work: NodeWork, state: VisitState) -> Update:
         while True:
@@ -271,7 +271,7 @@ async def alone(work: NodeWork) -> tuple[End, int]:
 
 
 async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
-    """The results of the calls, or what they raised."""
+    """Return the results of the calls, or what they raised."""
 
     async def in_order() -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -294,7 +294,7 @@ async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
 
 
 async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Update | str:
-    """What a person made of it: the way on, or the words that send the node back."""
+    """Return what a person made of it: the way on, or the words that send the node back."""
     session, node = work.session, work.node
 
     async def do(_: bool) -> Done:
@@ -317,7 +317,7 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
 
 
 async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, str]) -> Update:
-    """The way on from where a guard ends the node, unless a person lets it go on."""
+    """Return the way on from where a guard ends the node, unless a person lets it go on."""
     try:
         answer = await reprieved(work, key, ended)
     except Pending as pending:
@@ -333,7 +333,7 @@ async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, 
 
 
 def _mendable(found: Mapping[str, Any], state: VisitState, may_go_on: bool) -> bool:
-    """Whether the model may do better when it is told, or sent less."""
+    """Return whether the model may do better when it is told, or sent less."""
     if found.get("kind") == "overflow":
         return may_go_on and state.get("overflows", 0) < SMALLER
     return may_go_on and found.get("kind") in ("garbage", "truncated") and state.get("unread", 0) < UNREAD
@@ -349,7 +349,7 @@ def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: VisitStat
 
 
 def _estimated(messages: Sequence[Message], tools: Sequence[Tool]) -> int:
-    """Tokens of what is sent."""
+    """Return the number of tokens of what is sent."""
     return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
 
 

@@ -33,7 +33,8 @@ def hear(work: NodeWork) -> None:
 
 
 def missed(work: NodeWork, read: int) -> str:
-    """What people said since the model was sent the conversation up to its message `read`; "" where nobody did."""
+    """Return what people said since the model was sent the conversation up to its message `read`; "" where nobody
+    did."""
     store = work.session.store
     if work.delegated:
         return ""
@@ -47,7 +48,7 @@ def missed(work: NodeWork, read: int) -> str:
 async def turn_messages(
     work: NodeWork, key: str, tools: Sequence[llm.Tool], *, room: int | None = None
 ) -> list[Message]:
-    """The system prompt and the conversation, which is compacted first where it is too long.
+    """Return the system prompt and the conversation, which is compacted first where it is too long.
 
     `room` is what a model can be sent whose context holds less than the settings say.
 
@@ -65,7 +66,8 @@ async def turn_messages(
 
 
 def _marked(messages: Sequence[Message]) -> Iterator[Message]:
-    """The conversation with what tools and sub-agents gave as data: a page or a customer gives no orders there."""
+    """Yield the conversation with what tools and sub-agents gave as data: a page or a customer gives no orders
+    there."""
     names: dict[str, str] = {}
     for message in messages:
         if message.role == "assistant":  # ids are a turn's own
@@ -111,7 +113,7 @@ def summariser(work: NodeWork, key: str) -> Summarise:
 
 
 def _fitting(text: str, tokens: int) -> str:
-    """The beginning and the end of a text that is too long.
+    """Return the beginning and the end of a text that is too long.
 
     >>> _fitting("four letters a token", 2)
     'four\\n\\n[…]\\n\\noken'

@@ -92,7 +92,7 @@ def permission(work: NodeWork) -> Filing:
 
 
 def words_of(request: ApprovalRequest) -> str:
-    """What the person who decided said, or why nobody did."""
+    """Return what the person who decided said, or why nobody did."""
     if not request.decisions:
         return request.note or f"the request is {request.status}"
     last = request.decisions[-1]
@@ -100,7 +100,7 @@ def words_of(request: ApprovalRequest) -> str:
 
 
 def _asked(work: NodeWork, key: str) -> dict[str, Any]:
-    """Who asks, for whom, and what makes it the same request when the step is done again."""
+    """Return who asks, for whom, and what makes it the same request when the step is done again."""
     return {
         "requester": f"agent:{work.agent.id}",
         "on_behalf_of": work.session.user,

@@ -121,7 +121,7 @@ class NodeWork:
         return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
 
     def key_of(self, end: End) -> str:
-        """Where another visit of the same agent stands in the ledger."""
+        """Return where another visit of the same agent stands in the ledger."""
         return f"{self.key.removesuffix(f'{self.node.id}#{self.visit}')}{end['node']}#{end['visit']}"
 
     @property
@@ -129,13 +129,13 @@ class NodeWork:
         return led_here(self.ends, self.node.id)
 
     def view(self) -> RunView:
-        """What the one for whom the run works may see of it now."""
+        """Return what the one for whom the run works may see of it now."""
         session = self.session
         read = session.documents_read
         return RunView(session.workspace, session.run_id, session.tenant, session.principal if read else None, read)
 
     def viewed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those values of the buffer that may be shown to the model now."""
+        """Return those values of the buffer that may be shown to the model now."""
         view = self.view()
         if not view.hidden:
             return dict(values)
@@ -152,7 +152,7 @@ class NodeWork:
         return filled(text, self.session.workspace, **self._variables({}))
 
     def prompt(self) -> str:
-        """The system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
+        """Return the system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
         inputs = self.inputs
         shown = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
         # What was given is data: a prompt that names more than a word or two is told where it stands, below.
@@ -204,7 +204,7 @@ def _is_line(text: str) -> bool:
 
 
 def _beside(agent: AgentSpec) -> set[str]:
-    """The nodes that may run while others do."""
+    """Return the nodes that may run while others do."""
     found: set[str] = set()
     for one, other in parallel_edges(agent):
         ways = [reachable(agent, [edge.target], without=one.source) for edge in (one, other)]

@@ -116,7 +116,7 @@ def _entry_points(path: tuple[str, ...]) -> list[EntryPoint]:  # noqa: ARG001
 
 
 def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
-    """The tools of what `load` gives, or why it gives none: code of others may raise anything."""
+    """Return the tools of what `load` gives, or why it gives none: code of others may raise anything."""
     try:
         found = load()
         tools: list[Tool | Diagnostic] = list(_tools_in(found))
@@ -141,7 +141,7 @@ def _tools_in(found: Any) -> Iterator[Tool]:
 
 @lru_cache(maxsize=256)
 def _module(path: Path, source: bytes) -> ModuleType:
-    """The module of a file, run once for each state of it."""
+    """Return the module of a file, run once for each state of it."""
     name = f"hive_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = spec_from_loader(name, loader=None, origin=str(path))
     assert spec is not None

@@ -20,7 +20,8 @@ _FILE = re.compile(r"'[\w-]+_[0-9]+\.\w+'")
 
 
 def stuck(work: NodeWork, iteration: int, since: int = 0) -> dict[str, str] | None:
-    """Why the loop must not go on, if it must not; turns up to `since` count no more, for a person let them pass."""
+    """Return why the loop must not go on, if it must not; turns up to `since` count no more, for a person let them
+    pass."""
     node, store = work.node, work.session.store
     if iteration - since >= node.max_iterations:
         why = f"{node.id} was not accepted within its max_iterations of {node.max_iterations}"
@@ -39,7 +40,8 @@ def stuck(work: NodeWork, iteration: int, since: int = 0) -> dict[str, str] | No
 
 
 def _with_results(work: NodeWork, n: int, message: Message) -> str:
-    """What a turn asked of its tools and what came of it: a job that is polled gets on where its answer changes."""
+    """Return what a turn asked of its tools and what came of it: a job that is polled gets on where its answer
+    changes."""
     entries = [
         work.session.store.find(work.conversation, f"{work.key}/{n}/{at}") for at in range(len(message.tool_calls))
     ]

@@ -58,7 +58,7 @@ class UnreadPrompt:
 
 
 def file_of(prompt: str, workspace: Workspace | None) -> str | None:
-    """The name of the prompt's file, None for a text.
+    """Return the name of the prompt's file, None for a text.
 
     Raises: HIVE-107 for what looks like a file and is none, HIVE-114 where it would lie outside of prompts/.
 
@@ -80,7 +80,7 @@ def file_of(prompt: str, workspace: Workspace | None) -> str | None:
 
 
 def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
-    """The prompt with its variables filled in, each once: a `$` in a value stays as it is.
+    """Return the prompt with its variables filled in, each once: a `$` in a value stays as it is.
 
     Raises: as `file_of`, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
 
@@ -100,12 +100,12 @@ def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
 
 
 def declared(node: NodeSpec) -> frozenset[str]:
-    """The variables that the node's prompt may ask for."""
+    """Return the variables that the node's prompt may ask for."""
     return VARIABLES | set(node.input_keys)
 
 
 def prompt_texts(agent: AgentSpec, workspace: Workspace | None) -> Iterator[PromptText | UnreadPrompt]:
-    """Each prompt of the agent, or why it can't be read."""
+    """Yield each prompt of the agent, or why it can't be read."""
     named: list[tuple[tuple[str | int, ...], str, frozenset[str]]] = [(("identity",), agent.identity, VARIABLES)]
     named += [(("nodes", n, "system_prompt"), node.system_prompt, declared(node)) for n, node in enumerate(agent.nodes)]
     for path, prompt, variables in named:

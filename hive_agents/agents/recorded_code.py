@@ -95,7 +95,8 @@ def _by_others(fullname: str, path: Sequence[str] | None, target: ModuleType | N
 
 
 def _is_below(place: str, root: Path) -> bool:
-    """Whether it is in the workspace, by its name or behind links, and in no environment of packages within it."""
+    """Return whether it is in the workspace, by its name or behind links, and in no environment of packages within
+    it."""
     root = root.resolve()
     named = [Path(place).absolute(), Path(place).resolve()]
     if not any(path.is_relative_to(root) for path in named):

@@ -66,12 +66,12 @@ class Recording:
         """In the order in which they ended."""
 
     def done(self, key: str) -> Done | None:
-        """What came of a model's turn or a judgement at `key`, with what it cost; None where there was none."""
+        """Return what came of a model's turn or a judgement at `key`, with what it cost; None where there was none."""
         step = self.steps.get(key)
         return Done(step.result, step.usage) if step is not None else None
 
     def asked(self, key: str) -> tuple[str, dict[str, Any]] | None:
-        """The tool and arguments that a model asked for at the key of a call."""
+        """Return the tool and arguments that a model asked for at the key of a call."""
         return _asked(self.steps, key)
 
     @cached_property
@@ -95,7 +95,7 @@ class Recording:
         return MadeCall(step.key, name, args, self._text(step), bool(step.result["is_error"]), documents)
 
     def _text(self, step: RecordedStep) -> str:
-        """A tool's whole result, of which the conversation may have had the beginning and a pointer."""
+        """Return a tool's whole result, of which the conversation may have had the beginning and a pointer."""
         content, pointer = str(step.result["content"]), step.result.get("pointer")
         long = _LOADED.search(pointer or "")
         if long is None:

@@ -36,7 +36,7 @@ class RunLog:
         self._standing: Standing | None = None
 
     def new(self) -> list[dict[str, Any]]:
-        """What was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, call_id,
+        """Return what was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, call_id,
         is_error, pointer}.
 
         The speaker is agent, tool, person, judge, or task for what a phase begins with.
@@ -54,7 +54,7 @@ class RunLog:
         return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
 
     def _recognised(self) -> Principal | None:
-        """Who reads, as far as they still stand. Raises: HIVE-417."""
+        """Return who reads, as far as they still stand. Raises: HIVE-417."""
         reader = self._reader()
         if reader is None:
             return None
@@ -90,7 +90,7 @@ class RunLog:
 
 
 def _withheld(message: dict[str, Any]) -> dict[str, Any]:
-    """Who spoke and which tools were called, for a reader who may not view what the run has read."""
+    """Return who spoke and which tools were called, for a reader who may not view what the run has read."""
     calls = [call | {"args": {}} for call in message["calls"]]
     return message | {"text": WITHHELD, "calls": calls, "pointer": None}
 

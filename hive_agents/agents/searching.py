@@ -90,7 +90,7 @@ class DocumentSearch:
 
 
 def scoped_search(engine: SearchEngine, principal: Principal, query: str, filters: Sequence[str] = ()) -> Ranking:
-    """The ranking of the active config over what the principal may view, and nothing that the gate then refuses.
+    """Return the ranking of the active config over what the principal may view, and nothing that the gate then refuses.
 
     `filters` are written as on the command line; one of a field that the config filters, too, stands in its place.
 
@@ -150,7 +150,7 @@ def _narrowed(
 
 
 def _viewed(permissions: PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:
-    """Those that the service lets through now; a fault lets none through."""
+    """Return those that the service lets through now; a fault lets none through."""
     try:
         return permissions.view(principal, sorted(set(doc_ids))) if doc_ids else ()
     except Exception:

@@ -103,7 +103,7 @@ class AgentSession:
         return AgentMemory(self.workspace, self.folder / "memory") if self.agent.memory is not None else None
 
     def accepted_notes(self) -> str:
-        """What was accepted for all runs of this thread or user, as far as the agent's notes begin with that."""
+        """Return what was accepted for all runs of this thread or user, as far as the agent's notes begin with that."""
         adapt = self.agent.memory.adapt if self.agent.memory is not None else "run"
         if adapt == "run":
             return ""
@@ -129,7 +129,7 @@ class AgentSession:
         return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
-        """The request that a filing became, pending or answered; filed once."""
+        """Return the request that a filing became, pending or answered; filed once."""
         store, filing = ApprovalStore(self.workspace), self._filed(filing)
         request = store.get((await asyncio.to_thread(store.file, filing)).id)
         await self.emit(
@@ -138,7 +138,7 @@ class AgentSession:
         return request
 
     async def granted(self, filing: Filing) -> bool:
-        """Whether a person let such a call through for the rest of the run."""
+        """Return whether a person let such a call through for the rest of the run."""
         store = ApprovalStore(self.workspace)
         return await asyncio.to_thread(store.granted, self._filed(filing)) is not None
 

@@ -119,7 +119,7 @@ class EdgeSpec(Format):
         return self
 
     def together_with(self, other: EdgeSpec) -> bool:
-        """Whether both of two edges of one source may be taken after one end of it."""
+        """Return whether both of two edges of one source may be taken after one end of it."""
         if self.priority != other.priority or self.on == other.on == "model":
             return False
         ends = [_ENDS[edge.on] for edge in (self, other)]
@@ -185,7 +185,7 @@ class AgentSpec(FileFormat):
         return {node.id: node for node in self.nodes}[id]
 
     def edges_from(self, id: str) -> list[EdgeSpec]:
-        """The edges of a node, by priority, highest first."""
+        """Return the edges of a node, by priority, highest first."""
         return sorted((edge for edge in self.edges if edge.source == id), key=lambda edge: -edge.priority)
 
     def to_json(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class AgentSpec(FileFormat):
 
 
 def load_agent(workspace: Workspace, id: str) -> AgentSpec:
-    """The agent in `agents/<id>.json`, which level 1 finds no fault with; `verify.check_agent` knows more.
+    """Return the agent in `agents/<id>.json`, which level 1 finds no fault with; `verify.check_agent` knows more.
 
     Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
     """
@@ -227,7 +227,7 @@ def _path(workspace: Workspace, id: str) -> Path:
 
 
 def reachable(agent: AgentSpec, start: Iterable[str], *, without: str | None = None) -> set[str]:
-    """The nodes that work can get to from `start`, which belongs to them; no way leads through `without`."""
+    """Return the nodes that work can get to from `start`, which belongs to them; no way leads through `without`."""
     found: set[str] = set()
     waiting = [name for name in start if name != without]
     while waiting:
@@ -239,13 +239,13 @@ def reachable(agent: AgentSpec, start: Iterable[str], *, without: str | None = N
 
 
 def sub_agent_nodes(agent: AgentSpec) -> set[str]:
-    """The nodes that others delegate to; the work itself gets to none of them."""
+    """Return the nodes that others delegate to; the work itself gets to none of them."""
     own = {node.id for node in agent.nodes}
     return {name for node in agent.nodes for name in node.sub_agents if name in own}
 
 
 def producers_before(agent: AgentSpec, id: str) -> set[str]:
-    """The nodes that may have ended before `id` starts; itself where a loop leads back."""
+    """Return the nodes that may have ended before `id` starts; itself where a loop leads back."""
     return {
         node.id
         for node in agent.nodes
@@ -272,7 +272,7 @@ def keys_written_twice(agent: AgentSpec, one: EdgeSpec, other: EdgeSpec) -> list
 
 
 def ways_on(agent: AgentSpec) -> dict[str, list[str]]:
-    """The nodes that each node's edges lead to, but for those to a new plan."""
+    """Return the nodes that each node's edges lead to, but for those to a new plan."""
     return {
         node.id: list(dict.fromkeys(edge.target for edge in agent.edges_from(node.id) if edge.on != "replan"))
         for node in agent.nodes
@@ -280,7 +280,7 @@ def ways_on(agent: AgentSpec) -> dict[str, list[str]]:
 
 
 def before_each(entry: str, ways: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """The nodes from which work comes to each, but by ways that lead back to where it has been.
+    """Return the nodes from which work comes to each, but by ways that lead back to where it has been.
 
     >>> before_each("a", {"a": ["b", "c"], "b": ["c"], "c": ["a"]})["c"] == {"a", "b"}
     True

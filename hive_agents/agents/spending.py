@@ -32,7 +32,7 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
 
 
 def somebody(session: AgentSession) -> bool:
-    """Whether the workspace names a person who may decide the run's requests."""
+    """Return whether the workspace names a person who may decide the run's requests."""
     people = AccessRules.load(session.workspace).principals.values()
     return any("approver" in one.roles and session.tenant in (one.tenant, "local") for one in people)
 

@@ -116,14 +116,15 @@ async def _worked(
 
 
 def _reach(work: NodeWork) -> Tools:
-    """The most that a sub-agent of this node may use: the node's tools, and those that no node but a sub-agent has."""
+    """Return the most that a sub-agent of this node may use: the node's tools, and those that no node but a
+    sub-agent has."""
     registry = work.session.tools
     names = {*(name for name in work.node.tools if name not in FILE_TOOLS), *registry.sub_agents_only}
     return registry.view(sorted(names), policy=work.agent.tool_policy, sub_agent=True)
 
 
 async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:
-    """The parent's values as they were when it delegated, in a buffer of the sub-agent's own."""
+    """Return the parent's values as they were when it delegated, in a buffer of the sub-agent's own."""
     session = work.session
 
     async def do(_: bool) -> Done:

@@ -25,7 +25,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 
 def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
-    """What this node is offered besides the registry's tools."""
+    """Return what this node is offered besides the registry's tools."""
     node = work.node
     offered = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
     return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
@@ -56,7 +56,7 @@ def _offered(output_keys: tuple[str, ...], sub_agents: tuple[str, ...], delegate
 
 
 def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a call of a synthetic tool; nothing for a good one."""
+    """Return what is wrong with a call of a synthetic tool; nothing for a good one."""
     schema = next((tool.parameters for tool in synthetic_tools(work) if tool.name == name), None)
     if schema is None:
         return [f"there is no {name} here"]
@@ -121,7 +121,7 @@ def decision(work: NodeWork, name: str, arguments: Mapping[str, Any] | None = No
 
 
 def file_parameters(name: str) -> dict[str, Any]:
-    """The schema of a file tool's arguments."""
+    """Return the schema of a file tool's arguments."""
     return _tool(name, *_FILES[name]).parameters
 
 

@@ -136,7 +136,7 @@ def make_tool(
     sub_agents_only: bool = False,
     call: Callable[[str, dict[str, Any]], Any] | None = None,
 ) -> Tool:
-    """A tool of a function, of a LangChain tool (`ainvoke`), or of an MCP tool (`input_schema`).
+    """Return a tool of a function, of a LangChain tool (`ainvoke`), or of an MCP tool (`input_schema`).
 
     A function's parameters and docstring describe it; parameters annotated `ToolContext` or `Secret` are filled in
     here. `call(name, arguments)` runs an MCP tool: a client's `call_tool`.
@@ -178,7 +178,8 @@ def make_tool(
 
 
 def as_result(value: Any) -> ToolResult:
-    """What a tool returned: texts as they are, `ToolResult` and MCP's answers by their parts, all else as JSON."""
+    """Return what a tool returned: texts as they are, `ToolResult` and MCP's answers by their parts, all else as
+    JSON."""
     if isinstance(value, ToolResult):
         return value
     if value is None or isinstance(value, str):
@@ -297,7 +298,7 @@ async def _called(
 
 
 async def answered(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """What a function returns, also one that awaits.
+    """Return what a function returns, also one that awaits.
 
     Blocking code gets a thread of its own: one that hangs must not hold up those that a pool would share.
     """
@@ -322,7 +323,7 @@ async def _invoked(tool: Any, arguments: Mapping[str, Any], _: ToolContext, __: 
 
 
 def _blocks(tool: Any) -> bool:
-    """Whether a LangChain tool has blocking code alone: its `ainvoke` would share a pool with all others."""
+    """Return whether a LangChain tool has blocking code alone: its `ainvoke` would share a pool with all others."""
     if hasattr(tool, "func") and hasattr(tool, "coroutine"):
         return tool.func is not None and tool.coroutine is None
     inherited = getattr(type(tool), "_arun", None)
@@ -340,7 +341,7 @@ def _langchain_schema(tool: Any) -> dict[str, Any]:
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What the tool does, and what its `Args:` block says of each parameter."""
+    """Return what the tool does, and what its `Args:` block says of each parameter."""
     text = inspect.getdoc(function) or ""
     described, _, block = text.partition("Args:\n")
     found = (_ARGUMENT.match(line) for line in block.split("\n\n")[0].splitlines())

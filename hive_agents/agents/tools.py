@@ -55,7 +55,7 @@ class Tools:
         policy: Iterable[ToolRule] | None = None,
         sub_agent: bool = False,
     ) -> Tools:
-        """The tools of `names` (None: all), under one policy more; the strictest of all policies decides.
+        """Return the tools of `names` (None: all), under one policy more; the strictest of all policies decides.
 
         With `sub_agent` those come in that only sub-agents may use, where this view has them.
         Raises: HIVE-107 for a name that isn't here.
@@ -66,7 +66,7 @@ class Tools:
         return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
 
     def decide(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
-        """Whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
+        """Return whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
 
         Where a policy has no rule for it the tool's own decides. Without arguments it is the mildest that any call of
         the tool may get.
@@ -74,11 +74,11 @@ class Tools:
         return strictest(self._policies, name, self._tools[name].policy, arguments) if name in self else "deny"
 
     def for_model(self) -> list[llm.Tool]:
-        """What a model is offered: every tool here that isn't denied."""
+        """Return what a model is offered: every tool here that isn't denied."""
         return [self._tools[name].for_model() for name in self.names if self.decide(name) != "deny"]
 
     def check(self, name: str, arguments: Mapping[str, Any]) -> list[str]:
-        """What is wrong with a call, each with its path in the arguments; nothing for a good one."""
+        """Return what is wrong with a call, each with its path in the arguments; nothing for a good one."""
         if name not in self:
             return [_unknown(name, self.names).diagnostics[0].message]
         return faults(dict(arguments), self._tools[name].parameters, closed=True)
@@ -92,7 +92,7 @@ class Tools:
         approved: bool = False,
         retry: RetryPolicy = RetryPolicy(),
     ) -> ToolResult:
-        """What the tool returns; whatever goes wrong is a result with `is_error`, and nothing is raised.
+        """Return what the tool returns; whatever goes wrong is a result with `is_error`, and nothing is raised.
 
         A tool that `decide` asks about runs only when it is `approved`; a denied one never. Tools that only read are
         tried again after transient errors. Values of credentials are taken out of what comes back.
@@ -198,7 +198,7 @@ def _error(name: str, why: str) -> ToolResult:
 
 
 def _cancelling() -> bool:
-    """Whether somebody wants this very call to end, not only the tool what it waited for."""
+    """Return whether somebody wants this very call to end, not only the tool what it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -39,7 +39,7 @@ def check_agent(
     file: str | None = None,
     text: str | None = None,
 ) -> list[Diagnostic]:
-    """What level 2 says of an agent.
+    """Return what level 2 says of an agent.
 
     `tools` are the names that may be used, None for those of the workspace; `sub_agent_tools` those of them that only
     sub-agents may use. `text`, the file's, gives lines. Without a workspace goals and agents of files aren't looked
@@ -61,7 +61,8 @@ def check_agent(
 def sound_agent(
     workspace: Workspace, id: str, *, tools: Collection[str] | None = None, sub_agent_tools: Collection[str] = ()
 ) -> AgentSpec:
-    """The agent in `agents/<id>.json`. Raises: every diagnostic of levels 1 and 2, if one of them is an error."""
+    """Return the agent in `agents/<id>.json`. Raises: every diagnostic of levels 1 and 2, if one of them is an
+    error."""
     agent, text = read_agent(workspace, id)
     file = f"agents/{id}.json"
     found = check_agent(agent, workspace, tools=tools, sub_agent_tools=sub_agent_tools, file=file, text=text)
@@ -267,7 +268,7 @@ class _Checks:
 
 
 def _in_prompt(found: Diagnostic, file: str | None, line: int | None) -> Diagnostic:
-    """The same fault at its place in the prompt's file."""
+    """Return the same fault at its place in the prompt's file."""
     if file is None:
         return found
     return Diagnostic(found.code, found.message, file, "$", found.fix, line)

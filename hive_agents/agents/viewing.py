@@ -51,7 +51,7 @@ class RunView:
         self._sources = {key for key, documents in read.items() if documents & self.hidden}
 
     def withholds(self, conversation: str, entry: Entry) -> bool:
-        """Whether the message may say what a hidden document says; a person's words to the run never do."""
+        """Return whether the message may say what a hidden document says; a person's words to the run never do."""
         if self._first is None or entry.key.startswith(PERSON):
             return False
         return self._ranks.get((conversation, entry.n), self._first) >= self._first

@@ -147,7 +147,7 @@ def _text(kind: str, body: bytes, encoding: str | None) -> str:
 
 
 def page_text(html: str) -> str:
-    """What a reader sees of a page, a block a line; the time grows with the page's length, however broken it is.
+    """Return what a reader sees of a page, a block a line; the time grows with the page's length, however broken it is.
 
     >>> page_text("<title>A</title><script>x()</script><p>One <b>two</b></p><p>three")
     'A\\nOne two\\nthree'

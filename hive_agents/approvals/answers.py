@@ -14,7 +14,7 @@ from hive_agents.approvals.request import RESULT, ApprovalRequest, Decision, Ver
 
 
 def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = False) -> dict[str, Any]:
-    """What a decision changes; with `for_run` it holds for the same call in the rest of the run, too."""
+    """Return what a decision changes; with `for_run` it holds for the same call in the rest of the run, too."""
     changes: dict[str, Any] = {"decisions": [one.model_dump() for one in [*request.decisions, decision]]}
     if decision.args is not None:
         changes |= content(request, request.context | {"args": decision.args})
@@ -31,7 +31,7 @@ def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = Fals
 
 
 def content(request: ApprovalRequest, context: dict[str, Any], title: str | None = None) -> dict[str, Any]:
-    """The changes that give a request another content: the next version, under its own hash."""
+    """Return the changes that give a request another content: the next version, under its own hash."""
     changed = request.model_copy(update={"context": context, "title": title or request.title})
     return {
         "context": context,
@@ -44,7 +44,7 @@ def content(request: ApprovalRequest, context: dict[str, Any], title: str | None
 def overdue(
     request: ApprovalRequest, now: str, due_hours: float, remind_hours: float
 ) -> tuple[Occasion | None, dict[str, Any]]:
-    """What time does to a pending request, if anything, and what to call it."""
+    """Return what time does to a pending request, if anything, and what to call it."""
     if request.decided:
         return None, {}
     if request.due_at is not None and request.due_at <= now:
@@ -68,7 +68,7 @@ Recheck = Callable[[ApprovalRequest], Sequence[str]]
 
 
 def repeats(request: ApprovalRequest, verb: Verb, by: str, message: str | None, patch: Any) -> bool:
-    """Whether `by` gave this very answer to the content as it is now."""
+    """Return whether `by` gave this very answer to the content as it is now."""
     mine = [one for one in request.decisions if same_person(one.by, by) and one.version == request.version]
     if not mine or (mine[-1].verb, mine[-1].message) != (verb, message):
         return False

@@ -26,7 +26,8 @@ _LEGACY_TYPES: Mapping[Verb, str] = {"approve": "accept", "edit": "edit", "respo
 
 
 def exported(requests: Sequence[Filing], names: Names = "current") -> Any:
-    """The interrupt value that asks for all of `requests`; whatever isn't a tool call shows its kind as the action."""
+    """Return the interrupt value that asks for all of `requests`; whatever isn't a tool call shows its kind as the
+    action."""
     if names == "legacy":
         return [
             {
@@ -76,7 +77,7 @@ def imported(value: Any, *, requester: str, run_id: str | None = None, thread_id
 
 
 def exported_decision(request: ApprovalRequest, names: Names = "current") -> dict[str, Any]:
-    """What the paused run is resumed with; a request that expired or was superseded is a rejection."""
+    """Return what the paused run is resumed with; a request that expired or was superseded is a rejection."""
     last = request.decisions[-1] if request.decisions else None
     verbs: Mapping[str, Verb] = {"approved": "approve", "edited": "edit", "responded": "respond"}
     verb = verbs.get(request.status, "reject")

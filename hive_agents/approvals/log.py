@@ -42,7 +42,7 @@ def append_filed(workspace: Workspace, request: ApprovalRequest) -> None:
 
 
 def histories(workspace: Workspace) -> dict[str, list[LogEntry]]:
-    """The entries of each request, by its id. Raises: HIVE-413 for a broken log, from which nothing follows."""
+    """Return the entries of each request, by its id. Raises: HIVE-413 for a broken log, from which nothing follows."""
     found: dict[str, list[LogEntry]] = {}
     for entry in audit.vouched(workspace, KIND):
         found.setdefault(str(entry.get("approval")), []).append(entry)
@@ -67,7 +67,8 @@ def answered(workspace: Workspace, ids: Sequence[str]) -> list[str]:
 
 
 def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalRequest:
-    """The request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its row.
+    """Return the request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its
+    row.
 
     Raises: HIVE-413 where the row is not what the log says, so that nobody decides on a forgery, or carries it out.
     """
@@ -93,7 +94,7 @@ def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalR
 
 
 def filed_hash(entries: Sequence[LogEntry]) -> Any:
-    """The hash of what was filed, before anybody edited or revised it."""
+    """Return the hash of what was filed, before anybody edited or revised it."""
     return entries[0]["content_hash"]
 
 
@@ -109,7 +110,7 @@ def untrusted(request_id: str, why: str) -> HiveError:
 
 
 def changed(request: ApprovalRequest, changes: Mapping[str, Any]) -> ApprovalRequest:
-    """The request one step on."""
+    """Return the request one step on."""
     value = request.model_dump(mode="json") | dict(changes) | {"step": request.step + 1}
     return ApprovalRequest.model_validate(value)
 

@@ -25,7 +25,7 @@ class PatchError(ValueError):
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
-    """The operations that turn `before` into `after`; objects are compared key by key, all else is replaced.
+    """Return the operations that turn `before` into `after`; objects are compared key by key, all else is replaced.
 
     >>> json_patch({"k": 10, "old": 1}, {"k": 5})
     [{'op': 'replace', 'path': '/k', 'value': 5}, {'op': 'remove', 'path': '/old'}]
@@ -46,7 +46,7 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
 
 
 def patched(value: Any, patch: Any) -> Any:
-    """A changed copy: a list is applied as RFC 6902, an object is merged as RFC 7396.
+    """Return a changed copy: a list is applied as RFC 6902, an object is merged as RFC 7396.
 
     Raises: `PatchError`, also for what grows past `MAX_SIZE` or would nest too deeply: each copy may double it.
     """
@@ -66,7 +66,7 @@ def patched(value: Any, patch: Any) -> Any:
 
 
 def _grown(size: int, value: Any, operation: Any) -> int:
-    """What the value may have grown to, before it does. Raises: Exceeded."""
+    """Return what the value may have grown to, before it does. Raises: Exceeded."""
     if not isinstance(operation, dict) or operation.get("op") not in ("copy", "move"):
         return size
     source, target = operation.get("from"), operation.get("path")

@@ -63,13 +63,13 @@ def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Pri
 
 
 def _shows_all(workspace: Workspace, request: ApprovalRequest, gate: ViewGate) -> bool:
-    """Whether the reader may view whatever the run that asks has read, for it may quote all of that."""
+    """Return whether the reader may view whatever the run that asks has read, for it may quote all of that."""
     read = documents_read(workspace, request.run_id) if request.run_id is not None else {}
     return gate.shows_all(frozenset().union(*read.values()))
 
 
 def _withheld(request: ApprovalRequest) -> ApprovalRequest:
-    """Who asks for what kind of thing, without a word that quotes a document."""
+    """Return who asks for what kind of thing, without a word that quotes a document."""
     context = {name: value if name in _PLAIN else WITHHELD for name, value in request.context.items()}
     decisions = [one.model_copy(update={"reason": None, "message": None, "args": None}) for one in request.decisions]
     update: dict[str, Any] = {"title": WITHHELD, "context": context, "decisions": decisions, "signals": []}
@@ -77,7 +77,7 @@ def _withheld(request: ApprovalRequest) -> ApprovalRequest:
 
 
 def _viewed(value: Any, gate: ViewGate) -> Any:
-    """A JSON value; of its lists named "documents" only the ids that the gate lets through."""
+    """Return a JSON value; of its lists named "documents" only the ids that the gate lets through."""
     if isinstance(value, list):
         return [_viewed(part, gate) for part in value]
     if not isinstance(value, dict):

@@ -36,7 +36,7 @@ def check_schema(schema: Any) -> None:
 
 
 def faults(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """What of `value` the schema forbids, each with its path; empty where it is valid.
+    """Return what of `value` the schema forbids, each with its path; empty where it is valid.
 
     Arguments that the schema doesn't name would reach the tool unseen, so they need its explicit consent.
 
@@ -149,7 +149,7 @@ class Filing(Format):
         return f"run:{self.run_id}:{self.kind}" if self.run_id is not None else None
 
     def asked_for_by(self, name: str) -> bool:
-        """Whether this person asked, or an agent did that works for them."""
+        """Return whether this person asked, or an agent did that works for them."""
         return any(same_person(name, one) for one in (self.requester, self.on_behalf_of) if one is not None)
 
     @property
@@ -220,20 +220,20 @@ class ApprovalRequest(Filing):
         return self.status != "pending"
 
     def answer_of(self, by: str) -> Decision:
-        """The last answer of a person who gave one."""
+        """Return the last answer of a person who gave one."""
         return next(one for one in reversed(self.decisions) if same_person(one.by, person(by)))
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json") | {"remaining_approvals": self.remaining_approvals}
 
     def summary(self) -> dict[str, Any]:
-        """The row of a list."""
+        """Return the row of a list."""
         names = "id kind title tenant status risk requester created_at due_at allowed_decisions version"
         return self.model_dump(mode="json", include=set(names.split()))
 
 
 def needs_four_eyes(filing: Filing) -> bool:
-    """Whether somebody other than the requester must decide, whatever the filing says.
+    """Return whether somebody other than the requester must decide, whatever the filing says.
 
     Deployments that the gate kept back, rules that reach security goals, thresholds not shown to rise, edits
     of a golden set. What can't be told from the context counts as one of them.

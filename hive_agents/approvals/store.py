@@ -54,7 +54,7 @@ class ApprovalStore:
         self.settings = workspace.settings.approvals
 
     def file(self, filing: Filing) -> ApprovalRequest:
-        """A pending request; the same filing again, by its key or its run and kind, is the same request.
+        """Return a pending request; the same filing again, by its key or its run and kind, is the same request.
 
         Raises: HIVE-416 where an idempotency key comes back with another content, HIVE-413 where the request that
         is there can't be trusted.
@@ -165,7 +165,7 @@ class ApprovalStore:
         return next((one.id for one in found if one.grant == filing.call_hash), None)
 
     def damaged(self) -> dict[str, Diagnostic]:
-        """What is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
+        """Return what is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
         self._act_on_due()
         with connected(self.workspace.records) as connection:
             return inbox(self.workspace, rows.select(connection)).damaged
@@ -390,7 +390,8 @@ class ApprovalStore:
         return found[0]
 
     def _standing(self, status: Status | None) -> dict[str, Any]:
-        """What rows can stand so: the log says how a request stands, and a row that lags behind it is pending."""
+        """Return what rows can stand so: the log says how a request stands, and a row that lags behind it is
+        pending."""
         if status in (None, "pending"):
             return {"pending": status == "pending", "ids": None}
         return {"pending": False, "ids": log.standing_so(self.workspace, status)}

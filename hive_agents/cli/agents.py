@@ -184,7 +184,8 @@ def graph(surface: Surface, agent: AgentArgument) -> None:
 
 
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
-    """The agent that serves, None where none can be read, whether it was deployed, and what both levels say of it."""
+    """Return the agent that serves, None where none can be read, whether it was deployed, and what both levels say
+    of it."""
     from hive_agents.agents import check_agent, serving_agent
     from hive_agents.errors import HiveError
 
@@ -199,7 +200,7 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
 
 
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
-    """The agent of the file, None where level 1 can't read it, and what both levels say."""
+    """Return the agent of the file, None where level 1 can't read it, and what both levels say."""
     from hive_agents.agents import check_agent, read_agent
     from hive_agents.errors import HiveError
 

@@ -117,7 +117,7 @@ def clear(
 def _notes(
     surface: Surface, agent: str, user: str | None, thread: str | None, tenant: str | None
 ) -> tuple[AcceptedNotes, dict[str, str | None]]:
-    """The notes that are meant. Raises: HIVE-415 for somebody else's, unless the owner or an admin asks."""
+    """Return the notes that are meant. Raises: HIVE-415 for somebody else's, unless the owner or an admin asks."""
     from hive_agents.agents import require_agent
     from hive_agents.errors import HiveError
     from hive_agents.memory import AcceptedNotes
@@ -141,7 +141,7 @@ def _notes(
 
 
 def _proposals(surface: Surface, agent: str, of: dict[str, str | None]) -> list[dict[str, str]]:
-    """What the last runs noted in their own adapt.md."""
+    """Return what the last runs noted in their own adapt.md."""
     from hive_agents.memory import noted_in
     from hive_agents.runs import RunStore
 

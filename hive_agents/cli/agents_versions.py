@@ -138,7 +138,7 @@ def align(surface: Surface, agent: AgentArgument) -> None:
 
 
 def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
-    """The decision with its figures, as lines."""
+    """Return the decision with its figures, as lines."""
     verdict, figures = outcome.verdict, outcome.verdict.evaluation
     word = "PASSED" if verdict.decision == "first" else verdict.decision.upper()
     lines: list[Any] = [styled(word, f"bold {_STYLES[verdict.decision]}") + f" {agent}"]
@@ -174,7 +174,7 @@ def _whole(file: Path | None) -> Any:
 
 
 def _asker(asker: Asker) -> str:
-    """Who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
+    """Return who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
     from hive_agents.access import TOKEN
     from hive_agents.errors import HiveError
     from hive_agents.runs import Scope

@@ -55,7 +55,7 @@ def give_answer(
 
 
 def batch_name(run_id: str, requests: Sequence[ApprovalRequest]) -> str:
-    """What `--batch` takes: the run, and the identity of its calls as they were shown."""
+    """Return what `--batch` takes: the run, and the identity of its calls as they were shown."""
     from hive_agents.approvals import batch_hash
 
     return f"{run_id}:{batch_hash(requests)[:24]}"

@@ -19,7 +19,7 @@ def chosen_config(
     *,
     refresh: bool = True,
 ) -> RetrievalConfig:
-    """The config that `reference` names, else the active one; sound, or every diagnostic is raised.
+    """Return the config that `reference` names, else the active one; sound, or every diagnostic is raised.
 
     Filters are checked against an index that is brought up to date before, unless the caller did that.
     """

@@ -86,7 +86,7 @@ class Conversation:
                     self.out.print(told, style="red", soft_wrap=True)
 
     def line(self) -> str:
-        """What is typed next; of a script's lines each is repeated, so that its output can be read."""
+        """Return what is typed next; of a script's lines each is repeated, so that its output can be read."""
         prompt = f"{self.chat.reader.user}> "
         if sys.stdin.isatty():
             return ask(f"\n{prompt}").strip()
@@ -112,7 +112,7 @@ class Conversation:
             act(rest.strip())
 
     def chosen(self, line: str) -> str:
-        """The option that a number stands for, where the copilot has just asked back."""
+        """Return the option that a number stands for, where the copilot has just asked back."""
         options = self.reply["options"] if self.reply else []
         number = _number(line)
         return options[number - 1] if 1 <= number <= len(options) else line
@@ -212,5 +212,5 @@ class Conversation:
 
 
 def _number(text: str) -> int:
-    """The number of a result or an option; 0 for what is none."""
+    """Return the number of a result or an option; 0 for what is none."""
     return int(text) if text.isdecimal() and len(text) < 5 else 0

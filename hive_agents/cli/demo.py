@@ -86,7 +86,8 @@ class Story:
         return {"documents": report.documents, "chunks": report.chunks, "embedded": report.embedded}
 
     def changed_most(self, optimized: dict[str, Any]) -> dict[str, Any] | None:
-        """The query that the chosen config helps most, before and after, beside what the holdout says of the gain."""
+        """Return the query that the chosen config helps most, before and after, beside what the holdout says of the
+        gain."""
         from hive_agents.evaluation import compare
         from hive_agents.optimizer import load_tuning
 

@@ -92,7 +92,7 @@ def command(
 
 
 def gate_parts(result: GateFinding) -> list[Any]:
-    """The gate's decision with its figures, as lines."""
+    """Return the gate's decision with its figures, as lines."""
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]

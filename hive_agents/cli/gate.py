@@ -178,7 +178,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _budgets(given: list[str]) -> dict[str, float]:
-    """The shares that means may lose, by metric. Raises: HIVE-409."""
+    """Return the shares that means may lose, by metric. Raises: HIVE-409."""
     from hive_agents.errors import HiveError
     from hive_agents.verification import BUDGETED
 

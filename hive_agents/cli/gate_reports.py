@@ -114,7 +114,7 @@ def _safe(value: object) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that is no Markdown, no HTML and mentions nobody."""
+    """Return a text that is no Markdown, no HTML and mentions nobody."""
     plain = one_line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
     return re.sub(r"([\\`*_{}\[\]|~#!])", r"\\\1", plain)
 

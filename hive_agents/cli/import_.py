@@ -226,7 +226,7 @@ def _some(lines: list[str]) -> list[str]:
 
 
 def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
-    """The front matter of --tenant and --view, each given again or with commas. Raises: HIVE-409."""
+    """Return the front matter of --tenant and --view, each given again or with commas. Raises: HIVE-409."""
     from hive_agents.access import AccessLabels
     from hive_agents.errors import HiveError
 
@@ -242,7 +242,7 @@ def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
 
 
 def _fields(given: list[str]) -> dict[str, Any]:
-    """The front matter of --field: of a name that comes again a list. Raises: HIVE-409."""
+    """Return the front matter of --field: of a name that comes again a list. Raises: HIVE-409."""
     from hive_agents.errors import HiveError
 
     found: dict[str, list[str]] = {}
@@ -259,7 +259,7 @@ def _fields(given: list[str]) -> dict[str, Any]:
 
 
 def _unseen(place: Workspace, doc_ids: list[str]) -> int:
-    """How many of the documents have no reader, by their front matter and the grants as they are now."""
+    """Return how many of the documents have no reader, by their front matter and the grants as they are now."""
     from hive_agents.access import AccessLabels, AccessRules, is_open, labels_in_file
 
     if is_open(place):

@@ -183,7 +183,7 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
 
 
 def bar(value: float, most: float, width: int = 30) -> str:
-    """A bar of block characters, an eighth of one exact.
+    """Return a bar of block characters, an eighth of one exact.
 
     >>> bar(3, 4, width=3), bar(0, 0, width=2)
     ('██▎', '  ')
@@ -194,7 +194,7 @@ def bar(value: float, most: float, width: int = 30) -> str:
 
 
 def spark(values: Sequence[float | None]) -> str:
-    """A line of block characters, one a value between 0 and 1; nothing known is a blank.
+    """Return a line of block characters, one a value between 0 and 1; nothing known is a blank.
 
     >>> spark([0.0, 0.5, 1.0, None])
     '▁▅█ '

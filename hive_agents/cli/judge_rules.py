@@ -101,7 +101,7 @@ def retire(
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
-    """The rules of `rules/*.json` as they are asked, then the learned ones. Raises: as `load_rules`."""
+    """Return the rules of `rules/*.json` as they are asked, then the learned ones. Raises: as `load_rules`."""
     from hive_agents.judging import load_rules
     from hive_agents.judging.learning import RuleBook
 
@@ -110,7 +110,7 @@ def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def rule_value(rule: LearnedRule) -> dict[str, Any]:
-    """A learned rule's row of the list; matches and agreements are of its present stage."""
+    """Return a learned rule's row of the list; matches and agreements are of its present stage."""
     from hive_agents.judging import lower_bound
 
     evidence = rule.evidence
@@ -166,7 +166,7 @@ def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
 
 
 def short(value: Any) -> str:
-    """A value in one line of at most 80 characters."""
+    """Return a value in one line of at most 80 characters."""
     import json
 
     text = safe_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -79,7 +79,7 @@ def ask(surface: Surface, names: NamesArgument = None) -> None:
 
 
 def _lines(one: Probe | Tried, good: str, lacks: str = "") -> list[Any]:
-    """What came of asking a model; `lacks` is what to do about one that answers and isn't fit for everything."""
+    """Return what came of asking a model; `lacks` is what to do about one that answers and isn't fit for everything."""
     status, colour = ("fail", "red") if not one.ok else ("warn", "yellow") if lacks else ("ok", "green")
     fix = one.fix or (lacks if one.ok else "")
     told = styled(f"{status:5}", colour) + f"{one.name}: {good if one.ok else one.error}"

@@ -110,7 +110,7 @@ class Live:
 
 
 def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The iteration's new config first; without one the two trials that came closest. All are in --json."""
+    """Return the iteration's new config first; without one the two trials that came closest. All are in --json."""
     measured = sorted((row for row in rows if row["train"] is not None), key=lambda row: -row["train"])
     accepted = [row for row in measured if row["config"]]
     return [*accepted, *(row for row in measured if not row["config"])][: 3 if accepted else 2]
@@ -254,7 +254,7 @@ def _what_next(result: dict[str, Any]) -> str:
 
 
 def _chart(result: dict[str, Any]) -> str:
-    """The best training nUDCG after each iteration, as a bar a line."""
+    """Return the best training nUDCG after each iteration, as a bar a line."""
     best = result["baseline"]["train"]
     values = [best]
     for n in range(1, max(row["n"] for row in result["iterations"]) + 1):

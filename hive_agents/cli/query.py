@@ -93,7 +93,7 @@ def _ending(ranking: Ranking) -> str:
 
 
 def _lines(ranking: Ranking) -> Iterator[RenderableType]:
-    """Two or three lines a hit: where it is, how both lanes ranked it, the passage."""
+    """Yield two or three lines a hit: where it is, how both lanes ranked it, the passage."""
     from rich.padding import Padding
     from rich.text import Text
 

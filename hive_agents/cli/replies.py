@@ -22,7 +22,8 @@ _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
-    """What was understood and what wasn't, the answer, the results, what limits them, and how to turn the page."""
+    """Yield what was understood and what wasn't, the answer, the results, what limits them, and how to turn the
+    page."""
     if reply["filters"]:
         yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
     if reply["notice"]:
@@ -45,7 +46,7 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
 
 
 def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
-    """The same for a command that ends here: with the ids that the next command needs."""
+    """Yield the same for a command that ends here: with the ids that the next command needs."""
     thread = f"--thread {reply['thread_id']}"
     yield from rendered(reply, "--cursor takes the next_cursor of --json; in a conversation, /more")
     if reply["question"]:
@@ -55,7 +56,7 @@ def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def results_table(results: list[dict[str, Any]], *, one_document: bool = False) -> Iterator[RenderableType]:
-    """Each result's title, passage and reason; the title once, above, where all are of one document."""
+    """Yield each result's title, passage and reason; the title once, above, where all are of one document."""
     from rich.console import Group
     from rich.table import Table
 
@@ -117,5 +118,5 @@ def in_words(filters: Sequence[dict[str, Any]]) -> str:
 
 
 def pinned_filters(chat: Chat, expressions: Sequence[str]) -> list[DocumentFilter]:
-    """Filters as a reader writes them. Raises: HIVE-409, 206 to 208, as for values that nobody has."""
+    """Return filters as a reader writes them. Raises: HIVE-409, 206 to 208, as for values that nobody has."""
     return chat.filters(expressions) if expressions else []

@@ -31,7 +31,7 @@ def command(
 
 
 def _measured(workspace: Workspace) -> dict[str, Any]:
-    """What serves again, measured today, over how many queries, so many of them held out.
+    """Return what serves again, measured today, over how many queries, so many of them held out.
 
     A rollback isn't gated, and doesn't fail for want of figures.
     """

@@ -52,7 +52,7 @@ class TerminalListener:
             return self._run.result_of(RunStore(self._run.workspace).get(self._run.run_id))
 
     def line(self) -> str | None:
-        """The next line that was typed; None at the end of the input."""
+        """Return the next line that was typed; None at the end of the input."""
         write("> ", err=self._stderr, end="")
         if not self._listens:
             return sys.stdin.readline().strip() or None
@@ -133,7 +133,7 @@ def _terminal() -> int | None:
 
 
 def questions(run: AgentRun) -> list[ApprovalRequest]:
-    """What the agent asked and nobody has answered, oldest first."""
+    """Return what the agent asked and nobody has answered, oldest first."""
     from hive_agents.approvals import ApprovalStore
 
     pending = reversed(ApprovalStore(run.workspace).list("pending", run_ids=[run.run_id]))

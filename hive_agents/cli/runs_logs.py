@@ -57,7 +57,7 @@ def logs(
 
 
 def lines_of(message: dict[str, Any]) -> list[str]:
-    """The message for a person; what tools gave is cut, what was said is whole.
+    """Return the message for a person; what tools gave is cut, what was said is whole.
 
     >>> said = {"at": "2026-01-01T10:00:00+00:00", "node": "ask", "speaker": "agent", "text": "Bees?\\nOr wasps?"}
     >>> lines_of(said | {"calls": [{"name": "look", "args": {"n": 1}}]})

@@ -98,7 +98,7 @@ def _named(place: Workspace, to: str) -> DatabasePlace:
 
 
 def _setting(to: str) -> str:
-    """The line for hive.toml; "" where none is wanted."""
+    """Return the line for hive.toml; "" where none is wanted."""
     from hive_agents.cli.surface import json_text
 
     return "" if to == HERE else f"url = {json_text(to).strip()}"

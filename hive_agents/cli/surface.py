@@ -285,7 +285,8 @@ _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufe
 
 
 def json_text(value: object) -> str:
-    r"""The value as JSON; signs that a terminal obeys, such as those that turn the direction, stand there escaped.
+    r"""Return the value as JSON; signs that a terminal obeys, such as those that turn the direction, stand there
+    escaped.
 
     >>> print(json_text({"é": "a\u202eb"}))
     {
@@ -297,7 +298,7 @@ def json_text(value: object) -> str:
 
 
 def input_object(text: str) -> dict[str, Any]:
-    """What `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
+    """Return what `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
     from hive_agents.files import jsontext
 
     text.encode()  # HIVE-112: a shell hands on any byte
@@ -323,7 +324,7 @@ def show_failure(error: HiveError, as_json: bool) -> None:
 
 
 def figure(value: float | None, digits: int = 3, signed: bool = False) -> str:
-    """A number as tables show it; what doesn't exist is a dash, never a zero."""
+    """Return a number as tables show it; what doesn't exist is a dash, never a zero."""
     if value is None:
         return "–"
     return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def line_of(event: Event) -> str | None:
-    """The event for a person; None for one that a timeline leaves out.
+    """Return the event for a person; None for one that a timeline leaves out.
 
     >>> from hive_agents.events import Event, EventType
     >>> told = {"level": 2, "action": "retry", "feedback": "Too long."}

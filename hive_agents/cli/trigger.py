@@ -82,7 +82,7 @@ def add(
 
 
 def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
-    """Why the agent will refuse each run of a schedule, which brings nothing but its constants: warnings."""
+    """Return why the agent will refuse each run of a schedule, which brings nothing but its constants: warnings."""
     from dataclasses import replace
 
     from hive_agents.agents import serving_agent

@@ -63,7 +63,7 @@ def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:
 
 
 def is_small(word: str) -> bool:
-    """Whether it is a word without content in any language."""
+    """Return whether it is a word without content in any language."""
     return any(word.lower() in function_words(code) for code in LANGUAGES.values())
 
 
@@ -150,7 +150,8 @@ def spoken_language(text: str, index_language: str) -> str:
 
 
 def tells(question: str, sentence: str) -> bool | None:
-    """Whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no such.
+    """Return whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no
+    such.
 
     >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
     (True, False)
@@ -160,7 +161,8 @@ def tells(question: str, sentence: str) -> bool | None:
 
 
 def as_bounded(question: str, sentence: str) -> bool:
-    """Whether a sentence speaks of a bound where the question asks for one, and denies something where that does.
+    """Return whether a sentence speaks of a bound where the question asks for one, and denies something where that
+    does.
 
     >>> as_bounded("how many seats at most?", "It has two seats."), as_bounded("how many?", "It has two.")
     (False, True)
@@ -174,7 +176,8 @@ def as_bounded(question: str, sentence: str) -> bool:
 
 
 def answer_has_form(question: str) -> bool:
-    """Whether the form of a sentence shows that it answers: not where is asked whether, where, why or what happens.
+    """Return whether the form of a sentence shows that it answers: not where is asked whether, where, why or what
+    happens.
 
     >>> [answer_has_form(question) for question in ("Who signs?", "What is a lease?", "Is it signed?", "Where is it?")]
     [True, True, False, False]
@@ -184,7 +187,7 @@ def answer_has_form(question: str) -> bool:
 
 
 def asks_plainly(question: str) -> bool:
-    """Whether what is asked for can be told from other things by its form: a person, a time, a number."""
+    """Return whether what is asked for can be told from other things by its form: a person, a time, a number."""
     return _kind(question) in _PLAIN
 
 

@@ -64,7 +64,8 @@ class Demands:
     verbs: frozenset[str]
 
     def met(self, sentence: str, above: str, around: str) -> bool:
-        """Whether a sentence can be the answer; `above` is what it stands under, `around` the names of its place."""
+        """Return whether a sentence can be the answer; `above` is what it stands under, `around` the names of its
+        place."""
         found = placed_words(sentence, self.language)
         whole = f"{around} {above} {sentence}".lower()
         return (
@@ -93,7 +94,8 @@ class Demands:
         return answer_pattern(f"asks.{kind}").search(self.question) is not None
 
     def _beside(self, pair: tuple[str, str], found: Sequence[PlacedWord], above: str, around: str) -> bool:
-        """Whether two words that stand side by side in the question stand near each other in the sentence or above.
+        """Return whether two words that stand side by side in the question stand near each other in the sentence or
+        above.
 
         Where one of them stands in neither, how much of the question is held decides.
         """
@@ -109,13 +111,13 @@ class Demands:
         return len(seen) < 2
 
     def _in_its_sense(self, sentence: str) -> bool:
-        """Whether no word of the question stands in capitals alone: a DELETE request deletes something else."""
+        """Return whether no word of the question stands in capitals alone: a DELETE request deletes something else."""
         shouted = {word.lower() for word in _CAPITALS.findall(sentence)} - set(_CAPITALS.findall(self.question))
         plain = {word.lower() for word in re.findall(r"\b[a-z]{3,}\b", self.question)}
         return not shouted & plain
 
     def _as_allowed(self, sentence: str, names: str) -> bool:
-        """Whether a sentence says what can be where that is asked: one case of many doesn't."""
+        """Return whether a sentence says what can be where that is asked: one case of many doesn't."""
         if not self._asks("can") or self._asks("how_to"):
             return True
         allows = answer_pattern("tells.permission").search(sentence) or answer_pattern("tells.boundless").search(
@@ -124,25 +126,26 @@ class Demands:
         return bool(allows or answer_pattern("tells.bounded").search(f"{names} {sentence}"))
 
     def _is_narrower(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether a sentence is about a kind of what was asked about: "a frozen sample", "for samples of soil, …"."""
+        """Return whether a sentence is about a kind of what was asked about: "a frozen sample", "for samples of
+        soil, …"."""
         lead = answer_pattern("tells.lead", r"^(?:{})\b[^,]*,").match(sentence)
         if lead is not None and not set(content_terms(lead[0], self.language)) <= set(self.asked):
             return True
         return any(self._has_other_everywhere(term, found) for term in self.bare)
 
     def _has_other_everywhere(self, term: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether a word that wasn't asked narrows down this one wherever it stands."""
+        """Return whether a word that wasn't asked narrows down this one wherever it stands."""
         article = answer_pattern("tells.article", r"(?:{})")
         places = [n for n, word in enumerate(found) if term in word.stems]
         return bool(places) and all(self._has_other(found[max(0, n - 3) : n], article) for n in places)
 
     def _is_one_case(self, sentence: str) -> bool:
-        """Whether a sentence begins with a condition that the question doesn't name."""
+        """Return whether a sentence begins with a condition that the question doesn't name."""
         told = any(map(self._asks, ("when", "how_to", "condition")))
         return not told and answer_pattern("tells.condition").search(sentence) is not None
 
     def _tells_together(self, sentence: str) -> bool:
-        """Whether a time stands in one clause with what it is asked for."""
+        """Return whether a time stands in one clause with what it is asked for."""
         if not any(map(self._asks, ("when", "how_long"))):
             return True
         clauses = _CLAUSES.split(sentence)
@@ -152,13 +155,13 @@ class Demands:
         )
 
     def _has_other(self, before: Sequence[PlacedWord], article: re.Pattern[str]) -> bool:
-        """Whether between an article and the word behind these stands one that wasn't asked."""
+        """Return whether between an article and the word behind these stands one that wasn't asked."""
         places = [n for n, word in enumerate(before) if article.fullmatch(word.text)]
         between = before[places[-1] + 1 :] if places else ()
         return any(word.stems.isdisjoint(self.asked) and not is_small(word.text) for word in between)
 
     def _names(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether whom it names isn't the question's own verb: the owner owns."""
+        """Return whether whom it names isn't the question's own verb: the owner owns."""
         if len(self.asked) == 1:
             return False
         asked = placed_words(self.question, self.language)
@@ -174,13 +177,13 @@ class Demands:
         return not self.verbs or any(person.start() not in own for person in persons)
 
     def _denies_as_asked(self, sentence: str) -> bool:
-        """Whether a sentence denies something only where the question does."""
+        """Return whether a sentence denies something only where the question does."""
         kind = "tells.warning" if self._asks("how_to") else "tells.negation"
         denies = answer_pattern(kind).search(sentence) is not None
         return not denies or self._asks("denial")
 
     def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether a number stands beside what is counted, with nothing between that narrows it down."""
+        """Return whether a number stands beside what is counted, with nothing between that narrows it down."""
         if answer_pattern("tells.example").search(sentence):
             return False
         asked = stems_of(placed_words(self.question, self.language))
@@ -211,7 +214,8 @@ class Demands:
         return False
 
     def _is_counted(self, word: PlacedWord, sentence: str) -> bool:
-        """Whether it is what is counted, and in the plural where it was asked so: "3 theme parts" counts no themes."""
+        """Return whether it is what is counted, and in the plural where it was asked so: "3 theme parts" counts no
+        themes."""
         if self.counted.isdisjoint(word.stems):
             return False
         asked = [each for each in placed_words(self.question, self.language) if not each.stems.isdisjoint(self.counted)]
@@ -220,7 +224,7 @@ class Demands:
         return word.text.endswith("s") or not all(each.text.endswith("s") for each in asked)
 
     def _dates(self, sentence: str) -> bool:
-        """Whether the condition or the time is what is told and not where the question's words stand."""
+        """Return whether the condition or the time is what is told and not where the question's words stand."""
         marker = answer_pattern("tells.clause", r"\b(?:{})\b")
         asked = set(self.asked) & stems_of(placed_words(sentence, self.language))
         found = marker.search(sentence)
@@ -233,7 +237,7 @@ class Demands:
         return bool(comma) and asked.isdisjoint(said) and self._is_nearly_all(main, asked)
 
     def _happens(self, found: Sequence[PlacedWord]) -> bool:
-        """Whether what is asked for is done there: who has paid leave isn't paid."""
+        """Return whether what is asked for is done there: who has paid leave isn't paid."""
         done = answer_pattern("asks.done", r"(?:{})\W*$").search(self.question)
         be = answer_pattern("tells.be", r"(?:{})")
         return done is None or any(
@@ -243,12 +247,12 @@ class Demands:
         )
 
     def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
-        """Whether a clause holds these words and not much else: its condition may be another's otherwise."""
+        """Return whether a clause holds these words and not much else: its condition may be another's otherwise."""
         said = set(content_terms(clause, self.language))
         return asked <= said and len(said - set(self.asked)) <= BESIDE
 
     def _measures(self, sentence: str) -> bool:
-        """Whether a question of one word is told its measure: behind the word, and as what it is."""
+        """Return whether a question of one word is told its measure: behind the word, and as what it is."""
         if answer_pattern("tells.example").search(sentence):
             return False
         if len(self.asked) > 1:
@@ -258,7 +262,7 @@ class Demands:
         return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
 
     def _defines(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Whether it is said of what was asked about, and not of a part or of something else that has its name.
+        """Return whether it is said of what was asked about, and not of a part or of something else that has its name.
 
         A value doesn't stand in a clause before the one that names what it is the value of.
         """
@@ -278,7 +282,7 @@ class Demands:
 
 
 def is_cut(sentence: str) -> bool:
-    """Whether a sentence stops before its end, as one whose list follows.
+    """Return whether a sentence stops before its end, as one whose list follows.
 
     >>> is_cut("The fee is due"), is_cut("The fee is due (see no. 2).")
     (True, False)
@@ -351,7 +355,7 @@ def _is_number(word: PlacedWord, sentence: str) -> bool:
 
 
 def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
-    """Whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
+    """Return whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
     if number + 1 == len(found):
         return True
     gap = sentence[found[number].end : found[number + 1].start]

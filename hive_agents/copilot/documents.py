@@ -83,7 +83,7 @@ def document_filters(filters: Mapping[str, Any]) -> list[DocumentFilter]:
 
 
 def _fits(known: Condition | None, demand: DocumentFilter) -> bool:
-    """Whether a condition can take the demand without changing what it meant."""
+    """Return whether a condition can take the demand without changing what it meant."""
     if known is None:
         return True
     if demand.op in POSITIVE:

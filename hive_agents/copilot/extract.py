@@ -240,7 +240,8 @@ def _candidates(
 
 
 def _states(sentence: ProseSentence) -> bool:
-    """Whether it is something that a text says: no code, no log, nothing that points elsewhere, announces or asks."""
+    """Return whether it is something that a text says: no code, no log, nothing that points elsewhere, announces or
+    asks."""
     cut = sentence.kind == "prose" and is_cut(sentence.text)
     return sentence.is_written and not cut and len(sentence.text) <= LONGEST and not _points(sentence.text)
 
@@ -278,7 +279,7 @@ def _likeness(form: str, word: str) -> float:
 
 
 def _is_stale(passage: Passage, asked: Question, language: str) -> bool:
-    """Whether the passage's document isn't in force, and the question doesn't ask for such."""
+    """Return whether the passage's document isn't in force, and the question doesn't ask for such."""
     status = _not_current(passage.metadata)
     return bool(status) and asked.keys().isdisjoint(terms(" ".join(status), language))
 
@@ -301,7 +302,7 @@ def _tells_of_one(question: str, asked: Question, sentence: str, *, about: bool)
 
 
 def _defines(word: str, sentence: str) -> bool:
-    """Whether the sentence is about the word, and doesn't just hold it beside some other "is".
+    """Return whether the sentence is about the word, and doesn't just hold it beside some other "is".
 
     >>> _defines("hub", "A hub is a box."), _defines("hub", "You lose the hub once your cable is old.")
     (True, False)
@@ -310,7 +311,8 @@ def _defines(word: str, sentence: str) -> bool:
 
 
 def _points(sentence: str) -> bool:
-    """Whether it sends the reader elsewhere, announces what follows, asks, or says yes or no to another question.
+    """Return whether it sends the reader elsewhere, announces what follows, asks, or says yes or no to another
+    question.
 
     >>> _points("The limits are listed in Plans."), _points("The limit is 20.")
     (True, False)
@@ -319,7 +321,7 @@ def _points(sentence: str) -> bool:
 
 
 def _aside(heading: str) -> bool:
-    """Whether a section is about its document and not about its subject.
+    """Return whether a section is about its document and not about its subject.
 
     >>> _aside("7. Related documents"), _aside("Revision history"), _aside("Scope of a token")
     (True, True, False)

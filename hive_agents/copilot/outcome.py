@@ -79,7 +79,7 @@ class TurnOutcome(Format):
         return list(dict.fromkeys([*(result.doc_id for result in self.results), *self.rests_on]))
 
     def names_known(self, vocabulary: Vocabulary) -> bool:
-        """Whether every value that the turn tells of is one of a document that the reader may view now."""
+        """Return whether every value that the turn tells of is one of a document that the reader may view now."""
         fields = vocabulary.fields
         return all(name in fields and set(values) <= set(fields[name].values) for name, values in self.named.items())
 

@@ -106,7 +106,7 @@ def without_marks(text: str) -> str:
 
 
 def _ends(before: str, after: str) -> bool:
-    """Whether a sentence ends here: a small letter goes on, a number may follow a "no.", a month its day."""
+    """Return whether a sentence ends here: a small letter goes on, a number may follow a "no.", a month its day."""
     if not before.strip() or after[:1].islower() or _ABBREVIATED.search(before[-12:]):
         return False
     numbered = after[:1].isdigit() and before.rstrip().lower().endswith(" no.")
@@ -160,7 +160,7 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
 
 
 def _is_term(token: Token, text: str) -> bool:
-    """Whether a paragraph is what the next ones define, as the terms of HTML's lists of definitions become."""
+    """Return whether a paragraph is what the next ones define, as the terms of HTML's lists of definitions become."""
     shown = [child.type for child in token.children or [] if child.type != "text" or child.content]
     marks = [kind for kind in shown if kind.startswith("strong")]
     return marks == [*shown[:1], *shown[-1:]] == ["strong_open", "strong_close"] and not text.endswith(

@@ -207,7 +207,8 @@ class _Values:
         return meaning if s.is_head(after) or self._follows_documents(mention) else None
 
     def _follows_documents(self, mention: Mention) -> bool:
-        """Whether documents stand before it: "SOPs at Carrow", "docs that are valid", "which SOPs … are effective"."""
+        """Return whether documents stand before it: "SOPs at Carrow", "docs that are valid", "which SOPs … are
+        effective"."""
         s, opens = self.s, self.s.words[mention.first].opens_clause
         if mention.meanings[0].is_topic and s.at(mention.first - 1) not in _LINKS:  # "FAQ keys": no tag
             return False

@@ -109,7 +109,7 @@ def _is_sum(text: str) -> bool:
 
 
 def _is_small_talk(message: str) -> bool:
-    """Whether a message greets, thanks, or chats about anything but documents."""
+    """Return whether a message greets, thanks, or chats about anything but documents."""
     if message.count(" ") >= _MOST_WORDS:
         return False
     plain = re.sub(r" ('s|'re)\b", r"\1", message) + " "
@@ -125,12 +125,12 @@ def _small_talk() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _asks_for_help(message: str) -> bool:
-    """Whether the copilot itself is meant: what it can do, how it is used."""
+    """Return whether the copilot itself is meant: what it can do, how it is used."""
     return message.count(" ") < _MOST_WORDS and bool(pattern("messages", "help").search(message))
 
 
 def _is_emoji(text: str) -> bool:
-    """Whether a message is emoji alone; punctuation isn't."""
+    """Return whether a message is emoji alone; punctuation isn't."""
     return not any(sign.isalnum() for sign in text) and any(unicodedata.category(sign) == "So" for sign in text)
 
 
@@ -191,7 +191,7 @@ def _unclear(asked: str, vocabulary: Vocabulary, pronoun: str | None = None) -> 
 
 
 def _refers_to_result(text: str) -> bool:
-    """Whether a message can only be understood with results before it.
+    """Return whether a message can only be understood with results before it.
 
     >>> _refers_to_result("and the second one?"), _refers_to_result("the last 30 days")
     (True, False)

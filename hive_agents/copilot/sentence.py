@@ -92,13 +92,14 @@ class Sentence:
         return "".join(terms(self.at(place)))
 
     def is_head(self, place: int) -> bool:
-        """Whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
+        """Return whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
         mention = self.inside.get(place)
         version = self.at(place) in word_list("words", "version") and self.at(place + 1) == "of"
         return self.at(place) in HEADS or version or (mention is not None and self.stands_for_documents(mention))
 
     def stands_for_documents(self, mention: Mention) -> bool:
-        """Whether a value names documents: "tutorials"; a plain one where nothing is done to it: "list recipes on …".
+        """Return whether a value names documents: "tutorials"; a plain one where nothing is done to it: "list recipes
+        on …".
 
         What is behind a verb ("rotate logs"), before another noun ("network links") or led to ("from logs") is content.
         """
@@ -111,15 +112,15 @@ class Sentence:
         return (before < 0 or described or asked_for) and goes_on
 
     def is_only_named(self, mention: Mention) -> bool:
-        """Whether nothing is said of a plain value where no other content stands beside it: two of one field ("network
-        security"), and one with which something is done ("send data"), are content themselves."""
+        """Return whether nothing is said of a plain value where no other content stands beside it: two of one field
+        ("network security"), and one with which something is done ("send data"), are content themselves."""
         field = mention.meanings[0].field
         others = [one for one in self.mentions if one is not mention and one.plain and one.meanings[0].field == field]
         acted = any(word.lower in _WORDS["action"] for word in self.words)
         return not mention.plain or (not acted and all(self._are_listed(one, mention) for one in others))
 
     def _are_listed(self, *mentions: Mention) -> bool:
-        """Whether two values are parted by "and", "or" or a comma alone."""
+        """Return whether two values are parted by "and", "or" or a comma alone."""
         first, second = sorted(mentions, key=lambda mention: mention.first)
         between = {self.at(n) for n in range(first.last + 1, second.first)} - ARTICLES
         comma = not between and self.words[second.first].gap.strip() in (",", "/", "+", "&")
@@ -228,7 +229,7 @@ def _longest(
 
 
 def lists_documents(s: Sentence) -> bool:
-    """Whether documents are asked for without saying which: "list all documents", "how many are there"."""
+    """Return whether documents are asked for without saying which: "list all documents", "how many are there"."""
     said = {word.lower for word in s.words}
     if said & DOCUMENT and (said & {"all", "every", "everything"} or asks_how_many(s.text)):
         return True

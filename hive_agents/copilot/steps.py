@@ -144,7 +144,7 @@ def _about_document(decision: RouterDecision, text: str | None) -> RouterDecisio
 
 
 def retrieves(state: TurnState) -> bool:
-    """Whether the plan searches for anything."""
+    """Return whether the plan searches for anything."""
     return decision_of(state).strategy.retrieves
 
 
@@ -265,7 +265,7 @@ async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 
 def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
-    """Whether the lanes have more behind what the gate dropped."""
+    """Return whether the lanes have more behind what the gate dropped."""
     assert session.found.search is not None
     if session.gate.fault is not None:
         return False

@@ -79,7 +79,7 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
 
 
 def still_known(index: ScopedIndex, corrected: Mapping[str, str]) -> bool:
-    """Whether every word that mended another stands in a document that the reader may view now."""
+    """Return whether every word that mended another stands in a document that the reader may view now."""
     return all(_known(index, terms(word, index.language)) for word in corrected.values())
 
 
@@ -151,7 +151,7 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
 
 
 def _is_missing(word: Word, known: ScopedIndex) -> bool:
-    """Whether no document has the word; one that has the version 4.1 has v4.1."""
+    """Return whether no document has the word; one that has the version 4.1 has v4.1."""
     text = _VERSION_SIGN.sub("", word.text)
     return not all(known.frequencies(terms(word.text, known.language))) and (
         text == word.text or not all(known.frequencies(terms(text, known.language)))
@@ -159,7 +159,7 @@ def _is_missing(word: Word, known: ScopedIndex) -> bool:
 
 
 def _is_empty(word: str) -> bool:
-    """Whether a word says nothing about what is looked for, in any language."""
+    """Return whether a word says nothing about what is looked for, in any language."""
     return word in EMPTY or word in _empty_words() or any(word in function_words(code) for code in LANGUAGES.values())
 
 
@@ -169,7 +169,7 @@ def _empty_words() -> frozenset[str]:
 
 
 def _is_made_of_known(word: str, known: ScopedIndex) -> bool:
-    """Whether documents have the word with another ending, or both parts of a compound."""
+    """Return whether documents have the word with another ending, or both parts of a compound."""
     forms = list(_forms(word))
     if any(_frequencies(known, forms)):
         return True
@@ -234,7 +234,7 @@ def _is_version(word: str, *, is_named: bool) -> bool:
 
 
 def _is_there(asked: _Version, fields: frozenset[_Version], names: frozenset[_Version]) -> bool:
-    """Whether documents are of a version, or none is of any.
+    """Return whether documents are of a version, or none is of any.
 
     >>> _is_there((2, 11), frozenset({(2,)}), frozenset()), _is_there((2, 11), frozenset({(3,)}), frozenset({(2,)}))
     (True, False)

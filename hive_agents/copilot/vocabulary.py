@@ -230,8 +230,8 @@ def _kinds() -> _Phrases[str]:
 
 
 def _names_documents(value: str, name: str, role: FieldRole) -> bool:
-    """Whether a value may stand for documents: "tutorials", whatever the field; "postmortem" of `doc_type`; a category,
-    which may be a folder called like a product, only in the plural.
+    """Return whether a value may stand for documents: "tutorials", whatever the field; "postmortem" of `doc_type`; a
+    category, which may be a folder called like a product, only in the plural.
 
     >>> values = ("postmortem", "type"), ("sops", "category"), ("redis", "category")
     >>> [_names_documents(*value, "kind") for value in values]
@@ -244,7 +244,7 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
 
 @cache
 def is_everyday(word: str) -> bool:
-    """Whether a word is a frequent one of English and names no kind of document.
+    """Return whether a word is a frequent one of English and names no kind of document.
 
     >>> [is_everyday(word) for word in ("data", "logs", "tutorials", "postmortem", "files")]
     [True, True, False, False, False]
@@ -292,14 +292,15 @@ def _spaced(text: str) -> str:
 
 
 def _inflected(word: str, value: str) -> bool:
-    """Whether two words of one stem differ in number only: "retire" isn't "retired", nor "effect" "effective"."""
+    """Return whether two words of one stem differ in number only: "retire" isn't "retired", nor "effect"
+    "effective"."""
     differing = (n for n, (left, right) in enumerate(zip(word, value, strict=False)) if left != right)
     same = next(differing, min(len(word), len(value)))
     return {word[same:], value[same:]} <= _INFLECTIONS
 
 
 def _one_edit(word: str, value: str) -> bool:
-    """Whether one letter is more, less or other, or two are swapped.
+    """Return whether one letter is more, less or other, or two are swapped.
 
     >>> [_one_edit("tutorails", "tutorials"), _one_edit("efective", "effective"), _one_edit("abc", "cba")]
     [True, True, False]

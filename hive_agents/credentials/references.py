@@ -24,7 +24,7 @@ def is_reference(text: str) -> bool:
 
 
 def resolve(workspace: Workspace, reference: str, environment: Mapping[str, str] | None = None) -> Secret:
-    """The secret that `reference` leads to, fetched now; `environment` replaces that of the process.
+    """Return the secret that `reference` leads to, fetched now; `environment` replaces that of the process.
 
     Raises: HIVE-409 for what is no reference, HIVE-421 where nothing is there or the store can't be opened, HIVE-411
     where the package keyring is missing. No message holds what stood in place of a reference.

@@ -110,7 +110,8 @@ def _forms(value: str) -> set[str]:
 
 
 def _percent_encoded(value: str) -> re.Pattern[str]:
-    """The value as it is, in a URL or in a form: which characters are encoded there differs from writer to writer."""
+    """Return the value as it is, in a URL or in a form: which characters are encoded there differs from writer to
+    writer."""
     parts = []
     for char in value:
         encoded = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
@@ -120,7 +121,8 @@ def _percent_encoded(value: str) -> re.Pattern[str]:
 
 
 def _holds(run: str, data: bytes) -> bool:
-    """Whether the text in base64 holds the secret, with whatever stands before and behind it, as in `user:secret`."""
+    """Return whether the text in base64 holds the secret, with whatever stands before and behind it, as in
+    `user:secret`."""
     run = run.translate(_STANDARD)
     # Where the encoded text begins in the run decides which of four readings is the right one.
     return any(data in _decoded(run[start:]) for start in range(4))

@@ -137,7 +137,7 @@ def _unknown(name: str, known: Mapping[str, str]) -> HiveError:
 
 
 def _from_keyring(user: str, create: bool) -> str | None:
-    """The key in the OS keyring; None without the package, without a backend that works, and without a key."""
+    """Return the key in the OS keyring; None without the package, without a backend that works, and without a key."""
     from importlib import import_module
 
     try:

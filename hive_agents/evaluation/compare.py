@@ -52,7 +52,7 @@ def compare(
 
 
 def changed(a: RetrievalConfig, b: RetrievalConfig) -> list[dict[str, Any]]:
-    """What differs, by JSON path; names, descriptions and ancestry don't count.
+    """Return what differs, by JSON path; names, descriptions and ancestry don't count.
 
     A default and the same value written out are no change.
     """

@@ -34,7 +34,7 @@ class Scopes:
         self._settled: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
 
     def of(self, index: SqliteIndex, user: str | None) -> SqliteIndex | ScopedIndex:
-        """The index as `user` knows it; None means all of it, or all that the reader knows.
+        """Return the index as `user` knows it; None means all of it, or all that the reader knows.
 
         Raises: HIVE-409 for a user that `access/*.json` doesn't name, and the faults of these files.
         """
@@ -49,7 +49,7 @@ class Scopes:
 
 
 def scope_of(workspace: Workspace, index: SqliteIndex, *principals: Principal) -> ScopedIndex:
-    """The documents that the copilot would search for each of the principals, as the access files say now.
+    """Return the documents that the copilot would search for each of the principals, as the access files say now.
 
     Raises: as `Scopes.of`.
     """

@@ -27,7 +27,7 @@ _ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
 
 
 def question_key(text: str) -> str:
-    """A question without case, punctuation and what nobody sees: what makes two of them the same question.
+    """Return a question without case, punctuation and what nobody sees: what makes two of them the same question.
 
     >>> question_key("How do I rotate a key?"), question_key("How do I ro\\u200btate\\u00a0a \\uff4bey")
     ('how do i rotate a key', 'how do i rotate a key')
@@ -43,7 +43,7 @@ def question_key(text: str) -> str:
 
 
 def _only_looks_new(sign: str) -> bool:
-    """Whether the sign makes a text look new to a program and says nothing to a reader."""
+    """Return whether the sign makes a text look new to a program and says nothing to a reader."""
     category = unicodedata.category(sign)
     return category in ("Me", "Cf") or (category == "Mn" and bool(_ADDED.match(unicodedata.name(sign, ""))))
 
@@ -110,7 +110,7 @@ class GoldenSet:
         return any(query.split == "holdout" for query in self.queries)
 
     def split(self, name: Split) -> GoldenSet:
-        """The queries of one split, with the identity of the whole set."""
+        """Return the queries of one split, with the identity of the whole set."""
         return self.only(query.id for query in self.queries if query.split == name)
 
     @property
@@ -151,7 +151,7 @@ class GoldenSet:
 
 
 def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
-    """The golden set of a workspace, or of the file `path`.
+    """Return the golden set of a workspace, or of the file `path`.
 
     Raises: level 1 with every fault (107 unknown principal, 109 label without document, 110 label in two lists,
     111 id twice) and the faults of `access/*.json` where a query names a principal,

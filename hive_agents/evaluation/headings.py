@@ -88,7 +88,7 @@ def _of_a_thing(words: str, title: str) -> str:
 
 
 def _is_short(title: str) -> bool:
-    """Whether a title is a name that a question may hold, and no question or sentence."""
+    """Return whether a title is a name that a question may hold, and no question or sentence."""
     return bool(title) and len(title.split()) <= _MOST_OF_TITLE and not (_ASKS.match(title) or title.endswith("?"))
 
 

@@ -19,7 +19,7 @@ POOL_DEPTH = 10
 def pool(
     engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
 ) -> list[Hit]:
-    """The documents that either lane would return, each once with its best passage, in turn from both lanes.
+    """Return the documents that either lane would return, each once with its best passage, in turn from both lanes.
 
     `within` is a scope of the collection's index, for somebody who may not view all of it.
     """
@@ -107,7 +107,7 @@ def save_label(
 
 
 def golden_text(value: dict[str, Any]) -> str:
-    """A golden set with one query a line: what changes is what a diff shows."""
+    """Return a golden set with one query a line: what changes is what a diff shows."""
     head = {key: inner for key, inner in value.items() if key != "queries"}
     lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
     queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])

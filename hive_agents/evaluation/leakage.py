@@ -16,7 +16,7 @@ LONG = 5
 
 
 def alike(a: Set[str], b: Set[str]) -> bool:
-    """Whether two questions are nearly the same, by their words.
+    """Return whether two questions are nearly the same, by their words.
 
     >>> alike({"rotate", "my", "key"}, {"rotate", "my", "key", "now"}), alike({"rotate", "key"}, {"lost", "key"})
     (True, False)

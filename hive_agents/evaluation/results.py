@@ -140,13 +140,13 @@ def summarise(queries: Sequence[QueryEvaluation]) -> dict[str, float | None]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that exist; None where none does."""
+    """Return the mean of the values that exist; None where none does."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest-rank percentile of ascending values.
+    """Return the nearest-rank percentile of ascending values.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5)
     2.0

@@ -87,7 +87,7 @@ def paired_difference(
 
 
 def one_sided_p_value(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float:
-    """The p-value of `paired_difference` alone, for "B is better than A"; with both swapped, for a loss.
+    """Return the p-value of `paired_difference` alone, for "B is better than A"; with both swapped, for a loss.
 
     Raises: as `paired_difference`.
 
@@ -99,7 +99,7 @@ def one_sided_p_value(a: Sequence[float], b: Sequence[float], *, seed: int = 0) 
 
 
 def holm_adjusted(p_values: Sequence[float], family: int | None = None) -> list[float]:
-    """The p-values adjusted for testing all of them, in their order and at most 1.
+    """Return the p-values adjusted for testing all of them, in their order and at most 1.
 
     `family` is how many hypotheses were tested, where the largest p-values are left out; None for just these.
     Source: Holm, "A simple sequentially rejective multiple test procedure" (1979).
@@ -120,7 +120,7 @@ def holm_adjusted(p_values: Sequence[float], family: int | None = None) -> list[
 
 
 def is_measurable(difference: PairedDifference, alpha: float) -> bool:
-    """Whether the queries that differ are enough for proof: all of them won would give p = 2^-(wins + losses).
+    """Return whether the queries that differ are enough for proof: all of them won would give p = 2^-(wins + losses).
 
     >>> is_measurable(paired_difference([0.0] * 9, [0.5] * 4 + [0.0] * 5), 0.05)  # 1/16
     False
@@ -129,7 +129,7 @@ def is_measurable(difference: PairedDifference, alpha: float) -> bool:
 
 
 def needed_queries(difference: PairedDifference, alpha: float) -> int | None:
-    """About how many more queries would show this gain at `alpha` in four cases out of five, at least 1.
+    """Return about how many more queries would show this gain at `alpha` in four cases out of five, at least 1.
 
     None where it is shown already, where there is no gain, and below two queries. `alpha` is the level that the
     difference was computed for. For a mean difference d it is ((z_{1-α} + 0.842)·s/d)² - n; where the differences
@@ -150,7 +150,7 @@ def needed_queries(difference: PairedDifference, alpha: float) -> int | None:
 
 
 def spent_alpha(j: int, alpha: float = 0.05) -> float:
-    """The level of the j-th use (from 1) of a holdout; over any number of uses they sum to `alpha` at most.
+    """Return the level of the j-th use (from 1) of a holdout; over any number of uses they sum to `alpha` at most.
 
     Raises: ValueError when `j` is below 1.
 

@@ -162,7 +162,8 @@ class EventBus:
         node_id: str | None = None,
         stream_id: str | None = None,
     ) -> Event | None:
-        """The next event that passes the filters; None when none came within `timeout` seconds or the bus closed."""
+        """Return the next event that passes the filters; None when none came within `timeout` seconds or the bus
+        closed."""
         self._require_open()
         found: asyncio.Future[Event | None] = asyncio.get_running_loop().create_future()
         self._waiters[found] = Filter(types, run_id, node_id, stream_id)
@@ -181,7 +182,7 @@ class EventBus:
         tenant: str | None = None,
         limit: int | None = None,
     ) -> list[Event]:
-        """What the log holds after `after_seq`, oldest first; nothing without a log. It reads the disk.
+        """Return what the log holds after `after_seq`, oldest first; nothing without a log. It reads the disk.
 
         To miss nothing, subscribe first, then replay, and skip what comes twice by its `id`.
         """
@@ -244,7 +245,7 @@ class EventBus:
         return places
 
     def _route(self, type: EventType) -> list[Subscription]:
-        """Who takes events of this type. Raises: ValueError for a type that doesn't exist."""
+        """Return who takes events of this type. Raises: ValueError for a type that doesn't exist."""
         known = EventType(type)
         route = self._routes[known] = [sub for sub in self._subs if sub.active and sub.wanted.takes(known)]
         return route

@@ -43,7 +43,7 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hive-events")
 
     async def publish(self, event: Event, publisher: Subscription | None, *, recorded: bool = False) -> Published:
-        """The event as logged and delivered, and the places in line that its publisher should wait for.
+        """Return the event as logged and delivered, and the places in line that its publisher should wait for.
 
         What is in the log already is delivered only where its publisher says that it `recorded` it.
         Cancelled before its commit has begun, nothing is published; later, it is published all the same.

@@ -117,7 +117,7 @@ class EventLog:
         tenant: str | None = None,
         limit: int | None = None,
     ) -> list[Event]:
-        """The events after `after_seq`, oldest first, whichever process appended them; at most `limit`.
+        """Return the events after `after_seq`, oldest first, whichever process appended them; at most `limit`.
 
         Types that only a newer release knows are left out.
         """
@@ -135,7 +135,7 @@ class EventLog:
             ]
 
     def last_seq(self) -> int:
-        """The highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
+        """Return the highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
         with connected(self.workspace.records, rows=True) as connection:
             return last_number(connection, "events", "seq")
 

@@ -39,11 +39,11 @@ class EventLogProtocol(Protocol):
         tenant: str | None = None,
         limit: int | None = None,
     ) -> list[Event]:
-        """The events after `after_seq`, oldest first, whichever process appended them; at most `limit`."""
+        """Return the events after `after_seq`, oldest first, whichever process appended them; at most `limit`."""
         ...
 
     def last_seq(self) -> int:
-        """The highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
+        """Return the highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
         ...
 
     def prune(self, before: dt.datetime) -> int:

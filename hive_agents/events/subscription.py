@@ -56,7 +56,7 @@ _log = logging.getLogger("hive_agents.events")
 
 
 def handling() -> Subscription | None:
-    """The subscription whose handler runs this code, itself or in a task that it started.
+    """Return the subscription whose handler runs this code, itself or in a task that it started.
 
     None once that call of the handler is over: a task that outlives it holds nobody up.
     """
@@ -107,7 +107,7 @@ class WaitingLine(deque[QueuePlace]):
         self.lost = 0
 
     def hopeful(self) -> int:
-        """How many events may still get room."""
+        """Return how many events may still get room."""
         return sum(place.event is not None for place in self)
 
     def join(self, event: Event, timeout: float, publisher: Subscription | None, wait: bool) -> QueuePlace | None:
@@ -155,7 +155,7 @@ class WaitingLine(deque[QueuePlace]):
             self.popleft().settle()
 
     def publishers(self) -> set[Subscription]:
-        """The subscriptions whose handlers wait here."""
+        """Return the subscriptions whose handlers wait here."""
         return {place.publisher for place in self if place.publisher is not None}
 
 
@@ -225,7 +225,8 @@ class Subscription:
         return None
 
     def held_up(self) -> set[Subscription]:
-        """Those whose handlers can't go on before this one's has: itself, and who waits in its line, and so on."""
+        """Return those whose handlers can't go on before this one's has: itself, and who waits in its line, and so
+        on."""
         found, unread = {self}, [self]
         while unread:
             further = unread.pop().line.publishers() - found

@@ -88,7 +88,8 @@ def worst(*severities: TicketSeverity) -> TicketSeverity:
 def tickets_of(
     events: Iterable[Event], known: dict[str, EscalationTicket] | None = None
 ) -> dict[str, EscalationTicket]:
-    """The tickets by id, open and resolved, as these events leave them; `known` is where earlier events left them.
+    """Return the tickets by id, open and resolved, as these events leave them; `known` is where earlier events left
+    them.
 
     Events come oldest first, of `TICKET_EVENTS`; others, and those that hold no ticket, are passed over.
 

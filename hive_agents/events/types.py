@@ -120,7 +120,7 @@ class Event:
     seq: int | None = None
 
     def numbered(self, seq: int) -> Event:
-        """The same event with its place in the order."""
+        """Return the same event with its place in the order."""
         # dataclasses.replace() takes several times as long.
         return Event(
             self.type,
@@ -151,7 +151,7 @@ class Event:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Event:
-        """The event that `to_json` wrote. Raises: ValueError for an unknown type or key, or without a type."""
+        """Return the event that `to_json` wrote. Raises: ValueError for an unknown type or key, or without a type."""
         try:
             return cls(**{**value, "type": EventType(value["type"])})
         except (KeyError, TypeError) as error:

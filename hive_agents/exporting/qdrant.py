@@ -68,7 +68,7 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
 
 
 def _repeats(plan: ExportPlan) -> list[int]:
-    """How often each lane is asked for: Qdrant's own weights of a fusion mean something else."""
+    """Return how often each lane is asked for: Qdrant's own weights of a fusion mean something else."""
     if len(plan.weights) == 1:
         return [1]
     keyword, vector = plan.weights

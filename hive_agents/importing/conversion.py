@@ -192,7 +192,8 @@ def _bounded(function: str, data: bytes, kind: str) -> Any:
 
 
 def _work(data: bytes, kind: str) -> int | None:
-    """Seconds of computing that a file may take: of a text ten times what long ones took, of an archive any."""
+    """Return the seconds of computing that a file may take: of a text ten times what long ones took, of an archive
+    any."""
     return 10 + len(data) // 20_000 if kind in _TEXTS else None
 
 

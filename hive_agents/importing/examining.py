@@ -226,7 +226,7 @@ def _alike(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
 
 
 def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
-    """Paragraphs that stand in more than a fifth of the documents."""
+    """Yield paragraphs that stand in more than a fifth of the documents."""
     if len(bodies) < LEAST_SHARING:
         return
     counted: Counter[str] = Counter()
@@ -248,7 +248,7 @@ def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
 
 
 def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
-    """Documents whose file changed, or went, since it was imported."""
+    """Yield documents whose file changed, or went, since it was imported."""
     if not workspace.database.exists():
         return
     behind = []

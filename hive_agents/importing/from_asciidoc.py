@@ -96,7 +96,7 @@ class _Reader:
         self.next = number
 
     def _begins(self, line: str, inside: bool) -> bool:
-        """Whether a line begins, or is, something other than the text of a paragraph."""
+        """Return whether a line begins, or is, something other than the text of a paragraph."""
         if line.startswith("//") or any(kind.match(line) for kind in (_DELIMITER, _BLOCK_LINE, _UNSEEN, _MACRO_LINE)):
             return True
         return bool(_ATTRIBUTE.match(line)) or (not inside and bool(_HEADING.match(line) or _TITLE.match(line)))

@@ -137,7 +137,7 @@ def _without_navigation(content: Tag) -> None:
 
 
 def _is_navigation(element: Tag) -> bool:
-    """Whether an element is called so, and is hardly more than links."""
+    """Return whether an element is called so, and is hardly more than links."""
     named = [*(element.get("class") or []), str(element.get("id") or "")]
     if _NAVIGATION.isdisjoint(part for name in named for part in re.split(r"[-_]", name.lower())):
         return False
@@ -146,7 +146,8 @@ def _is_navigation(element: Tag) -> bool:
 
 
 def _is_trail(element: Tag) -> bool:
-    """Whether an element is links set apart by arrows or bars: the pages above this one, or its other languages."""
+    """Return whether an element is links set apart by arrows or bars: the pages above this one, or its other
+    languages."""
     if element.find(["p", "div", "ul", "ol", "pre", "table"]):
         return False
     parts = ["\0" if part.find_parent("a") else str(part) for part in element.find_all(string=True)]
@@ -155,7 +156,7 @@ def _is_trail(element: Tag) -> bool:
 
 
 def _content(soup: BeautifulSoup) -> Tag:
-    """The page's main part, else its articles, else its body without the banner."""
+    """Return the page's main part, else its articles, else its body without the banner."""
     main = soup.select_one("main, [role=main]")
     if main is not None:
         return main
@@ -224,7 +225,7 @@ class _Converter(MarkdownConverter):
 
 
 def _language(element: Tag) -> str | None:
-    """The language that a highlighter's class names, on the block, on its code or on what wraps it."""
+    """Return the language that a highlighter's class names, on the block, on its code or on what wraps it."""
     code = element.find("code")
     wrappers = [parent for _, parent in zip(range(2), element.parents, strict=False)]
     for node in [element, code, *wrappers]:

@@ -50,7 +50,7 @@ def _blocks(shapes: Any) -> Iterator[str]:
 
 
 def _text(paragraphs: Any, *, bulleted: bool) -> str:
-    """Paragraphs of one shape; those of a layout's body are its bullet points."""
+    """Return paragraphs of one shape; those of a layout's body are its bullet points."""
     lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in paragraphs if paragraph.text.strip()]
     if bulleted and len(lines) > 1:
         return "\n".join(f"{'  ' * level}- {escape(line)}" for level, line in lines)

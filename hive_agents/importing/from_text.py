@@ -76,7 +76,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _is_heading(line: str, below: str) -> bool:
-    """Whether a line is underlined: by a rule that is about as long as it."""
+    """Return whether a line is underlined: by a rule that is about as long as it."""
     words = line.strip()
     if not words or len(words) > _LONGEST_HEADING or _RULE.match(line) or not _RULE.match(below):
         return False
@@ -123,7 +123,7 @@ def _numbered(block: Sequence[str]) -> str | None:
 
 
 def _is_aligned(block: Sequence[str]) -> bool:
-    """Whether the lines mean something as they stand: columns, code, drawings."""
+    """Return whether the lines mean something as they stand: columns, code, drawings."""
     columns = sum("   " in line and _COLUMNS.search(line) is not None for line in block)
     if not columns and _ITEM.match(block[0]):
         return False

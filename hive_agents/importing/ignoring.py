@@ -32,7 +32,7 @@ _OF_A_WORKSPACE = frozenset(
 
 
 def is_workspaces_own(path: Path, workspace: Path | None) -> bool:
-    """Whether a path is one of a workspace's own files or folders, which are no source of its documents."""
+    """Return whether a path is one of a workspace's own files or folders, which are no source of its documents."""
     return workspace is not None and path.parent == workspace and path.name in _OF_A_WORKSPACE
 
 
@@ -88,7 +88,7 @@ class GitIgnore:
             self._rules.append(rules)
 
     def ignores(self, path: Path, *, is_folder: bool = False) -> bool:
-        """Whether the nearest rule that says anything about the path ignores it."""
+        """Return whether the nearest rule that says anything about the path ignores it."""
         for rules in reversed(self._rules):
             if path != rules.folder and path.is_relative_to(rules.folder):
                 relative = path.relative_to(rules.folder).as_posix() + ("/" if is_folder else "")

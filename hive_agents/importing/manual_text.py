@@ -43,7 +43,7 @@ def _underlined(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_section(lines: Sequence[str], number: int) -> bool:
-    """Whether a line of capitals stands at the margin, and what is below it doesn't."""
+    """Return whether a line of capitals stands at the margin, and what is below it doesn't."""
     return _SECTION.match(lines[number]) is not None and _below(lines, number).startswith("   ")
 
 

@@ -20,7 +20,7 @@ _NUMBER_START = re.compile(r"^(\d{1,9})([.)])(?=\s|$)", re.M)
 
 
 def escape(text: str) -> str:
-    r"""The text, so that Markdown shows it as it is; no more backslashes than that takes.
+    r"""Return the text, so that Markdown shows it as it is; no more backslashes than that takes.
 
     >>> print(escape("snake_case stays, <b> and __init__ don't"))
     snake_case stays, \<b> and \_\_init\_\_ don't
@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    r"""Text whose lines start no heading, list, quote or table.
+    r"""Return text whose lines start no heading, list, quote or table.
 
     >>> print(plain_lines("# of rows\n1. one"))
     \# of rows
@@ -67,7 +67,7 @@ def indent(text: str, first: str, rest: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table whose first row is the head; short rows are filled up."""
+    """Return a pipe table whose first row is the head; short rows are filled up."""
     width = max((len(row) for row in rows), default=0)
     if not width:
         return ""

@@ -164,7 +164,7 @@ class Sync:
         return gone
 
     def _is_deletable(self, record: Record) -> bool:
-        """Whether a gone file's document is there and nobody edited it; a record of anything else goes."""
+        """Return whether a gone file's document is there and nobody edited it; a record of anything else goes."""
         if self._is_untouched(record):
             return True
         self._records.change(self._source, drop=[record.file])

@@ -45,7 +45,7 @@ class Audited:
 def queue(
     workspace: Workspace, *, by: str | None = None, goal_type: str | None = None, holder: Principal | None = None
 ) -> list[AuditItem]:
-    """What waits for an auditor, oldest first.
+    """Return what waits for an auditor, oldest first.
 
     Without `by`, all that nobody has audited; with it, all that this person has not: a second auditor
     of the same decision shows how far people agree among themselves. `holder` is an auditor with a token: they get
@@ -80,7 +80,7 @@ def answer(
 
 
 def human_agreement(rows: Sequence[JudgedCase]) -> tuple[int, int]:
-    """How many decisions two or more people labelled, and on how many of them all said the same."""
+    """Return how many decisions two or more people labelled, and on how many of them all said the same."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
 

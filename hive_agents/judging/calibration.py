@@ -130,7 +130,7 @@ def _threshold_of(
 
 
 def _no_lower(value: float | None, before: Threshold, floor: float) -> float:
-    """The certified threshold, else the one before: too little evidence never lowers it."""
+    """Return the certified threshold, else the one before: too little evidence never lowers it."""
     return max(floor, value if value is not None else min(before.value, 1.0))
 
 
@@ -197,7 +197,7 @@ def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
 
 
 def _beside(every: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[str]:
-    """What else of the log has labels that say nothing about a threshold."""
+    """Return what else of the log has labels that say nothing about a threshold."""
     here = {row.id for row in current}
     fixed = [row for row in every if row.id not in here and row.proposal is None]
     fixed += [row for row in current if not row.automatic and row.escalation_reason not in THRESHOLD_REASONS]

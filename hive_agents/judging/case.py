@@ -47,7 +47,7 @@ class Case:
         return None
 
     def _constraints(self, named: Sequence[str]) -> tuple[list[Constraint], list[str]]:
-        """The goal's constraints that are named, however they are written, and names of none of them."""
+        """Return the goal's constraints that are named, however they are written, and names of none of them."""
         keys = {_key(name): name for name in named}
         meant = [constraint for constraint in self.goal.constraints if _key(constraint.id) in keys]
         known = {_key(constraint.id) for constraint in meant}
@@ -70,7 +70,7 @@ class Case:
     def by_verdict(
         self, verdict: Judgment, violations: list[str], threshold: float, hold: HoldReason | None
     ) -> Judgment:
-        """What becomes of the evaluator's verdict; with a panel, of the least sure one."""
+        """Return what becomes of the evaluator's verdict; with a panel, of the least sure one."""
         named, unknown = self._constraints(violations)
         broken = [each for each in named if each not in self.violated]
         self.violated += broken
@@ -147,12 +147,12 @@ class Case:
 
 
 def _key(name: str) -> str:
-    """What a model may make of an id: NO_PII and "no pii" are no_pii."""
+    """Return what a model may make of an id: NO_PII and "no pii" are no_pii."""
     return "".join(letter for letter in name.casefold() if letter.isalnum()) or name
 
 
 def storable(said: str) -> str:
-    """What can be stored: a result may hold halves of characters."""
+    """Return what can be stored: a result may hold halves of characters."""
     return said.encode("utf-8", "replace").decode()
 
 

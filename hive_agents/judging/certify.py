@@ -90,7 +90,7 @@ def upper_bound(k: int, n: int, delta: float) -> float:
 
 
 def lower_bound(k: int, n: int, level: float = 0.95) -> float:
-    """The one-sided lower confidence bound of a rate of which k in n were seen; 0 for n = 0.
+    """Return the one-sided lower confidence bound of a rate of which k in n were seen; 0 for n = 0.
 
     >>> [round(lower_bound(n, n), 3) for n in (10, 29, 59, 149)]
     [0.741, 0.902, 0.95, 0.98]
@@ -100,7 +100,7 @@ def lower_bound(k: int, n: int, level: float = 0.95) -> float:
 
 @lru_cache(maxsize=4096)
 def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
-    """How many labels certify an error rate of alpha at most when `errors` of them disagree.
+    """Return how many labels certify an error rate of alpha at most when `errors` of them disagree.
 
     >>> [minimum_n(errors) for errors in range(4)]
     [45, 77, 105, 132]
@@ -121,7 +121,7 @@ def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
 def recommended_threshold(
     confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA, delta: float = DELTA
 ) -> Recommendation:
-    """The lowest threshold for which P(disagreement at or above it <= alpha) is certain at 1 - delta.
+    """Return the lowest threshold for which P(disagreement at or above it <= alpha) is certain at 1 - delta.
 
     `confidence[i]` in 0..1, `agrees[i]` whether the person said the same; the pairs must be a uniform sample.
 
@@ -136,7 +136,7 @@ def recommended_threshold(
 
 
 def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA) -> float | None:
-    """The lowest threshold above which the sample agrees often enough. It describes, and promises nothing:
+    """Return the lowest threshold above which the sample agrees often enough. It describes, and promises nothing:
     chosen among many on the same labels it misses its target in half of all cases or more."""
     values, same = np.asarray(confidence, dtype=np.float64), np.asarray(agrees, dtype=bool)
     sound = _sound(values)
@@ -203,13 +203,13 @@ def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = D
 
 
 def _needed(n_all: _Ints, k_all: _Ints, stops: Sequence[int], alpha: float, delta: float) -> int:
-    """How many more agreeing labels the nearest threshold lacks."""
+    """Return how many more agreeing labels the nearest threshold lacks."""
     last = max(stops) if stops else len(n_all) - 1
     return min(max(1, minimum_n(int(k_all[at]), alpha, delta) - int(n_all[at])) for at in range(last + 1))
 
 
 def _starts(able: Sequence[int], audits: _Ints, count: int) -> list[int]:
-    """Where the sequences begin: the first testable threshold, and those at each further fifth of the labels."""
+    """Return where the sequences begin: the first testable threshold, and those at each further fifth of the labels."""
     if not able:
         return []
     shares = [int(audits[-1]) * part / count for part in range(count)]
@@ -218,13 +218,13 @@ def _starts(able: Sequence[int], audits: _Ints, count: int) -> list[int]:
 
 
 def _grid(confidence: _Floats) -> _Floats:
-    """Every threshold to try, highest first; it depends on no label."""
+    """Return every threshold to try, highest first; it depends on no label."""
     steps = np.arange(50, 100) / 100
     return np.unique(np.concatenate([np.round(confidence, 2), steps]))[::-1]
 
 
 def _counts(confidence: _Floats, chosen: NDArray[np.bool_], grid: _Floats) -> _Ints:
-    """Per threshold, how many of the chosen reach it."""
+    """Return per threshold, how many of the chosen reach it."""
     values = np.sort(confidence[chosen])
     return (len(values) - np.searchsorted(values, grid, side="left")).astype(np.int64)
 

@@ -102,7 +102,7 @@ def _is_async(measure: Custom) -> bool:
 
 
 def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
-    """What the work gives. A daemon's: one that never ends must not keep the process from ending."""
+    """Return what the work gives. A daemon's: one that never ends must not keep the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -126,12 +126,12 @@ def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
 
 
 def _output(result: Any) -> Any:
-    """What a result is about: its `output` when it has one."""
+    """Return what a result is about: its `output` when it has one."""
     return result["output"] if isinstance(result, dict) and "output" in result else result
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in the value, other values as JSON. Raises: ValueError for more than `MAX_PARTS`."""
+    """Return every text in the value, other values as JSON. Raises: ValueError for more than `MAX_PARTS`."""
     texts, level, parts = [], [value], 0
     while level:
         found = level.pop()
@@ -146,7 +146,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _contains(output: Any, target: Any) -> bool:
-    """A text in any of the output's texts, or another value among those of a list or dict."""
+    """Return a text in any of the output's texts, or another value among those of a list or dict."""
     if isinstance(target, str):
         return any(target in text for text in _texts(output))
     inner = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else [output]
@@ -170,7 +170,8 @@ def _equal(value: Any, target: Any) -> bool:
 
 
 def _number(criterion: SuccessCriterion, result: Any) -> float | None:
-    """The result's number: of the target's field, of the output, or of the key that is called as the criterion."""
+    """Return the result's number: of the target's field, of the output, or of the key that is called as the
+    criterion."""
     value: Any = _output(result)
     if isinstance(criterion.target, dict):
         value = result.get(criterion.target["field"]) if isinstance(result, dict) else None
@@ -186,7 +187,7 @@ def _number(criterion: SuccessCriterion, result: Any) -> float | None:
 
 
 def _matches(pattern: str, texts: list[str]) -> bool | None:
-    """Whether the pattern is in one of the texts; None when that takes too long, or too much room."""
+    """Return whether the pattern is in one of the texts; None when that takes too long, or too much room."""
     if sum(map(len, texts)) > MAX_TEXT:
         return None
     try:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def within(seconds: float, awaited: Awaitable[T]) -> T:
-    """What is awaited; its own task is cancelled at the deadline, and not waited for.
+    """Return what is awaited; its own task is cancelled at the deadline, and not waited for.
 
     Raises: TimeoutError when it is late; asyncio.CancelledError also where it cancels itself.
     """
@@ -29,7 +29,7 @@ async def within(seconds: float, awaited: Awaitable[T]) -> T:
 
 
 def must_end(error: BaseException) -> bool:
-    """Whether an error of others' code is none of theirs: the process is to end, or the task that runs now."""
+    """Return whether an error of others' code is none of theirs: the process is to end, or the task that runs now."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(must_end, error.exceptions))
     if isinstance(error, asyncio.CancelledError):

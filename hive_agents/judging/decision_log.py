@@ -139,12 +139,12 @@ class DecisionLog:
         since: str | None = None,
         until: str | None = None,
     ) -> list[JudgedCase]:
-        """The decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open."""
+        """Return the decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open."""
         goal_type = None if goal_type is None else goal_type_of(goal_type)
         return self._select({"goal_type = ?": goal_type, "tenant = ?": tenant, "at >= ?": since, "at < ?": until})
 
     def get(self, decision_id: int) -> JudgedCase:
-        """One decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""
+        """Return one decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""
         found = self._select({"id = ?": decision_id})
         if self.damaged:
             raise HiveError.of("HIVE-409", f"decision {decision_id} is damaged and can't be read")
@@ -214,7 +214,7 @@ def unknown_decision(decision_id: int) -> HiveError:
 
 
 def _bounded(result: Any) -> str:
-    """The result as JSON, or what it shows of itself where it is none, cut to `_MOST_BYTES`."""
+    """Return the result as JSON, or what it shows of itself where it is none, cut to `_MOST_BYTES`."""
     try:
         text = _storable(json.dumps(result, ensure_ascii=False, default=str))
     except Exception:
@@ -223,7 +223,8 @@ def _bounded(result: Any) -> str:
 
 
 def _without_question(text: str) -> str:
-    """A stored result without the question; one that was cut or is damaged may hold it anywhere, and goes whole."""
+    """Return a stored result without the question; one that was cut or is damaged may hold it anywhere, and goes
+    whole."""
     try:
         result = json.loads(text)
     except ValueError:

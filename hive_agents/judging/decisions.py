@@ -90,14 +90,14 @@ class JudgedCase:
         return self.labels
 
     def human_action(self, *, blind: bool = False) -> str | None:
-        """What most reviewers said, with `blind` the blind ones alone; None without a label or on a tie."""
+        """Return what most reviewers said, with `blind` the blind ones alone; None without a label or on a tie."""
         counts = Counter(label.action for label in self.labels if label.blind or not blind)
         first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
         return None if first[1] == second[1] else first[0]
 
 
 def people(labels: Iterable[Label]) -> list[str]:
-    """Who gave the labels, each person once, however they wrote their name."""
+    """Return who gave the labels, each person once, however they wrote their name."""
     found: list[str] = []
     for by in dict.fromkeys(label.by for label in labels):
         if not any(same_person(by, other) for other in found):
@@ -106,7 +106,7 @@ def people(labels: Iterable[Label]) -> list[str]:
 
 
 def decision_of(row: SelectedRow, labels: Sequence[Label]) -> JudgedCase:
-    """The decision in a row of `judge_decisions`, with each person's first label.
+    """Return the decision in a row of `judge_decisions`, with each person's first label.
 
     Raises: ValueError for a row that was damaged.
     """
@@ -150,7 +150,7 @@ def _sound_label(label: Label) -> bool:
 
 
 def source_of(judgment: Mapping[str, Any]) -> str:
-    """Which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard.
+    """Return which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard.
 
     A verdict that stands and names neither rule nor signal can only be an evaluator's.
 

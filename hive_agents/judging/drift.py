@@ -30,7 +30,7 @@ class DriftState:
 
 
 def e_value(errors: Iterable[bool], *, start: float = 1.0, alpha: float = ALPHA, bet: float = BET) -> float:
-    """The evidence that the error rate exceeds alpha: every audit multiplies it by 1 + bet · (error - alpha).
+    """Return the evidence that the error rate exceeds alpha: every audit multiplies it by 1 + bet · (error - alpha).
 
     >>> round(e_value([True, True]), 2), round(e_value([False, True]), 2)
     (23.04, 3.84)
@@ -69,7 +69,7 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 
 
 def states(workspace: Workspace) -> dict[str, DriftState]:
-    """What is known of every goal type that was ever audited."""
+    """Return what is known of every goal type that was ever audited."""
     with connected(workspace.records) as connection:
         return states_in(connection)
 

@@ -57,7 +57,8 @@ class Evaluator(Protocol):
 
 
 def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
-    """An evaluator of a chat model (`complete`), a LangChain model (`with_structured_output`) or an async function."""
+    """Return an evaluator of a chat model (`complete`), a LangChain model (`with_structured_output`) or an async
+    function."""
     deadline = workspace.settings.models.deadline_seconds if workspace is not None else DEADLINE
     if isinstance(source, ModelEvaluator | FunctionEvaluator | Unavailable):
         return source
@@ -117,7 +118,7 @@ class ModelEvaluator:
         self._on_usage = on_usage
 
     def counted(self, on_usage: Callable[[Usage], None]) -> ModelEvaluator:
-        """The same evaluator that tells what each call cost."""
+        """Return the same evaluator that tells what each call cost."""
         return ModelEvaluator(
             self._model, workspace=self._workspace, prompt=self._prompt, deadline=self._deadline, on_usage=on_usage
         )
@@ -211,7 +212,7 @@ class Unavailable:
 
 
 def read_verdict(answer: Any) -> Judgment:
-    """The judgment in an answer. Raises: EvaluatorFault, `unparsable` or `confidence_out_of_range`."""
+    """Return the judgment in an answer. Raises: EvaluatorFault, `unparsable` or `confidence_out_of_range`."""
     if not isinstance(answer, Mapping):
         raise EvaluatorFault("unparsable", f"the answer is a {type(answer).__name__} and no verdict")
     confidence = answer.get("confidence")
@@ -228,7 +229,7 @@ def read_verdict(answer: Any) -> Judgment:
 
 
 def signals_of(judgment: Judgment) -> list[Signal]:
-    """The evaluator's own signals, else its verdict as a model's."""
+    """Return the evaluator's own signals, else its verdict as a model's."""
     if judgment.signals:
         return list(judgment.signals)
     detail = judgment.reasoning
@@ -236,7 +237,7 @@ def signals_of(judgment: Judgment) -> list[Signal]:
 
 
 async def _within(seconds: float, asked: Awaitable[Any]) -> Any:
-    """The answer. Raises: EvaluatorFault for every fault but what ends this process, or its own task."""
+    """Return the answer. Raises: EvaluatorFault for every fault but what ends this process, or its own task."""
     try:
         return await within(seconds, asked)
     except EvaluatorFault:

@@ -33,7 +33,7 @@ class Attempts(Format):
     replans: Count = 0
 
     def after(self, judgment: Judgment) -> tuple[Judgment, Attempts]:
-        """The judgment as it holds, and the count that goes with it; a new plan has all its retries.
+        """Return the judgment as it holds, and the count that goes with it; a new plan has all its retries.
 
         >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
         >>> Attempts(retries=2).after(again)[1]
@@ -53,7 +53,7 @@ class Attempts(Format):
 
 
 def within_bounds(judgment: Judgment, attempt: int) -> Judgment:
-    """The judgment as it holds for a plan's result of this number, from 1 on: no plan has more than its retries.
+    """Return the judgment as it holds for a plan's result of this number, from 1 on: no plan has more than its retries.
 
     >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
     >>> [within_bounds(again, attempt).escalation_reason for attempt in (3, 4)]
@@ -161,7 +161,7 @@ class HybridJudge:
     async def evaluate(
         self, goal: Goal, result: Any, context: FeedbackContext | None = None, *, attempt: int = 1
     ) -> Judgment:
-        """The judgment on one result. Faults of evaluators, criteria, rules and of the judge itself escalate.
+        """Return the judgment on one result. Faults of evaluators, criteria, rules and of the judge itself escalate.
 
         `attempt` counts the results of the present plan from 1 on; beyond the retries of a plan a person decides.
         """

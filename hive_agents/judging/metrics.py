@@ -72,7 +72,7 @@ class CalibrationMetrics(Format):
 
 
 def accept_accuracy(rows: Sequence[JudgedCase]) -> list[Accuracy]:
-    """How often people accept, too, what the judge accepted, per confidence; blind audits only."""
+    """Return how often people accept, too, what the judge accepted, per confidence; blind audits only."""
     bins: dict[int, list[bool]] = {}
     for row in rows:
         human = row.human_action(blind=True)
@@ -87,7 +87,7 @@ def accept_accuracy(rows: Sequence[JudgedCase]) -> list[Accuracy]:
 
 
 def retry_success(rows: Sequence[JudgedCase]) -> Rate | None:
-    """How often a retry mended the result; None when no retry's outcome is known."""
+    """Return how often a retry mended the result; None when no retry's outcome is known."""
     outcomes = [row.outcome for row in rows if row.action == "retry" and row.outcome is not None]
     k = outcomes.count("succeeded")
     return Rate(n=len(outcomes), k=k, rate=k / len(outcomes)) if outcomes else None

@@ -69,7 +69,7 @@ class EvaluationRule(FileFormat):
         self._expression = parse(self.condition)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = True) -> Self:
-        """A copy that was checked, and whose condition is parsed, like any other rule. Raises: InvalidRule."""
+        """Return a copy that was checked, and whose condition is parsed, like any other rule. Raises: InvalidRule."""
         return type(self)(**(self.model_dump() | dict(update or {})))
 
     @property
@@ -87,7 +87,7 @@ class EvaluationRule(FileFormat):
         return not self.goal_types or (isinstance(goal_type, str) and goal_type_of(goal_type) in self.goal_types)
 
     def matches(self, result: Any, goal: Goal | dict[str, Any] | None = None, attempt: int = 1) -> bool:
-        """Whether the condition holds; without a goal `goal` is an empty dict, and goal types don't matter.
+        """Return whether the condition holds; without a goal `goal` is an empty dict, and goal types don't matter.
 
         Raises: ExpressionError when the condition cannot be worked out on this result.
         """
@@ -102,7 +102,7 @@ class EvaluationRule(FileFormat):
 
 
 def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) -> dict[str, Any]:
-    """What conditions see. Raises: ExpressionError for data that is not plain."""
+    """Return what conditions see. Raises: ExpressionError for data that is not plain."""
     try:
         described = {} if goal is None else dict(goal) if isinstance(goal, dict) else goal.model_dump(mode="json")
     except ValueError:
@@ -126,7 +126,7 @@ class Decided:
 
 
 def decide(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> Decided | None:
-    """The first of `rules`, which are in order, that matches or raises. `names` as from `names_of`."""
+    """Return the first of `rules`, which are in order, that matches or raises. `names` as from `names_of`."""
     goal_type = names["goal"].get("goal_type")
     for rule in rules:
         if not rule.applies_to(goal_type):
@@ -140,7 +140,7 @@ def decide(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> Decided | 
 
 
 def tried(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> dict[str, bool | None]:
-    """Whether each shadow or learned rule of the goal's type matches, by id; None where it raises."""
+    """Return whether each shadow or learned rule of the goal's type matches, by id; None where it raises."""
     found: dict[str, bool | None] = {}
     for rule in rules:
         if (rule.mode == "shadow" or rule.learned) and rule.applies_to(names["goal"].get("goal_type")):
@@ -152,7 +152,7 @@ def tried(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> dict[str, b
 
 
 def load_rules(workspace: Workspace) -> list[EvaluationRule]:
-    """The rules of `rules/*.json` in their order.
+    """Return the rules of `rules/*.json` in their order.
 
     Raises: HiveError with every fault of every file, and all that stands in `rules/` and would not be read.
     """

@@ -22,7 +22,7 @@ BINS = 10
 def judge_stats(
     workspace: Workspace, *, since: str | None = None, until: str | None = None, tenant: str | None = None
 ) -> dict[str, Any]:
-    """The measures of `hive judge stats`; a rate of nothing is null.
+    """Return the measures of `hive judge stats`; a rate of nothing is null.
 
     `since` and `until` are ISO times, UTC unless they say otherwise. Raises: HIVE-409 for what is none.
     """
@@ -71,7 +71,7 @@ def _damaged(thresholds: dict[str, Any]) -> list[str]:
 
 
 def measures(rows: Sequence[JudgedCase]) -> dict[str, Any]:
-    """The figures of a set of decisions."""
+    """Return the figures of a set of decisions."""
     n = len(rows)
     return {
         "n": n,
@@ -102,7 +102,7 @@ def histogram(confidences: Sequence[float]) -> list[dict[str, float | int]]:
 
 
 def agreement(rows: Sequence[JudgedCase], *, blind: bool) -> dict[str, Any]:
-    """How often people say what the judge said; of an escalation, what its evaluator had proposed."""
+    """Return how often people say what the judge said; of an escalation, what its evaluator had proposed."""
     pairs = [
         (row.proposal[0] if row.proposal is not None else row.action, human)
         for row in rows

@@ -32,7 +32,7 @@ class Threshold:
 
 
 def default_threshold(workspace: Workspace) -> float:
-    """What holds until something was certified: `judge.llm_confidence_threshold` of the settings."""
+    """Return what holds until something was certified: `judge.llm_confidence_threshold` of the settings."""
     return workspace.settings.judge.llm_confidence_threshold
 
 
@@ -43,8 +43,8 @@ def standing(
     *,
     now: dt.datetime | None = None,
 ) -> dict[str, Threshold]:
-    """The thresholds that hold, as one look at the database shows them: of `goal_types`, of every type that was ever
-    calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
+    """Return the thresholds that hold, as one look at the database shows them: of `goal_types`, of every type that was
+    ever calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
 
     A type's threshold is its own, else the global one, else the settings'. While its drift alarm stands it is 1.01,
     above every confidence. A certificate of another judge, or one older than 90 days, has expired: its threshold
@@ -80,19 +80,20 @@ def standing(
 def threshold_for(
     workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
 ) -> Threshold:
-    """The threshold that holds for one goal type; see `standing`."""
+    """Return the threshold that holds for one goal type; see `standing`."""
     return standing(workspace, [goal_type], judge_hash, now=now)[goal_type_of(goal_type)]
 
 
 def was_certified(workspace: Workspace, goal_type: str) -> bool:
-    """Whether a goal type ever had a threshold of its own in force."""
+    """Return whether a goal type ever had a threshold of its own in force."""
     with connected(workspace.records) as connection:
         sql = "SELECT 1 FROM calibrations WHERE goal_type = ? AND status = 'certified'"
         return connection.execute(sql, (goal_type_of(goal_type),)).fetchone() is not None
 
 
 def awaiting(workspace: Workspace) -> dict[int, str]:
-    """The calibrations that wait for a second person: number → goal type. One older than a drift alarm doesn't."""
+    """Return the calibrations that wait for a second person: number → goal type. One older than a drift alarm
+    doesn't."""
     with connected(workspace.records) as connection:
         rows = connection.execute(f"SELECT id, goal_type FROM calibrations WHERE {_WAITS}")
         return dict(rows.fetchall())
@@ -136,7 +137,7 @@ def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> N
 
 
 def certificate_of(text: Any) -> dict[str, Any] | None:
-    """What a calibration rests on; None where it was damaged."""
+    """Return what a calibration rests on; None where it was damaged."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):

@@ -46,7 +46,7 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
 def _action(value: Any) -> Any:
-    """The member for its value or its name: files and models write either, in any case."""
+    """Return the member for its value or its name: files and models write either, in any case."""
     known = {action.value: action for action in JudgmentAction}
     found = known.get(value.strip().lower()) if isinstance(value, str) else None
     if found is None:

@@ -83,7 +83,7 @@ def shrunk(own: Mapping[str, float], everywhere: Mapping[str, float], n: int) ->
 
 
 def fit_logistic(features: _Floats, labels: _Floats, penalty: float = PENALTY) -> _Floats:
-    """The weights (intercept first, not penalised) of an L2 logistic regression, by Newton's method."""
+    """Return the weights (intercept first, not penalised) of an L2 logistic regression, by Newton's method."""
     x = np.hstack([np.ones((len(features), 1)), features])
     ridge = np.diag([1e-6, *[penalty] * features.shape[1]])
     weights = np.zeros(x.shape[1])
@@ -116,7 +116,8 @@ def calibration_error(p: _Floats, labels: _Floats, bins: int = 10) -> float:
 
 
 def auc(p: _Floats, labels: _Floats) -> float | None:
-    """The probability that an accepted result scores above one that wasn't; ties count half. None for one class."""
+    """Return the probability that an accepted result scores above one that wasn't; ties count half. None for one
+    class."""
     positive, negative = p[labels > 0.5], p[labels <= 0.5]
     if not len(positive) or not len(negative):
         return None
@@ -156,7 +157,7 @@ def _signals(row: JudgedCase) -> list[Mapping[str, Any]]:
 
 
 def _features(row: JudgedCase) -> list[float]:
-    """Per source the log-odds that the result is good; 0 where the source said nothing."""
+    """Return per source the log-odds that the result is good; 0 where the source said nothing."""
     values = dict.fromkeys(SOURCES, 0.0)
     for signal in _signals(row):
         confidence = signal.get("confidence")

@@ -32,7 +32,7 @@ class AttemptTooLate(TimeoutError):
 
 
 def open_client(service: str, read_timeout: float) -> Any:
-    """A boto3 client; endpoints, credentials and region come from where boto3 looks for them.
+    """Return a boto3 client; endpoints, credentials and region come from where boto3 looks for them.
 
     `AWS_ENDPOINT_URL`, and its form for one service, are boto3's own; `AWS_REGION` isn't, and is read here.
 
@@ -73,7 +73,7 @@ def _refuse_when_late(**_: Any) -> None:
 
 
 def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
-    """What a boto3 error means for model `name`; None for an error that isn't boto3's."""
+    """Return what a boto3 error means for model `name`; None for an error that isn't boto3's."""
     from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, ClientError
     from urllib3.exceptions import HTTPError, TimeoutError

@@ -75,7 +75,7 @@ _breakers: dict[tuple[str, str], Breaker] = {}
 
 
 def breaker_of(server: str, model: str) -> Breaker:
-    """The one of this process for a model of a server, which all chains share."""
+    """Return the one of this process for a model of a server, which all chains share."""
     return _breakers.setdefault((server, model), Breaker())
 
 

@@ -102,7 +102,7 @@ class Chain:
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> ChatResult:
-        """The first usable answer; `result.usage` is what all attempts of this call cost together.
+        """Return the first usable answer; `result.usage` is what all attempts of this call cost together.
 
         Raises: ModelError; of the kind that all models failed with, or else `exhausted`.
         """
@@ -130,7 +130,7 @@ class Chain:
     async def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float | None = None
     ) -> AsyncGenerator[ChatDelta, None]:
-        """The pieces of the first model that gives any; once there are pieces, its failure is the call's.
+        """Yield the pieces of the first model that gives any; once there are pieces, its failure is the call's.
 
         Raises: ModelError, as `complete`.
         """
@@ -207,7 +207,7 @@ def open_chain(
     workspace: Workspace | None = None,
     scripts: dict[Path, Script] | None = None,
 ) -> Chain:
-    """The models of `names` as one; endpoints and a relative `scripted:FILE` are the `workspace`'s.
+    """Return the models of `names` as one; endpoints and a relative `scripted:FILE` are the `workspace`'s.
 
     Chains that are given the same `scripts` use up one script together, as the roles of a run do.
 
@@ -251,7 +251,7 @@ def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> 
 def _open(
     name: str, settings: Settings, workspace: Workspace | None, scripts: dict[Path, Script]
 ) -> tuple[ChatModel, str]:
-    """The model, and the server that it is asked over; none for a script."""
+    """Return the model, and the server that it is asked over; none for a script."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model.strip()):
         fix = "write provider:model, for example bedrock:… or scripted:FILE"

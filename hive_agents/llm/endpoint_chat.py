@@ -120,7 +120,7 @@ class EndpointModel:
             return self._checked(repaired.model_copy(update={"usage": spent}), schema)
 
     def _checked(self, result: ChatResult, schema: dict[str, Any]) -> ChatResult:
-        """The result with its text read as the answer, unless the model called tools instead."""
+        """Return the result with its text read as the answer, unless the model called tools instead."""
         if result.tool_calls:
             return result
         text = _THOUGHTS.sub("", result.text, count=1)
@@ -181,7 +181,7 @@ class EndpointModel:
         return asked
 
     def _dispensed(self, error: ModelError, asked: Mapping[str, Any]) -> bool:
-        """Whether the server refused a parameter that can be left out, which it then is from now on."""
+        """Return whether the server refused a parameter that can be left out, which it then is from now on."""
         named = next((one for one in _DISPENSABLE if one in asked and one in error.message), None)
         if error.kind != "unsupported" or named is None:
             return False
@@ -236,7 +236,7 @@ class EndpointModel:
             raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
 
     def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
-        """What the server counted, else an estimate by length and by what it counted before."""
+        """Return what the server counted, else an estimate by length and by what it counted before."""
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -310,14 +310,14 @@ def _breaks_off(text: str) -> bool:
 
 
 def _text(content: Any) -> str:
-    """A message's text, which some servers send in parts."""
+    """Return a message's text, which some servers send in parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""
 
 
 def _written(text: str, calls: Any) -> str:
-    """All that was written, for its length."""
+    """Return all that was written, for its length."""
     return text + (json.dumps(calls) if calls else "")
 
 

@@ -52,7 +52,7 @@ class _TooMuch(Exception):
 
 
 def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> list[str]:
-    """Everything in `value` that `schema` doesn't allow, each with its path.
+    """Return everything in `value` that `schema` doesn't allow, each with its path.
 
     With `closed`, an object whose `properties` are named allows no others, unless it has `additionalProperties`.
     The schema must have no `defects`.
@@ -71,7 +71,7 @@ def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> li
 
 
 def defects(schema: Any) -> list[str]:
-    """What keeps values from being checked with `schema`, each with its path in the schema.
+    """Return what keeps values from being checked with `schema`, each with its path in the schema.
 
     >>> defects({"properties": {"n": {"type": "integr"}}})
     ['properties.n.type is not valid in a JSON schema: "integr"; did you mean "integer"?']
@@ -93,7 +93,7 @@ def defects(schema: Any) -> list[str]:
 
 
 def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    """Every object of a valid schema that is a schema, with where it is."""
+    """Yield every object of a valid schema that is a schema, with where it is."""
     if not isinstance(schema, dict):
         return
     yield path, schema

@@ -179,7 +179,8 @@ class LangChainModel:
         return answer
 
     def _bind(self, schema: dict[str, Any] | None, answer: str, tools: Sequence[Tool]) -> tuple[Any, bool]:
-        """The model with its tools, and whether the schema must be told in words because no tool can be forced."""
+        """Return the model with its tools, and whether the schema must be told in words because no tool can be
+        forced."""
         specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
         if schema is None:
             return (self._chat.bind_tools(specs) if specs else self._chat), False
@@ -256,7 +257,7 @@ def _with_schema(turns: list[BaseMessage], schema: dict[str, Any]) -> list[BaseM
 
 
 def failure_of(error: Exception, name: str) -> Exception | None:
-    """What a provider's error means; None for one that looks like a fault of this program."""
+    """Return what a provider's error means; None for one that looks like a fault of this program."""
     if isinstance(error, ModelError | HiveError | TimeoutError):
         return error
     cause: BaseException | None = error

@@ -171,7 +171,7 @@ class ChatModel(Protocol):
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> ChatResult:
-        """The answer within `deadline` seconds; `schema` is a JSON schema of an object.
+        """Return the answer within `deadline` seconds; `schema` is a JSON schema of an object.
 
         `temperature` and `max_tokens` are the provider's own where they are None.
 
@@ -182,7 +182,8 @@ class ChatModel(Protocol):
     def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
-        """The answer in pieces, each within `deadline` seconds of the last; closing the generator stops listening.
+        """Return the answer in pieces, each within `deadline` seconds of the last; closing the generator stops
+        listening.
 
         Raises: ModelError, also after pieces; its `usage` is then what is known of the unfinished answer.
         """

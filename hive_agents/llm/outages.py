@@ -7,7 +7,8 @@ from hive_agents.llm.model import ModelError
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Whether `error` says, itself or by what caused it, that a model couldn't be asked; one that isn't there, too.
+    """Return whether `error` says, itself or by what caused it, that a model couldn't be asked; one that isn't there,
+    too.
 
     >>> is_outage(ModelError("timeout", "late")), is_outage(ModelError("garbage", "?")), is_outage(KeyError("x"))
     (True, False, False)

@@ -26,7 +26,7 @@ _SHOWN = 200
 
 
 def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage | None = None) -> dict[str, Any]:
-    """The answer as an object that fits `schema`; a text holds one object, with prose or a code fence around it.
+    """Return the answer as an object that fits `schema`; a text holds one object, with prose or a code fence around it.
 
     A text with a second object, or any brace outside the first, is garbage: it may quote one that is not its own.
 
@@ -70,7 +70,7 @@ def _parsed(text: str, usage: Usage | None) -> Any:
 
 
 def _only_object(text: str) -> str | None:
-    """The one object's part of a text, or all that could have been one; None where there may be a second."""
+    """Return the one object's part of a text, or all that could have been one; None where there may be a second."""
     start = text.find("{")
     if start < 0:
         return text

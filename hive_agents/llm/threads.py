@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """What `call` returns or raises. Cancelling leaves the thread to itself.
+    """Return what `call` returns or raises. Cancelling leaves the thread to itself.
 
     Not `asyncio.to_thread`: its pool is joined when the loop ends, so a command that gave up on a slow
     model would still wait for it.
@@ -58,7 +58,7 @@ def waited(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def from_thread(start: Callable[[], Generator[T, None, None]]) -> AsyncGenerator[T, None]:
-    """What the generator of `start` yields or raises. Closing leaves the thread, which ends at the next item."""
+    """Yield what the generator of `start` yields or raises. Closing leaves the thread, which ends at the next item."""
     loop = asyncio.get_running_loop()
     items: asyncio.Queue[tuple[list[T], BaseException | None]] = asyncio.Queue()
     context = contextvars.copy_context()

@@ -71,7 +71,7 @@ class AgentMemory:
                 self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}{notes_part}\n\n{_HEADING}\n")
 
     def read(self) -> str:
-        """The text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
+        """Return the text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
         with disk_errors(self.path):
             return jsontext.decode(read_bytes(self.path), self._file) if self.path.exists() else ""
 
@@ -117,7 +117,7 @@ def noted_in(workspace: Workspace, run_id: str) -> list[str]:
 
 
 def _split(text: str) -> tuple[str, list[str], str]:
-    """The text before the entries of `## Outputs`, those entries by line, and the text after them."""
+    """Return the text before the entries of `## Outputs`, those entries by line, and the text after them."""
     found = _SECTION.search(text if text.endswith("\n") else text + "\n")
     if found is None:
         gap = "\n\n" if text.strip() else ""

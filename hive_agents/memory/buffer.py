@@ -67,7 +67,7 @@ class DataBuffer:
         self._locks = {scope: _lock_of(str(workspace.root), *place) for scope, place in self._places.items()}
 
     def for_node(self, input_keys: Iterable[str], output_keys: Iterable[str]) -> DataBuffer:
-        """The same values, for a node that declared what it reads and writes."""
+        """Return the same values, for a node that declared what it reads and writes."""
         return DataBuffer(
             self.workspace,
             tenant=self.tenant,
@@ -78,7 +78,7 @@ class DataBuffer:
         )
 
     def read(self, key: str, scope: BufferScope | None = None, default: Any = None) -> Any:
-        """The value in that scope; without one the nearest: execution, then stream, then global."""
+        """Return the value in that scope; without one the nearest: execution, then stream, then global."""
         self._permit(key, self.reads, "an input")
         for place in self._places.values() if scope is None else [self._place(scope)]:
             found = self._get(place, key)
@@ -87,7 +87,7 @@ class DataBuffer:
         return default
 
     def read_all(self, scope: BufferScope | None = None) -> dict[str, Any]:
-        """Every value that may be read, by key; without a scope the nearest of each."""
+        """Return every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
         values: dict[str, Any] = {}
         with connected(self.workspace.records) as connection:

@@ -58,7 +58,7 @@ class ConversationStore:
         self._cached_from: tuple[int, int, int] | None = None
 
     def create(self, agent_id: str, run_id: str, *, node_id: str | None = None, key: str | None = None) -> str:
-        """A new conversation's id; with a `key` that this run used before, the id of then."""
+        """Return a new conversation's id; with a `key` that this run used before, the id of then."""
         conversation_id = f"c{uuid.uuid4().hex[:12]}"
         row = (conversation_id, self.tenant, agent_id, run_id, node_id, key, audit.now())
         with self._connection() as connection, transaction(connection, f"conversations of {run_id}"):
@@ -71,13 +71,14 @@ class ConversationStore:
         return str(found[0])
 
     def of_run(self, run_id: str) -> list[str]:
-        """The conversations of a run, oldest first."""
+        """Return the conversations of a run, oldest first."""
         query = "SELECT conversation_id FROM conversations WHERE tenant = ? AND run_id = ? ORDER BY rowid"
         with self._connection() as connection:
             return [row[0] for row in connection.execute(query, (self.tenant, run_id))]
 
     def order(self, run_id: str) -> list[tuple[str, int]]:
-        """The messages of a run's conversations as (conversation_id, n), in the order in which they were written."""
+        """Return the messages of a run's conversations as (conversation_id, n), in the order in which they were
+        written."""
         query = (
             "SELECT conversation_id, n FROM messages JOIN conversations USING (conversation_id)"
             " WHERE tenant = ? AND run_id = ? ORDER BY messages.rowid"
@@ -94,7 +95,7 @@ class ConversationStore:
         is_error: bool = False,
         pointer: str | None = None,
     ) -> Entry:
-        """The stored message. A `key` names the step that writes it: written again, the first one stands.
+        """Return the stored message. A `key` names the step that writes it: written again, the first one stands.
 
         `is_error` and `pointer` belong to a tool's result; see `Spillover.deliver`.
 
@@ -122,14 +123,14 @@ class ConversationStore:
             return entry
 
     def find(self, conversation_id: str, key: str) -> Entry | None:
-        """What a step wrote under that key, if it came so far before a crash."""
+        """Return what a step wrote under that key, if it came so far before a crash."""
         with self._connection() as connection:
             self._known(connection, conversation_id)
             found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
         return None if found is None else from_parts(*found)
 
     def messages(self, conversation_id: str, since: int = 0) -> list[Entry]:
-        """Every message after the cursor `since`, as it was written, whatever compaction did since."""
+        """Return every message after the cursor `since`, as it was written, whatever compaction did since."""
         with self._connection() as connection:
             entries = self._fresh(connection, conversation_id).entries
             # Numbers have no gaps, but the oldest messages may be forgotten.
@@ -137,7 +138,7 @@ class ConversationStore:
             return entries[max(since - first + 1, 0) :]
 
     def view(self, conversation_id: str, *, withheld: Collection[int] = (), notice: str = "") -> list[Message]:
-        """What the model is sent: compacted, each tool call followed by its result.
+        """Return what the model is sent: compacted, each tool call followed by its result.
 
         A `notice` stands for the words of `withheld` messages, by their numbers, and of what sums up the conversation.
         """
@@ -150,7 +151,7 @@ class ConversationStore:
         return sent(lead, groups)
 
     def pointer(self, conversation_id: str) -> ConversationPointer:
-        """What a graph keeps in its state instead of messages; its size doesn't grow with the conversation."""
+        """Return what a graph keeps in its state instead of messages; its size doesn't grow with the conversation."""
         with self._connection() as connection:
             entries = self._fresh(connection, conversation_id).entries
             return {"conversation_id": conversation_id, "cursor": entries[-1].n if entries else 0}
@@ -173,7 +174,7 @@ class ConversationStore:
             return added.rowcount == 1
 
     def outputs(self, conversation_id: str) -> dict[str, Any]:
-        """What `set_output` has set, in the order it was first set."""
+        """Return what `set_output` has set, in the order it was first set."""
         query = "SELECT key, value FROM cursors WHERE conversation_id = ? ORDER BY rowid"
         with self._connection() as connection:
             self._known(connection, conversation_id)
@@ -274,7 +275,7 @@ class OutputAccumulator:
         self.store.set_output(self.conversation_id, key, value)
 
     def missing(self, keys: Iterable[str] | None = None, nullable: Iterable[str] = ()) -> list[str]:
-        """Which of `keys` (all declared ones) are not set; null counts as set where it is allowed to be."""
+        """Return which of `keys` (all declared ones) are not set; null counts as set where it is allowed to be."""
         values, may_be_null = self.values, set(nullable)
         wanted = self.output_keys if keys is None else keys
         return [key for key in wanted if key not in may_be_null and values.get(key) is None]

@@ -84,7 +84,7 @@ class DataFiles:
         return Page("".join(shown), offset, len(shown), len(lines))
 
     def read(self, filename: str) -> str:
-        """The whole text. Raises: HIVE-107, HIVE-112, HIVE-113."""
+        """Return the whole text. Raises: HIVE-107, HIVE-112, HIVE-113."""
         if filename in self.elsewhere:
             return self.elsewhere[filename].read()
         path = self._path(filename)
@@ -137,7 +137,8 @@ class DataFiles:
         atomic_write(path, encodable(text).encode(), mode=_SEALED)
 
     def next_number(self, pattern: re.Pattern[str]) -> int:
-        """One more than the highest number that `pattern`'s group finds in the name of a sealed file; under `lock`.
+        """Return one more than the highest number that `pattern`'s group finds in the name of a sealed file; under
+        `lock`.
 
         What an agent saves under such a name doesn't count: it could use the numbers up.
         """

@@ -50,7 +50,7 @@ class Mark:
 
 
 def to_parts(message: Message, is_error: bool, pointer: str | None) -> str:
-    """A message as readable JSON: parts of type `text`, `tool_call` and `tool_result`."""
+    """Return a message as readable JSON: parts of type `text`, `tool_call` and `tool_result`."""
     parts: list[dict[str, Any]] = []
     if message.role == "tool":
         result = {"type": "tool_result", "id": message.tool_call_id, "text": message.content, "is_error": is_error}
@@ -63,7 +63,7 @@ def to_parts(message: Message, is_error: bool, pointer: str | None) -> str:
 
 
 def from_parts(n: int, key: str, role: Any, parts: str, tokens: int, at: str) -> Entry:
-    """The entry of a stored row."""
+    """Return the entry of a stored row."""
     text, calls, call_id, is_error, pointer = "", [], "", False, None
     for part in json.loads(parts):
         if part["type"] == "text":
@@ -81,7 +81,7 @@ PER_CALL = 8
 
 
 def estimate_tokens(text: str) -> int:
-    """A quarter of the characters, where a letter outside ASCII weighs 2.5 (two bytes), 4 (three) or 5.5 (four).
+    """Return a quarter of the characters, where a letter outside ASCII weighs 2.5 (two bytes), 4 (three) or 5.5 (four).
 
     >>> estimate_tokens("four letters a token"), estimate_tokens("Привет"), estimate_tokens("你好世界")
     (5, 4, 4)
@@ -93,7 +93,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def message_tokens(message: Message) -> int:
-    """The estimate for a message with its tool calls.
+    """Return the estimate for a message with its tool calls.
 
     >>> message_tokens(Message(role="user", content="four letters a token"))
     9

@@ -36,7 +36,7 @@ def transition_marker(
     memory: str = "",
     tools: Iterable[str] = (),
 ) -> str:
-    """The message between two phases of a continuous conversation, after `prompts/agent_transition.md`.
+    """Return the message between two phases of a continuous conversation, after `prompts/agent_transition.md`.
 
     `completed` and `following` are nodes, `outputs` what the phase has put out, `tools` those of the next phase.
 
@@ -75,7 +75,7 @@ class ContextHandoff(Format):
     messages: int = 0
 
     def to_text(self) -> str:
-        """The first message of the phase that takes over."""
+        """Return the first message of the phase that takes over."""
         parts = [f"The phase {self.source} is completed. What it leaves to {self.target}:"]
         parts += [fenced(f"{self.summary}\n\nOutputs:\n{_outputs(self.outputs)}")]
         if self.files:

@@ -45,7 +45,7 @@ def file_name(name: str) -> str:
 
 
 def folder_name(name: str) -> str:
-    """A folder's name for any text; two texts never share one, not even where case doesn't count.
+    """Return a folder's name for any text; two texts never share one, not even where case doesn't count.
 
     >>> folder_name("digest"), folder_name("Dana@example.org")
     ('digest', 'dana-example-org~bde65a423adfafa4ec21494e')

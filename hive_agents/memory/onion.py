@@ -28,7 +28,7 @@ class Phase:
 
 
 def narrative(path: Sequence[Phase], values: Mapping[str, Any]) -> str:
-    """What happened so far, from the path and the data buffer alone: the same input gives the same text.
+    """Return what happened so far, from the path and the data buffer alone: the same input gives the same text.
 
     A value stands with the last phase that wrote it, in 300 characters at most; values are data.
 
@@ -61,7 +61,7 @@ def build_prompt(
     memory: str = "",
     files: Iterable[DataFile] = (),
 ) -> str:
-    """The system prompt of a turn, after the pattern in `prompts/agent_system.md`.
+    """Return the system prompt of a turn, after the pattern in `prompts/agent_system.md`.
 
     `memory` is adapt.md as it is now, and stands there as data: what others said may have got into it. Of `files`,
     those that compaction wrote are listed as the conversation's history. The layers are put in as they are: a `$` in

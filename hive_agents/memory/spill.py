@@ -58,7 +58,7 @@ class Spillover:
         self.limit = limit
 
     def deliver(self, tool: str, result: ToolResult) -> Delivery:
-        """What the conversation gets of a result.
+        """Return what the conversation gets of a result.
 
         Raises: HIVE-113 where the tool's name can't be part of a file's, HIVE-403 where the file can't be written.
         """
@@ -112,7 +112,7 @@ _PAGED = 500
 
 
 def pretty(text: str) -> str:
-    """A JSON object or list indented by two; any other text, and JSON that has lines already, as it is.
+    """Return a JSON object or list indented by two; any other text, and JSON that has lines already, as it is.
 
     Parsing and printing again would lose doubled keys and rewrite numbers: only white space changes here.
 

@@ -34,7 +34,8 @@ def conversation_pointer(file: str) -> str:
 
 
 def last_turn(groups: Sequence[Group]) -> int:
-    """Where the last turn begins: at the last message of the assistant, or before that at the person's words to it."""
+    """Return where the last turn begins: at the last message of the assistant, or before that at the person's words
+    to it."""
     start = len(groups) - 1
     while start > 0 and groups[start].head.message.role != "assistant":
         start -= 1

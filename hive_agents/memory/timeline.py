@@ -29,7 +29,7 @@ class TimelinePiece:
         return self.with_message(self.message.model_copy(update={"content": content}))
 
     def without_words(self, notice: str) -> TimelinePiece:
-        """The message with the notice for its words, and without the arguments of its calls."""
+        """Return the message with the notice for its words, and without the arguments of its calls."""
         calls = [call.model_copy(update={"args": {}}) for call in self.message.tool_calls]
         content = notice if self.message.content else ""
         return self.with_message(self.message.model_copy(update={"content": content, "tool_calls": calls}))
@@ -47,7 +47,7 @@ class Group:
         return (self.head, *self.results)
 
     def without(self, withheld: Collection[int], notice: str) -> Group:
-        """The group with the notice for the words of the `withheld` messages; of calls their names stay."""
+        """Return the group with the notice for the words of the `withheld` messages; of calls their names stay."""
         head, *results = (piece.without_words(notice) if piece.n in withheld else piece for piece in self.pieces)
         return Group(head, tuple(results))
 
@@ -59,7 +59,7 @@ def tokens_of(lead: str | None, groups: Sequence[Group]) -> int:
 
 
 def sent(lead: str | None, groups: Sequence[Group]) -> list[Message]:
-    """The messages in the order that every provider takes: results directly behind their calls."""
+    """Return the messages in the order that every provider takes: results directly behind their calls."""
     return [*_lead(lead), *(piece.message for group in groups for piece in group.pieces)]
 
 
@@ -108,11 +108,12 @@ class Timeline:
         self.marks.append(mark)
 
     def awaits(self, call_id: str) -> bool:
-        """Whether a call of that id has no result yet."""
+        """Return whether a call of that id has no result yet."""
         return self._call(call_id) is not None
 
     def groups(self) -> Iterator[Group]:
-        """What is sent: a call that got no result is answered with `INTERRUPTED`, for no provider takes it alone."""
+        """Yield what is sent: a call that got no result is answered with `INTERRUPTED`, for no provider takes it
+        alone."""
         for head in self._heads:
             shown = self._shown(head.piece)
             if shown is None:
@@ -151,7 +152,7 @@ def _changed(message: Message, change: dict[str, object]) -> Message:
 
 
 def difference(before: Sequence[Group], after: Sequence[Group]) -> dict[int, Change]:
-    """The changes that turn one view into the other, by the numbers of the stored messages."""
+    """Return the changes that turn one view into the other, by the numbers of the stored messages."""
     kept = {piece.n: piece for group in after for piece in group.pieces}
     changes: dict[int, Change] = {}
     for piece in (piece for group in before for piece in group.pieces if piece.n):

@@ -13,7 +13,7 @@ MAX_VALUE = 1_000_000
 
 
 def value_line(value: Any, limit: int) -> str:
-    """A value as a line of at most `limit` characters: texts as they are, anything else as JSON.
+    """Return a value as a line of at most `limit` characters: texts as they are, anything else as JSON.
 
     >>> value_line("two\\nlines", 20), value_line({"n": [1, 2]}, 20)
     ('two lines', '{"n": [1, 2]}')
@@ -23,7 +23,7 @@ def value_line(value: Any, limit: int) -> str:
 
 
 def to_json(key: str, value: Any) -> str:
-    """The JSON text of a value; tuples become lists.
+    """Return the JSON text of a value; tuples become lists.
 
     Raises: HIVE-104 for what isn't plain JSON, HIVE-105 for more than `MAX_VALUE` characters.
     """

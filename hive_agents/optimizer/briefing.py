@@ -25,7 +25,7 @@ EXCERPT = 300
 
 
 def briefing(situation: Situation, workspace: Workspace, *, most: int, share_text: bool) -> str:
-    """The prompt. Raises: HIVE-105, HIVE-106 for a workspace's own prompt that can't be filled in."""
+    """Return the prompt. Raises: HIVE-105, HIVE-106 for a workspace's own prompt that can't be filled in."""
     told = {
         "config": shown(situation.config),
         "collection": _collection(situation.index),
@@ -45,7 +45,7 @@ def briefing(situation: Situation, workspace: Workspace, *, most: int, share_tex
 
 
 def levers() -> dict[str, Any]:
-    """The JSON schema of what may be changed."""
+    """Return the JSON schema of what may be changed."""
     schema = RetrievalConfig.model_json_schema()
     properties = {block: schema["properties"][block] for block in BLOCKS}
     definitions: dict[str, Any] = schema["$defs"]
@@ -59,7 +59,8 @@ def levers() -> dict[str, Any]:
 
 
 def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, Any]]:
-    """The training queries that lose most: what they return, with labels and each lane's ranks, and what they miss."""
+    """Return the training queries that lose most: what they return, with labels and each lane's ranks, and what they
+    miss."""
     cache = situation.cache
     scores = cache.evaluate(situation.config).nudcg
     ranked = cache.rank(situation.config, depth=10_000)
@@ -98,7 +99,7 @@ def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, A
 
 
 def _best(ranks: IntArray) -> int | None:
-    """The best rank in a lane; None where the lane doesn't find it. 0 means absent."""
+    """Return the best rank in a lane; None where the lane doesn't find it. 0 means absent."""
     return min((rank for rank in ranks.tolist() if rank), default=None)
 
 
@@ -130,7 +131,8 @@ def _diagnosis(situation: Situation) -> dict[str, Any]:
 
 
 def _tried(situation: Situation) -> list[Mapping[str, Any]]:
-    """The last trials and what came of them; scores on validation queries stay out, but for the judge's words."""
+    """Return the last trials and what came of them; scores on validation queries stay out, but for the judge's
+    words."""
     return [
         {
             "iteration": row["n"],

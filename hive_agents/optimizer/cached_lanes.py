@@ -56,7 +56,7 @@ class _Group:
         return _renumbered(self._batch.top(params, depth), self.whole)
 
     def keyword_under(self, key: FilterKey, params: BM25Params, rows: Sequence[int]) -> IntArray:
-        """The lane of some queries under a filter, to `MAX_DEPTH`."""
+        """Return the lane of some queries under a filter, to `MAX_DEPTH`."""
         return _renumbered(self._batch.top(params, MAX_DEPTH, only=rows, mask=self.mask(key)), self.whole)
 
     def vector_under(self, key: FilterKey, rows: Sequence[int]) -> _Ranked:
@@ -68,25 +68,26 @@ class _Group:
         return self.index.keyword_batch(self.texts)
 
     def mask(self, key: FilterKey) -> Mask | None:
-        """The chunks that pass, in the numbers of `index`."""
+        """Return the chunks that pass, in the numbers of `index`."""
         if key not in self.masks:
             self.masks[key] = self.index.select(dict(key), checked=True)
         return self.masks[key]
 
     def passing(self, key: FilterKey, n_chunks: int) -> Mask:
-        """The chunks that pass, in the numbers of the whole index."""
+        """Return the chunks that pass, in the numbers of the whole index."""
         passing, mask = np.zeros(n_chunks, np.bool_), self.mask(key)
         passing[self.whole if mask is None else self.whole[mask]] = True
         return passing
 
     def boilerplate_of(self, n_chunks: int) -> Floats:
-        """The share of boilerplate in each chunk, in the numbers of the whole index, 0 for what they don't see."""
+        """Return the share of boilerplate in each chunk, in the numbers of the whole index, 0 for what they don't
+        see."""
         shares = np.zeros(n_chunks)
         shares[self.whole] = self.index.boilerplate_shares(np.arange(len(self.whole)))
         return shares
 
     def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
-        """The factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
+        """Return the factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
 
         def computed() -> Floats:
             factors = np.ones(n_chunks)
@@ -203,7 +204,7 @@ def _short(chunks: IntArray, passes: Mask) -> list[int]:
 
 
 def _all(chunks: IntArray) -> tuple[IntArray, Mask]:
-    """The chunks, all of which pass."""
+    """Return the chunks, all of which pass."""
     return chunks, chunks >= 0
 
 

@@ -59,7 +59,8 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
 
 
 def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateResult) -> dict[str, Any]:
-    """What reranking costs: whole searches in milliseconds, and dollars by the length of what a question sends."""
+    """Return what reranking costs: whole searches in milliseconds, and dollars by the length of what a question
+    sends."""
     assert session.reranker is not None
     queries = result.candidate.queries
     sent = session.reranker.characters_sent([query.query.query for query in queries])
@@ -75,7 +76,7 @@ def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateR
 
 
 def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
-    """About how many queries more it takes to certify a gain like that on the open queries, at least.
+    """Return about how many queries more it takes to certify a gain like that on the open queries, at least.
 
     At least, because the open queries are those that it was tuned on; and no golden set under 20 is split at all.
     """

@@ -81,7 +81,7 @@ class Diagnosis:
 
 
 def diagnose(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig) -> Diagnosis:
-    """The diagnosis of one config over the cache's queries."""
+    """Return the diagnosis of one config over the cache's queries."""
     scores = cache.evaluate(config)
     ranked = cache.rank(config, depth=cache.golden.k)
     reachable = _reachable(cache, config)
@@ -183,7 +183,7 @@ def _worth(labels: list[int]) -> float:
 
 
 def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
-    """The documents among the candidates of any lane, a set a query."""
+    """Return the documents among the candidates of any lane, a set a query."""
     plain = parsed(config.model_dump(exclude_unset=True) | {"rerank": {}})  # their order doesn't matter here
     everything = cache.rank(plain, depth=10_000)
     candidates = config.retrieval.candidates
@@ -216,7 +216,8 @@ def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, b
 
 
 def _crowded(cache: LaneCache, ranked: Ranked) -> tuple[tuple[str, ...], int]:
-    """The queries whose list has two chunks of one document or more, most first, and the most that any list has."""
+    """Return the queries whose list has two chunks of one document or more, most first, and the most that any list
+    has."""
     most: dict[str, int] = {}
     for row, query in enumerate(cache.golden):
         upto = min(int(ranked.returned[row]), cache.golden.k)
@@ -227,7 +228,7 @@ def _crowded(cache: LaneCache, ranked: Ranked) -> tuple[tuple[str, ...], int]:
 
 
 def _other_versions(cache: LaneCache, ranked: Ranked) -> tuple[str, ...]:
-    """The queries that get a distractor with the name of a relevant page: mostly another version of it."""
+    """Return the queries that get a distractor with the name of a relevant page: mostly another version of it."""
     names = cache.doc_ids
     found = []
     for row, query in enumerate(cache.golden):
@@ -253,7 +254,7 @@ def page_name(doc_id: str) -> str:
 def _preferences(
     cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: float
 ) -> tuple[Preference, ...]:
-    """The boosts of one value, or of newer dates, that would help, best first."""
+    """Return the boosts of one value, or of newer dates, that would help, best first."""
     boosts: list[tuple[str, dict[str, float]]] = []
     for field, values in filterable_values(index).items():
         current = {value: factor for value, factor in config.boosts.get(field, {}).items() if value in values}

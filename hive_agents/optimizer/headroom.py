@@ -99,7 +99,7 @@ def _plain(data: dict[str, Any]) -> RetrievalConfig:
 
 
 def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[RetrievalConfig, list[list[tuple[str, Any]]], Floats]:
-    """The config without a cut, the values of every length of list and, where lanes are fused, of every gap.
+    """Return the config without a cut, the values of every length of list and, where lanes are fused, of every gap.
 
     With each query's nUDCG by them, shape `(n, cuts)`; nothing abstains.
     """

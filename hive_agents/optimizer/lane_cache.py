@@ -129,7 +129,8 @@ class LaneCache:
         return int((self._within(fused, returned) > 0).sum())
 
     def _within(self, fused: FusedLists, returned: IntArray) -> NDArray[np.int8]:
-        """The labels of each list's places within k, 0 behind the list's end and for a document's further places."""
+        """Return the labels of each list's places within k, 0 behind the list's end and for a document's further
+        places."""
         inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
         return np.where(inside, fused.counted, np.int8(0))
 
@@ -158,13 +159,13 @@ class LaneCache:
             return np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
 
     def _used(self, config: RetrievalConfig) -> _PoolKey:
-        """The pool of the lanes that the config uses."""
+        """Return the pool of the lanes that the config uses."""
         retrieval = config.retrieval
         depths = (retrieval.candidates if used else 0 for used in (retrieval.keyword, retrieval.vector))
         return self._key(config, *depths)
 
     def distractors_returned(self, config: RetrievalConfig) -> list[str]:
-        """The doc_id of every distractor within k, once for each query that gets it."""
+        """Return the doc_id of every distractor within k, once for each query that gets it."""
         names = self.doc_ids
         found: list[str] = []
         ranked = self.rank(config)
@@ -174,7 +175,7 @@ class LaneCache:
         return found
 
     def rank(self, config: RetrievalConfig, depth: int | None = None) -> Ranked:
-        """Every query's fused ranking, cut as the config says; `depth` columns or more where there are as many.
+        """Return every query's fused ranking, cut as the config says; `depth` columns or more where there are as many.
 
         The ranks of a lane that the config doesn't use are those that it would have.
         """
@@ -203,7 +204,7 @@ class LaneCache:
         return self._index.doc_ids()
 
     def number_of(self, doc_id: str) -> int:
-        """The document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
+        """Return the document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
         return self._doc_numbers.get(doc_id, -2)
 
     @property
@@ -213,7 +214,8 @@ class LaneCache:
         return best
 
     def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[FusedLists, IntArray]:
-        """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
+        """Return the fused lists, `wanted` columns or more where there are as many, and how many of each are
+        returned."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
@@ -232,7 +234,7 @@ class LaneCache:
         return fused, returned
 
     def _worded(self, config: RetrievalConfig, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the queries that are `asked` about have a chunk with every word of theirs."""
+        """Return which of the queries that are `asked` about have a chunk with every word of theirs."""
         filters, params, *_ = self._key(config, 0, 0)
         lane, found = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(asked), np.bool_)
         for row in asked.nonzero()[0].tolist():
@@ -310,13 +312,13 @@ class LaneCache:
 
 
 def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
-    """What decides the fused scores of a pool, as a key."""
+    """Return what decides the fused scores of a pool, as a key."""
     retrieval, weights = config.retrieval, config.retrieval.weights
     return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector
 
 
 def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
-    """What the fused scores are multiplied by, as a key."""
+    """Return what the fused scores are multiplied by, as a key."""
     return boost_key(config.boosts), config.boilerplate.weight
 
 

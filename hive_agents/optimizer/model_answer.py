@@ -50,7 +50,7 @@ FaultsOf = Callable[[RetrievalConfig, Edit], list[str]]
 
 
 def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], faults: FaultsOf) -> Edit:
-    """One patch as an edit; whatever is wrong with it stands in the edit's `faults`.
+    """Return one patch as an edit; whatever is wrong with it stands in the edit's `faults`.
 
     `known` are the identities of configs that need no second trial; a sound edit's is added.
     """
@@ -74,7 +74,7 @@ def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], 
 
 
 def shown(config: RetrievalConfig) -> dict[str, Any]:
-    """The part of a config that patches may change, defaults spelled out, so that every path exists."""
+    """Return the part of a config that patches may change, defaults spelled out, so that every path exists."""
     return config.model_dump(mode="json", include=set(BLOCKS))
 
 

@@ -56,7 +56,8 @@ class ModelProposer:
         self._dead = ""
 
     def propose(self, situation: Situation) -> Proposed:
-        """The model's sound edits before the heuristic's best; without one of them, just what the heuristic says."""
+        """Return the model's sound edits before the heuristic's best; without one of them, just what the heuristic
+        says."""
         heuristic = self._heuristic.propose(situation)  # first: a spent budget ends the run before a model is paid
         sound, faulty, why = self._asked(situation)
         if not sound:
@@ -98,7 +99,7 @@ class ModelProposer:
         return sound, faulty, None
 
     def _complete(self, turns: list[Message], situation: Situation) -> dict[str, Any]:
-        """The answer to one call. Raises: NoAnswer."""
+        """Return the answer to one call. Raises: NoAnswer."""
         if self._dead:
             raise NoAnswer(f"not asked again after {self._dead}")
         if self._spending.refusal:
@@ -151,7 +152,7 @@ def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """What `call` returns or raises; Ctrl-C doesn't wait for it."""
+    """Return what `call` returns or raises; Ctrl-C doesn't wait for it."""
     future = asyncio.run_coroutine_threadsafe(call, _loop())
     try:
         return future.result()
@@ -162,7 +163,8 @@ def _waited(call: Coroutine[Any, Any, T]) -> T:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One for all calls: a client keeps its connections, and the caller's thread may have a running loop of its own."""
+    """Return one for all calls: a client keeps its connections, and the caller's thread may have a running loop of
+    its own."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="hive-proposer", daemon=True).start()
     return loop

@@ -39,7 +39,7 @@ _HEADER = r"<header>.*?</header>"
 
 
 def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
-    """The report as HTML. It lists training and validation queries; the holdout's appear as means only."""
+    """Return the report as HTML. It lists training and validation queries; the holdout's appear as means only."""
     best = result["best"]
     before, after = session.baseline, _config_of(session, best["config"])
     sections = [
@@ -213,7 +213,7 @@ def _queries(session: OptimizerSession, before: RetrievalConfig, after: Retrieva
 
 
 def _distractors(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
-    """Which distractors were returned, how often, before and after."""
+    """Return which distractors were returned, how often, before and after."""
     counts: dict[str, list[int]] = {}
     for column, config in enumerate((before, after)):
         for doc_id in session.open.distractors_returned(config):

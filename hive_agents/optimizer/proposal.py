@@ -228,7 +228,7 @@ def _prefer(situation: Situation) -> Iterator[Edit]:
 
 
 def _abstain(situation: Situation) -> Iterator[Edit]:
-    """A floor between the best cosines of queries without an answer and of those with one."""
+    """Yield a floor between the best cosines of queries without an answer and of those with one."""
     cosines = situation.cache.best_cosines
     answerable = np.array([bool(query.relevant) for query in situation.cache.golden])
     finite = np.isfinite(cosines)
@@ -244,6 +244,6 @@ def _abstain(situation: Situation) -> Iterator[Edit]:
 
 
 def merged(a: Sequence[tuple[str, object]], b: Sequence[tuple[str, object]]) -> Edit:
-    """Two parents' changes together; where both change the same thing, the first one's stays."""
+    """Return two parents' changes together; where both change the same thing, the first one's stays."""
     values = dict(b) | dict(a)
     return Edit(tuple(sorted(values.items())), "merge", "what two configs did well on different queries, together")

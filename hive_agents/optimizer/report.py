@@ -17,7 +17,7 @@ ROW = (
 
 
 def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, *, interrupted: bool) -> dict[str, Any]:
-    """The result of a run that ended, or of what is there of one that was interrupted."""
+    """Return the result of a run that ended, or of what is there of one that was interrupted."""
     certificate = state.get("certificate")
     best = state.get("best")
     status, stopped_by = state.get("status", "stopped"), state.get("stopped_by")
@@ -77,7 +77,7 @@ def room_left(result: Mapping[str, Any]) -> list[str]:
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Whose ideas were measured: heuristic, model, or model+heuristic.
+    """Return whose ideas were measured: heuristic, model, or model+heuristic.
 
     >>> proposers([{"proposer": "heuristic", "train": 0.5}, {"proposer": "model", "train": None}])
     'heuristic'
@@ -87,7 +87,7 @@ def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def proposed_by(result: Mapping[str, Any]) -> list[str]:
-    """Who proposed, what a model cost, and how often the heuristic stood in for it, and why: a sentence each."""
+    """Return who proposed, what a model cost, and how often the heuristic stood in for it, and why: a sentence each."""
     usage, fallbacks = result["usage"], result["fallbacks"]
     outage = [f"the reranker is unavailable: {result['unavailable']}"] if result["unavailable"] else []
     if not usage["input_tokens"] and not usage["model_calls"] and not fallbacks:
@@ -108,7 +108,7 @@ def proposed_by(result: Mapping[str, Any]) -> list[str]:
 
 
 def reranking(certificate: Mapping[str, Any]) -> list[str]:
-    """What the certified config's reranker costs, a sentence; nothing where it reranks nothing.
+    """Return what the certified config's reranker costs, a sentence; nothing where it reranks nothing.
 
     >>> reranking({"rerank": {"model": "lab:m", "candidates": 20, "latency_ms_p50": 80.0, "latency_ms_p95": 120.0,
     ...                       "latency_ms_p95_before": 9.0, "usd_per_query": 0.0001}})
@@ -125,7 +125,7 @@ def reranking(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def missing(result: Mapping[str, Any]) -> str | None:
-    """What it would take to show the gain of a candidate that too few queries exist for; None for all others."""
+    """Return what it would take to show the gain of a candidate that too few queries exist for; None for all others."""
     if result["stopped_by"] != "too_few_queries":
         return None
     needed, certificate = result["needed_queries"], result["certificate"]
@@ -136,7 +136,7 @@ def missing(result: Mapping[str, Any]) -> str | None:
 
 
 def ending(result: Mapping[str, Any]) -> str:
-    """What became of the request for a deployment that the gate didn't pass."""
+    """Return what became of the request for a deployment that the gate didn't pass."""
     decision, request = result["decision"], result["approval_id"]
     told = f"request {request} {'was' if decision['status'] != 'expired' else 'has'} {decision['status']}"
     by = f" by {decision['by']}" if decision["by"] else ""

@@ -115,7 +115,7 @@ def ablated(
 
 
 def _removals(changes: Sequence[ConfigChange]) -> Iterator[list[ConfigChange]]:
-    """What is left without one change, and without all changes of one block, such as dynamic_k."""
+    """Yield what is left without one change, and without all changes of one block, such as dynamic_k."""
     paths = [change["path"] for change in changes]
     blocks = [path.rpartition(".")[0] for path in paths]
     out = [{path} for path in paths]

@@ -204,7 +204,7 @@ class OptimizerSession:
         return CachedReranker(self.workspace, reranker, paid)
 
     def rerank_usage(self, characters: int) -> Usage:
-        """What reranking a text of that length costs, by the price of the settings' reranker."""
+        """Return what reranking a text of that length costs, by the price of the settings' reranker."""
         settings = self.workspace.settings
         return estimated_usage(price_of(settings, settings.models.reranker), characters)
 
@@ -215,7 +215,7 @@ class OptimizerSession:
         return HeuristicProposer()
 
     def propose(self, config: RetrievalConfig, diagnosis: Diagnosis, state: Mapping[str, Any]) -> Proposed:
-        """What to try next. Raises: `SearchBudgetExhausted`."""
+        """Return what to try next. Raises: `SearchBudgetExhausted`."""
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
@@ -238,7 +238,7 @@ class OptimizerSession:
         return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
 
     def faults(self, data: ConfigData) -> list[str]:
-        """What levels 1 and 2 say against a proposed config; empty means it may be measured."""
+        """Return what levels 1 and 2 say against a proposed config; empty means it may be measured."""
         try:
             stored = parse_config(json.dumps(data), "configs/proposal.json")
             findings = check_config(self.workspace, stored, index=self.engine.index(stored.config.collection))
@@ -258,7 +258,7 @@ class OptimizerSession:
         return changes_from(self.baseline, parsed(data))
 
     def measured(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ConfigData, Measured]]:
-        """Every config that these rows of trials measured, once, with its scores."""
+        """Return every config that these rows of trials measured, once, with its scores."""
         found: dict[str, tuple[ConfigData, Measured]] = {}
         for row in rows:
             if row["train"] is not None and row["identity"] not in found:
@@ -281,11 +281,12 @@ class OptimizerSession:
         return refusal(found, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
     def select(self, rows: Sequence[Mapping[str, Any]]) -> ConfigData | None:
-        """The config for the gate, of all that these rows of trials measured."""
+        """Return the config for the gate, of all that these rows of trials measured."""
         return self.choose(self.measured(rows))
 
     def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
-        """What ranks highest on the open queries, or what is as good and has fewer distractors; nothing idle in it.
+        """Return what ranks highest on the open queries, or what is as good and has fewer distractors; nothing idle in
+        it.
 
         Its mean is close to the best that may be chosen. Single steps from the highest count as measured. None where
         nothing gains without harm.
@@ -307,7 +308,7 @@ class OptimizerSession:
         return Candidate(changes, found.nudcg - self.baseline_measured.nudcg, found.distractors)
 
     def _beside(self, leader: Candidate) -> Iterator[Candidate]:
-        """The configs one step from it; none where each would ask a reranker once more."""
+        """Yield the configs one step from it; none where each would ask a reranker once more."""
         config = parsed(self.restored(leader.changes))
         if config.rerank.enabled:
             return
@@ -316,7 +317,7 @@ class OptimizerSession:
             yield self._candidate(changes_from(self.baseline, changed), self.remeasure(changed))
 
     def _without_idle(self, candidate: Candidate) -> Candidate:
-        """The candidate without changes that neither raise its mean nor keep distractors out."""
+        """Return the candidate without changes that neither raise its mean nor keep distractors out."""
 
         def mean_of(changes: Sequence[ConfigChange]) -> float | None:
             mean = self._mean_with(changes)
@@ -329,8 +330,8 @@ class OptimizerSession:
         return self._candidate(left, self.remeasure(parsed(self.restored(left))))
 
     def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
-        """The mean over the open queries with these changes; None for a config that is faulty, can't be measured now
-        or does harm."""
+        """Return the mean over the open queries with these changes; None for a config that is faulty, can't be measured
+        now or does harm."""
         data = self.restored(changes)
         if self.faults(data):
             return None
@@ -377,6 +378,6 @@ def _read(path: Path) -> ConfigData | None:
 
 
 def next_data(config: RetrievalConfig, edit: Edit) -> ConfigData:
-    """The config that an edit makes, without a name of its own yet."""
+    """Return the config that an edit makes, without a name of its own yet."""
     data = apply(config, edit.values)
     return {key: value for key, value in data.items() if key not in ("description", "parent")} | {"name": UNNAMED}

@@ -70,7 +70,7 @@ class Edit:
 
 
 def apply(config: RetrievalConfig, values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The config's JSON with these values; what depends on them (max_results, detection) is kept consistent."""
+    """Return the config's JSON with these values; what depends on them (max_results, detection) is kept consistent."""
     data = config.model_dump(exclude_unset=True)
     for path, value in values:
         *parents, key = path.split(".")
@@ -105,7 +105,7 @@ def _consistent(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(data: dict[str, Any]) -> str:
-    """The same for configs that search alike, whatever they are called and whichever defaults they spell out."""
+    """Return the same for configs that search alike, whatever they are called and whichever defaults they spell out."""
     try:
         value = parsed(data).model_dump(mode="json", exclude={"name", "description", "parent"})
     except HiveError:
@@ -130,7 +130,7 @@ def _effective(boost: dict[str, float]) -> dict[str, float]:
 
 
 def in_words(changes: Sequence[dict[str, Any]]) -> str:
-    """What an edit does, for a table.
+    """Return what an edit does, for a table.
 
     >>> in_words([{"path": "retrieval.top_k", "a": 10, "b": 5}])
     'top_k 10 → 5'
@@ -158,7 +158,7 @@ def _filter_words(value: Any) -> str:
 
 
 def boost_words(field: str, boost: dict[str, float] | None) -> str:
-    """A field's boost, as a table has it.
+    """Return a field's boost, as a table has it.
 
     >>> boost_words("status", {"retired": 0.3, "draft": 2.0}), boost_words("updated", {"half_life_days": 365.0})
     ('status: retired × 0.3, draft × 2', 'updated: half-life 365 days')
@@ -175,7 +175,7 @@ def _short(value: Any) -> str:
 
 
 def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
-    """Every lever moved alone, from where `config` stands; reranking is one where there is a `reranker`."""
+    """Yield every lever moved alone, from where `config` stands; reranking is one where there is a `reranker`."""
     levers = WIDER if wide else LEVERS
     hybrid = config.retrieval.method == "hybrid"
     for path, values in levers.items():
@@ -204,7 +204,7 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, re
 
 
 def _needs_vectors(path: str, value: Any) -> bool:
-    """Whether no search can be made so without an embedding model."""
+    """Return whether no search can be made so without an embedding model."""
     if path == "retrieval.method":
         return bool(value != "keyword")
     return path == "abstain.min_cosine" and value is not None
@@ -258,7 +258,7 @@ def _passes(condition: Any, value: str) -> bool:
 
 
 def random_edit(rng: Random, index: SqliteIndex) -> Edit:
-    """A point of the whole space, uniform over each lever; half of the levers stay where they are.
+    """Return a point of the whole space, uniform over each lever; half of the levers stay where they are.
 
     Without an embedding model it is a point that needs none.
     """
@@ -281,7 +281,7 @@ def random_edit(rng: Random, index: SqliteIndex) -> Edit:
 
 
 def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
-    """The fields with few enough values to be categories, and those values."""
+    """Return the fields with few enough values to be categories, and those values."""
     fields = index.collection.fields
     found = {
         name: [value for value, _ in index.values(name)]
@@ -297,7 +297,7 @@ def date_fields(index: SqliteIndex) -> list[str]:
 
 
 def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[str, Any]]:
-    """What `config` changes, filters by field; a disabled block's settings don't count."""
+    """Return what `config` changes, filters by field; a disabled block's settings don't count."""
     off = {name for name, block in (("dynamic_k", config.dynamic_k), ("rerank", config.rerank)) if not block.enabled}
     return [
         change

@@ -75,7 +75,7 @@ def _named(golden: GoldenSet) -> Splits:
 
 
 def _places(golden: GoldenSet) -> dict[str, float]:
-    """A stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
+    """Return a stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
     clusters = sorted(
         _clusters(list(golden)), key=lambda cluster: sha256(min(question_key(query.query) for query in cluster))
     )
@@ -88,7 +88,7 @@ def _places(golden: GoldenSet) -> dict[str, float]:
 
 
 def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
-    """Queries linked by being nearly the same."""
+    """Return queries linked by being nearly the same."""
     words = [set(question_key(query.query).split()) for query in queries]
     home = list(range(len(queries)))
 

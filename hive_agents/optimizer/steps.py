@@ -218,7 +218,7 @@ def escalate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def decide(workspace: Workspace, state: SearchState) -> SearchUpdate:
-    """What the store says of the request: whoever resumes a run can't approve by doing so."""
+    """Return what the store says of the request: whoever resumes a run can't approve by doing so."""
     request = ApprovalStore(workspace).get(state["approval_id"])
     if not request.decided:
         return {"status": "escalated"}
@@ -258,7 +258,7 @@ def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
 
 
 def _merge(session: OptimizerSession, state: SearchState) -> dict[str, Any] | None:
-    """The two accepted configs that together win most queries, merged."""
+    """Return the two accepted configs that together win most queries, merged."""
     archive = state.get("archive", [])
     if len(archive) < 2:
         return None

@@ -112,7 +112,7 @@ async def _judged(figures: Sequence[Mapping[str, Any]]) -> list[Judgment]:
 
 
 def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
-    """All that the rules have against a config, None where they have nothing."""
+    """Return all that the rules have against a config, None where they have nothing."""
     figures = _figures(new, baseline, baseline, tuning, gate)
     against = {rule.id: rule.description.format_map(figures) for rule in RULES if rule.matches(figures)}
     if not against:
@@ -122,7 +122,8 @@ def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) ->
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
-    """What the measured figures say: a gain over the incumbent on the open queries that isn't lost in their noise."""
+    """Return what the measured figures say: a gain over the incumbent on the open queries that isn't lost in their
+    noise."""
     gain, error = result["gain"], result["error"]
     why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
     proved = gain > EQUAL and gain > EVIDENCE * error

@@ -181,7 +181,7 @@ def cheapest(ways: Sequence[Way]) -> list[Way]:
 
 
 def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
-    """The edits of each setting, nearest to the present value first; nothing that changes nothing."""
+    """Yield the edits of each setting, nearest to the present value first; nothing that changes nothing."""
     config, index = question.config, question.engine.index(question.config.collection)
     groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
     for wide in (False, True):
@@ -200,7 +200,7 @@ def _needs_vectors(config: RetrievalConfig) -> bool:
 
 
 def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], float]:
-    """What an edit changes, and by how much; each value of a field is a setting of its own."""
+    """Return what an edit changes, and by how much; each value of a field is a setting of its own."""
     path, value = edit.values[0]
     was = next((change["a"] for change in changes if change["path"] == path), None)
     if path.startswith("boosts.") and isinstance(value, dict):
@@ -214,7 +214,8 @@ def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, 
 
 
 def _narrowed(question: DocumentQuestion, edit: Edit) -> Edit:
-    """The same edit with its number as near to the present one as it may be, found by halving, on two decimals."""
+    """Return the same edit with its number as near to the present one as it may be, found by halving, on two
+    decimals."""
     path, value = edit.values[0]
     key = None
     data: Any = question.config.model_dump()
@@ -239,7 +240,7 @@ def _narrowed(question: DocumentQuestion, edit: Edit) -> Edit:
 
 
 def _nearest(holds: Callable[[float], bool], start: float, end: float, step: float) -> float:
-    """The number nearest to `start`, a whole number of steps from 0, for which it holds; it holds for `end`.
+    """Return the number nearest to `start`, a whole number of steps from 0, for which it holds; it holds for `end`.
 
     >>> _nearest(lambda number: number >= 1.374, 1.0, 4.0, 0.01), _nearest(lambda number: number <= 17, 60, 5, 1)
     (1.38, 17)
@@ -265,7 +266,7 @@ def _with(config: RetrievalConfig, edit: Edit) -> RetrievalConfig:
 
 
 def _scores(engine: SearchEngine, golden: GoldenSet, config: RetrievalConfig) -> tuple[list[float], list[float]]:
-    """Each query's nUDCG and distractors."""
+    """Return each query's nUDCG and distractors."""
     if not len(golden):
         return [], []
     if config.rerank.enabled or config.retrieval.candidates > MAX_DEPTH:

@@ -44,7 +44,7 @@ class _Desk:
         self.question = question
 
     def first_with(self, text: str) -> SearchEngine | None:
-        """The engine over the documents with this text; None where the document isn't first with it."""
+        """Return the engine over the documents with this text; None where the document isn't first with it."""
         atomic_write_text(self._path, text)
         build_index(self._place)
         engine = SearchEngine(self._place)
@@ -60,7 +60,7 @@ class _Desk:
 
 
 def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
-    """The fields that the config filters by or boosts, with each other value that documents have."""
+    """Yield the fields that the config filters by or boosts, with each other value that documents have."""
     config = desk.question.config
     values = filterable_values(desk.question.engine.index(config.collection))
     for field in sorted({*config.filters, *config.boosts} & {*values}):
@@ -77,7 +77,7 @@ def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
 
 
 def _word_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
-    """The fewest words of the query that do it: any one of them, else the rarest ones, else all."""
+    """Yield the fewest words of the query that do it: any one of them, else the rarest ones, else all."""
     question = desk.question
     index = question.engine.index(question.config.collection)
     found = {

@@ -67,7 +67,8 @@ def load_retriever(reference: str) -> Retriever:
 
 
 def _imported(name: str) -> ModuleType:
-    """The module that was named, from this folder if it is there; no other one of this folder hides an installed one.
+    """Return the module that was named, from this folder if it is there; no other one of this folder hides an installed
+    one.
 
     The folder may be a stranger's, and what is imported after this would be theirs.
     """

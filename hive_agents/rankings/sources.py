@@ -63,7 +63,7 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
 
 
 def _whole(text: str) -> dict[str, object] | None:
-    """The one JSON object that a file is; None for lines of them."""
+    """Return the one JSON object that a file is; None for lines of them."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -84,7 +84,7 @@ def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet
 
 
 def _agree(told: Mapping[str, Any] | None, metrics: Mapping[str, Any]) -> bool:
-    """Whether the metrics are those of the record, but for times."""
+    """Return whether the metrics are those of the record, but for times."""
     return told is not None and all(told.get(name) == value for name, value in metrics.items() if _TIMED not in name)
 
 

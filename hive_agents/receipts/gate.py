@@ -135,7 +135,7 @@ def _derived(facts: _GateFacts) -> Iterator[Rederived]:
 
 
 def _decided_again(facts: _GateFacts) -> GateFinding | None:
-    """What the gate decided, on the files as they are; None where a side is asked anew."""
+    """Return what the gate decided, on the files as they are; None where a side is asked anew."""
     old, new = (open_source(facts.given[side], _no_workspace) for side in _SIDES)
     if old.live or new.live:
         return None

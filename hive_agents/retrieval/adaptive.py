@@ -42,7 +42,7 @@ def adaptive(
     depth: int | None = None,
     count: int | None = None,
 ) -> Adaptive:
-    """The candidates inside `universe`, the chunks that meet a filter which isn't the config's.
+    """Return the candidates inside `universe`, the chunks that meet a filter which isn't the config's.
 
     Up to `threshold` documents the search is restricted to them; above, each lane is ranked `overfetch` times as deep
     as it is wanted, twice as deep again and so on, until enough of it is inside or it ends. `depth` replaces
@@ -66,7 +66,7 @@ def adaptive(
 
 
 def _overfetched(rank: Callable[[int], Lane], universe: Mask, wanted: int, overfetch: int) -> Lane:
-    """The first `wanted` of a lane that are inside; `rank` gives the lane to a depth."""
+    """Return the first `wanted` of a lane that are inside; `rank` gives the lane to a depth."""
     depth = wanted * overfetch
     while True:
         lane = rank(depth)

@@ -63,7 +63,7 @@ _ATTACHED = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|webm|ogg|canvas)
 
 
 def words(text: str) -> list[str]:
-    """Words as they stand, lower-cased; an underscore parts words, as in `max_tokens`.
+    """Return words as they stand, lower-cased; an underscore parts words, as in `max_tokens`.
 
     >>> words("Rotate the API-key: max_tokens=5")
     ['rotate', 'the', 'api', 'key', 'max', 'tokens', '5']
@@ -128,7 +128,7 @@ def _clusters(run: str) -> Iterator[str]:
 
 
 def languages() -> list[str]:
-    """What `index.language` may be."""
+    """Return what `index.language` may be."""
     import Stemmer
 
     return sorted([*Stemmer.algorithms(), UNSTEMMED])

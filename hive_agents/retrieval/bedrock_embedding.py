@@ -45,7 +45,7 @@ class BedrockEmbedder(WordPieces):
         return self._embed(texts, "search_document", progress)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """A question's vector; Cohere's models read it otherwise than a document."""
+        """Return a question's vector; Cohere's models read it otherwise than a document."""
         vector: NDArray[np.float32] = self._embed([text], "search_query", None)[0]
         return vector
 
@@ -89,7 +89,7 @@ class BedrockEmbedder(WordPieces):
 
 
 def invoke(client: Any, name: str, model: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The JSON object that InvokeModel answers. Raises: HIVE-401."""
+    """Return the JSON object that InvokeModel answers. Raises: HIVE-401."""
     try:
         response = client.invoke_model(
             modelId=model, body=json.dumps(body), contentType="application/json", accept="application/json"

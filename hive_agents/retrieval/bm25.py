@@ -54,7 +54,7 @@ class PostingSource(Protocol):
         ...
 
     def postings(self, term: str) -> tuple[int, bytes] | None:
-        """The df and the blob that `build_postings` made, None for an unknown term."""
+        """Return the df and the blob that `build_postings` made, None for an unknown term."""
         ...
 
 
@@ -99,7 +99,7 @@ class BM25:
     def top(
         self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """The k best documents and their scores, best first, ties in order of document number.
+        """Return the k best documents and their scores, best first, ties in order of document number.
 
         Fewer where fewer match. Documents outside `mask` are left out; the statistics stay those of the collection.
         """
@@ -120,7 +120,8 @@ class BM25:
         return _best(docs, scores, k)
 
     def scores(self, terms: Sequence[str], docs: NDArray[np.intp]) -> NDArray[Any]:
-        """The score of each of `docs`, the same bits as in `top`; 0 where nothing matches or the scope hides it."""
+        """Return the score of each of `docs`, the same bits as in `top`; 0 where nothing matches or the scope hides
+        it."""
         total = np.zeros(len(docs), self._dtype)
         for _, _, term, times in self._read(terms):
             impacts = term.at(docs)
@@ -128,11 +129,12 @@ class BM25:
         return total
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """How many documents of the scope have each term."""
+        """Return how many documents of the scope have each term."""
         return [(self.cache.get(word) or self._load(word)).df for word in terms]
 
     def _read(self, terms: Sequence[str]) -> _Query:
-        """The known terms, rarest first: one fixed order, so that scores do not depend on the order of the words."""
+        """Return the known terms, rarest first: one fixed order, so that scores do not depend on the order of the
+        words."""
         times: dict[str, int] = {}
         for word in terms:
             times[word] = times.get(word, 0) + 1
@@ -169,7 +171,7 @@ class Board(threading.local):
                 np.add.at(scores, term.docs, term.impacts if times == 1 else term.impacts * times_type(times))
 
     def bound(self, query: _Query, k: int, mask: NDArray[np.bool_] | None) -> Any:
-        """A score that at least k allowed documents reach, None where the champions are too few to tell."""
+        """Return a score that at least k allowed documents reach, None where the champions are too few to tell."""
         each = max(k, _FEW_CHAMPIONS)
         if k > CHAMPIONS * len(query):
             return None
@@ -186,7 +188,7 @@ class Board(threading.local):
         return scores[-k]
 
     def among_all(self, bound: Any, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-        """Documents that reach the bound, ascending."""
+        """Return documents that reach the bound, ascending."""
         hit = self._hit
         if bound is None:
             np.greater(self.scores, 0, out=hit)
@@ -225,7 +227,7 @@ class Board(threading.local):
 
 
 def _best(docs: NDArray[np.intp], scores: NDArray[Any], k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """The k best of ascending `docs`, best first; of equal ones the first documents."""
+    """Return the k best of ascending `docs`, best first; of equal ones the first documents."""
     if len(docs) > 16 * k:
         # A sample's k-th best is a safe bound too, and leaves about 16 k: a sort or partition of everything is slow.
         sample = np.sort(scores[::16])

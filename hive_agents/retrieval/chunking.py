@@ -65,7 +65,7 @@ def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[
 
 
 def first_heading(body: str) -> str:
-    """The text of the first top-level heading that has any; "" without one."""
+    """Return the text of the first top-level heading that has any; "" without one."""
     tokens = block_parser().parse(body)
     headings = (tokens[i + 1].content for i, token in enumerate(tokens) if is_heading(token))
     return next(filter(None, map(heading_text, headings)), "")
@@ -100,7 +100,7 @@ class _Cutter:
         yield from self._section(section, path)
 
     def _section(self, blocks: list[_Block], path: dict[int, str]) -> Iterator[Chunk]:
-        """One chunk for a section that fits, else pieces cut at the coarsest boundary that helps."""
+        """Yield one chunk for a section that fits, else pieces cut at the coarsest boundary that helps."""
         whole = self._fits(blocks[0].start, blocks[-1].end)
         groups = [blocks] if whole else list(self._groups(blocks))
         for group in groups:
@@ -116,7 +116,7 @@ class _Cutter:
             yield Chunk(self.body[first.start : group[-1].end], (*above, *own), above)
 
     def _groups(self, blocks: list[_Block]) -> Iterator[list[_Block]]:
-        """Runs of blocks that fit together; a block that is too long alone is cut first.
+        """Yield runs of blocks that fit together; a block that is too long alone is cut first.
 
         A run ends with the section that it begins with, or in: its place in the document is that of all its text.
         """
@@ -169,7 +169,7 @@ class _Cutter:
             yield self._piece(block, start, end)
 
     def _with_words(self, pieces: list[_Block]) -> list[_Block]:
-        """The pieces of a block, where the last is no end of a fence alone: it gets the line before."""
+        """Return the pieces of a block, where the last is no end of a fence alone: it gets the line before."""
         if len(pieces) < 2 or _A_WORD.search(self.body, pieces[-1].start, pieces[-1].end):
             return pieces
         *rest, before, last = pieces
@@ -183,7 +183,8 @@ class _Cutter:
         return _Block(block.start + start, block.start + end, block.kind, *own)
 
     def _word_edge(self, text: str) -> int:
-        """Where to cut so that at most `limit` word pieces come before: after a line, else a word, else anywhere."""
+        """Return where to cut so that at most `limit` word pieces come before: after a line, else a word, else
+        anywhere."""
         hard = self._pieces(text)[self.limit][0]
         for space in (text.rfind("\n", 0, hard) + 1, text.rfind(" ", 0, hard) + 1):
             if _A_WORD.search(text, 0, space):
@@ -199,12 +200,12 @@ class _Cutter:
         return len(self._pieces(self.body[start:end])) <= self.limit
 
     def _between_words(self, position: int) -> bool:
-        """Whether a cut here leaves the word pieces on both sides as they are in the whole text."""
+        """Return whether a cut here leaves the word pieces on both sides as they are in the whole text."""
         around = self.body[max(position - 1, 0) : position + 1]
         return position in (0, len(self.body)) or _WORD_END.search(around) is not None
 
     def _pieces(self, text: str) -> list[tuple[int, int]]:
-        """The word pieces of `text`, or of a beginning that has more than `limit`.
+        """Return the word pieces of `text`, or of a beginning that has more than `limit`.
 
         A picture inside a document can be a line of a megabyte; counting all of what is left of it after
         each cut would take minutes. The beginning ends between words, so that its pieces are the text's.
@@ -222,7 +223,7 @@ class _Cutter:
         return before >= 0 and self.fences[before][0] < position < self.fences[before][1]
 
     def _blocks(self) -> Iterator[_Block]:
-        """The top-level blocks of the Markdown, each with the white space behind it."""
+        """Yield the top-level blocks of the Markdown, each with the white space behind it."""
         lines = _line_starts(self.body)
         found: list[tuple[int, Token, str]] = []
         tokens = block_parser().parse(self.body)
@@ -258,7 +259,7 @@ def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
 
 
 def _leads_to(block: _Block, follows: _Block) -> bool:
-    """Whether it is a heading that what follows stands below, or beside."""
+    """Return whether it is a heading that what follows stands below, or beside."""
     return block.level > 0 and (follows.level == 0 or block.level <= follows.level)
 
 

@@ -219,7 +219,7 @@ class StoredConfig:
 
 
 def config_hash(text: str) -> str:
-    """Hash of what a config says: white space and the order of keys don't count."""
+    """Return the hash of what a config says: white space and the order of keys don't count."""
     return canonical_hash(json.loads(text))
 
 
@@ -241,7 +241,7 @@ def read_config(workspace: Workspace, path: Path) -> StoredConfig:
 
 
 def find_config(workspace: Workspace, reference: str) -> StoredConfig:
-    """The config that a path, a file name or a name means, in that order.
+    """Return the config that a path, a file name or a name means, in that order.
 
     Raises: HIVE-107 (exit code 2) when there is none, HIVE-111 when two files have that name.
     """
@@ -252,7 +252,7 @@ def find_config(workspace: Workspace, reference: str) -> StoredConfig:
 
 
 def config_files(workspace: Workspace) -> list[Path]:
-    """The files of configs/, in order, without the link to the active one."""
+    """Return the files of configs/, in order, without the link to the active one."""
     return [path for path in _files(workspace) if path.stem != "active"]
 
 
@@ -297,7 +297,7 @@ def _files(workspace: Workspace) -> list[Path]:
 
 
 def _name_in(path: Path) -> str | None:
-    """A file's declared name, or None where it can't be read: its faults are nobody else's."""
+    """Return a file's declared name, or None where it can't be read: its faults are nobody else's."""
     try:
         name = json.loads(read_bytes(path))["name"]
     except (HiveError, OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -306,7 +306,7 @@ def _name_in(path: Path) -> str | None:
 
 
 def active_target(workspace: Workspace) -> Path | None:
-    """The file that active.json names, whether it exists or not; None without active.json.
+    """Return the file that active.json names, whether it exists or not; None without active.json.
 
     Raises: HIVE-114 where it leaves configs/, HIVE-107 where it is neither form.
     """
@@ -332,7 +332,7 @@ def active_target(workspace: Workspace) -> Path | None:
 
 
 def is_inside(file: Path, folder: Path) -> bool:
-    """Whether `file`, wherever links lead, is directly in `folder`; so is a file that doesn't exist."""
+    """Return whether `file`, wherever links lead, is directly in `folder`; so is a file that doesn't exist."""
     # Not Path.resolve, which raises where links lead in a circle; such a file just doesn't exist.
     there = file.is_symlink() or file.exists()
     return not there or os.path.dirname(os.path.realpath(file)) == os.path.realpath(folder)

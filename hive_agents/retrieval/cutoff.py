@@ -19,7 +19,7 @@ def dynamic_k(
     weights: Sequence[float] = (1.0, 1.0),
     rrf_k: int = 60,
 ) -> int:
-    """How many of the fused `scores` (best first) to return.
+    """Return how many of the fused `scores` (best first) to return.
 
     With g_i = score_{i-1} - score_i, the list ends before the first rank i > `min_results` where g_i is over
     `factor` times the mean of the gaps before it. The first gap never ends the list. The mean is at least the gap

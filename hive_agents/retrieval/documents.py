@@ -62,7 +62,7 @@ class Collection(FileFormat):
         return [name for name, field in self.fields.items() if field.filterable]
 
     def digest(self) -> str:
-        """Hash of all that decides what is in the index."""
+        """Return the hash of all that decides what is in the index."""
         kept = self.model_dump_json(exclude={"description": True, "fields": {"__all__": {"synonyms"}}})
         return hashlib.sha256(kept.encode()).hexdigest()
 
@@ -73,7 +73,7 @@ def collection_names(workspace: Workspace) -> list[str]:
 
 
 def load_collection(workspace: Workspace, name: str | None = None) -> Collection:
-    """The collection `name`; without a name the only one there is.
+    """Return the collection `name`; without a name the only one there is.
 
     Raises: HIVE-211 when there is none of that name; level 1 for a broken file.
     """
@@ -243,7 +243,7 @@ def _number(text: str) -> float:
 
 
 def keyword_text(value: Any) -> str:
-    """A keyword as text; `draft: true` is `true`, and a number is as Python writes it.
+    """Return a keyword as text; `draft: true` is `true`, and a number is as Python writes it.
 
     >>> keyword_text(True), keyword_text(2.0)
     ('true', '2.0')
@@ -252,7 +252,7 @@ def keyword_text(value: Any) -> str:
 
 
 def iso_date(value: Any) -> str:
-    """A date as ISO 8601 text, so that dates sort as text; a date-time keeps its time.
+    """Return a date as ISO 8601 text, so that dates sort as text; a date-time keeps its time.
 
     >>> iso_date("2025-03-01")
     '2025-03-01'

@@ -110,7 +110,7 @@ class EndpointReranker(_Model):
         return self.name
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The server's scores, in the order of `texts`."""
+        """Return the server's scores, in the order of `texts`."""
         scores: list[float] = []
         for start in range(0, len(texts), _MOST_DOCUMENTS):
             scores += self._scores(query, [sendable(text) for text in texts[start : start + _MOST_DOCUMENTS]])

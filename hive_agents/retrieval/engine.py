@@ -67,7 +67,8 @@ class SearchEngine:
         return open_reranker(self.workspace)
 
     def search(self, query: str, config: ConfigLike = None) -> Ranking:
-        """The ranking of one query. `config` is a name, a dict or a `RetrievalConfig`; None means the active one.
+        """Return the ranking of one query. `config` is a name, a dict or a `RetrievalConfig`; None means the active
+        one.
 
         Raises: HIVE-409 for a query without words, HIVE-401 without a model, 206 to 208 for filters,
         HIVE-406 before the first `index()`.
@@ -75,7 +76,7 @@ class SearchEngine:
         return self.search_many([query], config)[0]
 
     def search_many(self, queries: Sequence[str], config: ConfigLike = None) -> list[Ranking]:
-        """One ranking a query, in order; the vector lane is computed as one batch."""
+        """Return one ranking a query, in order; the vector lane is computed as one batch."""
         chosen = self.resolve(config)
 
         def show(index: SqliteIndex) -> list[Ranking]:
@@ -89,7 +90,7 @@ class SearchEngine:
         return self.with_index(config.collection, lambda index: self.run_on(index, queries, config))
 
     def index(self, collection: str) -> SqliteIndex:
-        """The index of a collection as it stands now; it stays open until it is replaced."""
+        """Return the index of a collection as it stands now; it stays open until it is replaced."""
         with self._lock:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
@@ -108,7 +109,7 @@ class SearchEngine:
         return formats.load_value(RetrievalConfig, dict(config), "config")
 
     def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
-        """What `work` makes of one state of the index; done again where the index is replaced meanwhile."""
+        """Return what `work` makes of one state of the index; done again where the index is replaced meanwhile."""
         for _ in range(5):
             index = self.index(collection)
             try:

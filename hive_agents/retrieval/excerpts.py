@@ -29,7 +29,7 @@ LENGTH = 240
 
 
 def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
-    """The run of sentences of at most `length` characters that holds most of the query's words."""
+    """Return the run of sentences of at most `length` characters that holds most of the query's words."""
     return _excerpt(text, query, length, language)[0]
 
 
@@ -64,7 +64,7 @@ def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, in
 
 
 def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
-    """The excerpt of a chunk, and the section that it stands in.
+    """Return the excerpt of a chunk, and the section that it stands in.
 
     It is of what other documents don't say as well, unless the query asks for just that.
     """
@@ -100,7 +100,7 @@ def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def plain_text(markdown: str) -> str:
-    """One line of Markdown as text, without the marks; of a table's row the cells.
+    """Return one line of Markdown as text, without the marks; of a table's row the cells.
 
     >>> plain_text("- see [Webhooks](../api-docs/webhooks.md) and `retry`")
     'see Webhooks and retry'

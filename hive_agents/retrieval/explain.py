@@ -16,7 +16,7 @@ from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
-    """The best chunk's ranks in each lane, over all documents, and what became of it.
+    """Return the best chunk's ranks in each lane, over all documents, and what became of it.
 
     Raises: HIVE-409 for an unknown document.
     """
@@ -72,7 +72,7 @@ def _explained(
 
 
 def explain_text(found: dict[str, Any]) -> str:
-    """The explanation in a sentence or two."""
+    """Return the explanation in a sentence or two."""
     name = found["doc_id"]
     if not found["chunks"]:
         return f"{name} has no text and no title, so nothing finds it"

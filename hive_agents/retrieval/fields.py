@@ -54,7 +54,7 @@ class FieldValues:
         self._factors: Recent[BoostKey, NDArray[np.float64]] = Recent(_FILTERS)
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """Each value, in order of its text, with the number of documents that have it."""
+        """Return each value, in order of its text, with the number of documents that have it."""
         counted = self._values.get(field, lambda: list(Counter(v for v, _ in self._rows(field, "1")).items()))
         return list(counted)
 
@@ -109,7 +109,7 @@ class FieldValues:
             factors[list(newest)] *= by_age(newest_day(days, half_life) - days, half_life)
 
     def _newest(self, field: str) -> dict[int, float]:
-        """The newest date of each document that has any, in days since 1970."""
+        """Return the newest date of each document that has any, in days since 1970."""
         newest: dict[int, float] = {}
         for value, document in self._rows(field, "1"):
             day = days_of(value)

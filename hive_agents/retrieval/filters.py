@@ -31,7 +31,7 @@ class Condition:
 
 
 def condition(value: Any) -> Condition:
-    """The condition that a filter's JSON value means.
+    """Return the condition that a filter's JSON value means.
 
     >>> condition("faq").include, condition({"not": ["faq"]}).exclude, condition({"gte": 3}).bounds
     (('faq',), ('faq',), (('gte', 3),))
@@ -91,7 +91,7 @@ _OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 
 
 def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[str, Any]:
-    """Filters of the command line as a config's `filters`; `types` gives each field's type.
+    """Return filters of the command line as a config's `filters`; `types` gives each field's type.
 
     A value in double quotes may have commas. A field given twice with = means any of both; other operators on one field
     are and-ed if they are bounds.

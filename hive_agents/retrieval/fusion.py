@@ -57,7 +57,7 @@ def rrf_scores(ranks: Sequence[NDArray[np.intp]], weights: Sequence[float], k: i
 
 
 def rank_step(rank: int, weights: Sequence[float], k: int) -> float:
-    """The gap between two neighbours at `rank` - 1 and `rank` in every lane."""
+    """Return the gap between two neighbours at `rank` - 1 and `rank` in every lane."""
     return sum(weight * (1 / (k + rank - 1) - 1 / (k + rank)) for weight in weights)
 
 

@@ -95,7 +95,7 @@ def find_generation(connection: sqlite3.Connection, collection: str, state: Stat
 
 
 def candidates(connection: sqlite3.Connection) -> list[str]:
-    """The collections that have a candidate beside their live generation."""
+    """Return the collections that have a candidate beside their live generation."""
     rows = connection.execute("SELECT collection FROM corpus_stats WHERE state = 'candidate' ORDER BY collection")
     return [row[0] for row in rows]
 
@@ -106,7 +106,7 @@ def document_hashes(connection: sqlite3.Connection, generation: Generation) -> d
 
 
 def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> str:
-    """The same for the same documents (`hashes` of their files by doc_id), recipe and model, on any machine."""
+    """Return the same for the same documents (`hashes` of their files by doc_id), recipe and model, on any machine."""
     lines = [recipe, model_id or "", *(f"{doc_id}\t{hashes[doc_id]}" for doc_id in sorted(hashes))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -114,7 +114,7 @@ def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> 
 def load_documents(
     connection: sqlite3.Connection, generation: Generation, wanted: set[str]
 ) -> dict[str, IndexedDocument]:
-    """Documents of a generation, to be carried over into the next."""
+    """Return documents of a generation, to be carried over into the next."""
     loaded: dict[int, IndexedDocument] = {}
     for number, doc_id, digest, title, metadata, front_matter, title_tokens in connection.execute(
         "SELECT document, doc_id, content_hash, title, metadata, front_matter, title_tokens"
@@ -223,7 +223,7 @@ def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> No
 
 
 def stored_value(value: Any) -> tuple[str, float | None]:
-    """A metadata value as `field_values` keeps it: text for equality, a number for bounds.
+    """Return a metadata value as `field_values` keeps it: text for equality, a number for bounds.
 
     >>> stored_value(2.0), stored_value(1234567.5), stored_value(True)
     (('2', 2.0), ('1234567.5', 1234567.5), ('true', None))

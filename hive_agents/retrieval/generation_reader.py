@@ -111,7 +111,7 @@ class GenerationReader:
         self._scorers: Recent[BM25Params, BM25] = Recent(_SCORERS)
 
     def is_live(self) -> bool:
-        """Whether this is still the index that a new search would open."""
+        """Return whether this is still the index that a new search would open."""
         if file_identity(self._workspace.database) != self._file:
             return False  # set aside and rebuilt
         return self._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (self._generation,)) is not None
@@ -260,7 +260,7 @@ class GenerationReader:
         return self.local_vectors.dimensions
 
     def field_rows(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
-        """The `ValueRows` of all documents."""
+        """Return the `ValueRows` of all documents."""
         return self._all(
             f"SELECT value, document FROM field_values WHERE generation = ? AND field = ? AND {where}"
             " ORDER BY value, document",

@@ -108,7 +108,7 @@ class SqliteIndex(GenerationReader):
             self._learned |= zip(new, question_vectors(self._workspace, self._embedder, new), strict=True)
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
-        """The index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
+        """Return the index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
 
         The same object for the same documents and the same `owner`; query vectors are kept for each apart.
         """
@@ -125,7 +125,7 @@ class SqliteIndex(GenerationReader):
         return len(np.unique(self.chunk_documents[mask]))
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
-        """The place of each chunk's document in `doc_ids()`, in the shape of `chunks`; -1 without any chunk."""
+        """Return the place of each chunk's document in `doc_ids()`, in the shape of `chunks`; -1 without any chunk."""
         if not len(self.chunk_documents):
             return np.full(chunks.shape, -1, np.int64)
         numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
@@ -242,7 +242,7 @@ class ScopedIndex:
     def _ranked(
         self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None
     ) -> list[Lane]:
-        """The lanes of an engine, where statistics are those of all documents."""
+        """Return the lanes of an engine, where statistics are those of all documents."""
         assert self._index.words is not None
         lanes = self._index.words.top(queries, depth, params, self._whole(mask))
         return [self._lane(lane.chunks, lane.scores) for lane in lanes]
@@ -282,7 +282,8 @@ class ScopedIndex:
         return self._seen(self._index.doc_ids())
 
     def holds(self, doc_id: str) -> bool:
-        """Whether the document is among the visible ones: for a hidden and for a missing one in the same time."""
+        """Return whether the document is among the visible ones: for a hidden and for a missing one in the same
+        time."""
         return doc_id in self._held
 
     @cached_property

@@ -202,7 +202,7 @@ def _pending_work(
 
 
 def is_indexed(workspace: Workspace) -> bool:
-    """Whether every collection can be searched, be it in an index of yesterday."""
+    """Return whether every collection can be searched, be it in an index of yesterday."""
     if not workspace.database.exists():
         return False
     with connected(workspace.database) as connection:
@@ -210,7 +210,7 @@ def is_indexed(workspace: Workspace) -> bool:
 
 
 def index_is_stale(workspace: Workspace) -> bool:
-    """Whether documents, collections or settings changed since the index was built."""
+    """Return whether documents, collections or settings changed since the index was built."""
     if not workspace.database.exists():
         return True
     with connected(workspace.database) as connection:
@@ -371,7 +371,7 @@ class _Indexer:
         self.report.chunks += now.n_chunks
 
     def _holds(self, generation: Generation | None, new_hash: str) -> bool:
-        """Whether that is the generation of these documents, with vectors that can be read."""
+        """Return whether that is the generation of these documents, with vectors that can be read."""
         return (
             generation is not None
             and generation.index_hash == new_hash

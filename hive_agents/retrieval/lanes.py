@@ -56,13 +56,13 @@ class VectorLane(Protocol):
     def dimensions(self) -> int: ...
 
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
-        """The `k` best chunks inside `mask`, fewer if fewer are allowed."""
+        """Return the `k` best chunks inside `mask`, fewer if fewer are allowed."""
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
         """Return `top` of each row of `queries`."""
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """The cosine of each of `rows`, which are numbers of chunks."""
+        """Return the cosine of each of `rows`, which are numbers of chunks."""
 
 
 class WordBatch(Protocol):
@@ -81,7 +81,7 @@ class ChunkFactors(Protocol):
     """What the scores of chunks depend on besides their ranks."""
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """What `boosts` multiply the score of each chunk by, in the shape of `chunks`.
+        """Return what `boosts` multiply the score of each chunk by, in the shape of `chunks`.
 
         A document without the field has the factor 1, one with several values the product of theirs. An age is
         counted from the newest date of all documents.
@@ -90,7 +90,7 @@ class ChunkFactors(Protocol):
         """
 
     def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """How much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
+        """Return how much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
 
 
 class LaneIndex(ChunkFactors, Protocol):
@@ -120,7 +120,7 @@ class LaneIndex(ChunkFactors, Protocol):
         """Cosine, a lane a query. Raises: HIVE-401 without an embedding model."""
 
     def select(self, conditions: Mapping[str, Condition], *, checked: bool = False) -> Mask | None:
-        """The chunks of the documents that meet every condition; None means all.
+        """Return the chunks of the documents that meet every condition; None means all.
 
         `checked` conditions are a config's, sound for the whole collection: a value that no document of a scope
         has is no mistake there, it matches nothing.
@@ -129,23 +129,23 @@ class LaneIndex(ChunkFactors, Protocol):
         """
 
     def only(self, doc_ids: Iterable[str]) -> Mask:
-        """The chunks of these documents; unknown ones have none."""
+        """Return the chunks of these documents; unknown ones have none."""
 
     def count(self, mask: Mask) -> int:
-        """The number of documents that have a chunk in `mask`."""
+        """Return the number of documents that have a chunk in `mask`."""
 
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
-        """The doc_id of each chunk."""
+        """Return the doc_id of each chunk."""
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
-        """A number for the document of each chunk, in the shape of `chunks`."""
+        """Return a number for the document of each chunk, in the shape of `chunks`."""
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]: ...
 
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]: ...
 
     def chunks_of(self, doc_id: str) -> ChunkNumbers:
-        """A document's chunks in order; empty for an unknown document."""
+        """Return a document's chunks in order; empty for an unknown document."""
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """The values of a field with the number of documents that have each."""
+        """Return the values of a field with the number of documents that have each."""

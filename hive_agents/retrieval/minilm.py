@@ -246,7 +246,7 @@ class LocalMiniLM(WordPieces):
 
 
 def installed_weights() -> Path:
-    """The model file of the installed package. Raises: HIVE-401 if there is none."""
+    """Return the model file of the installed package. Raises: HIVE-401 if there is none."""
     try:
         files = metadata.distribution(PACKAGE).files or []
     except metadata.PackageNotFoundError as error:
@@ -284,7 +284,7 @@ def _open(path: Path, *, rewrite: bool) -> InferenceSession:
 
 
 def _token_vectors(session: InferenceSession) -> tuple[str, int]:
-    """Name and width of the output (batch, tokens, width) that is pooled."""
+    """Return the name and width of the output (batch, tokens, width) that is pooled."""
     for output in session.get_outputs():
         if len(output.shape) == 3 and isinstance(output.shape[2], int):
             return output.name, output.shape[2]

@@ -64,7 +64,7 @@ def write_model(
     outputs: Mapping[str, tuple[int, Dimensions]],
     opsets: Mapping[str, int],
 ) -> bytes:
-    """A model file; a node is (operator, inputs, outputs, domain, attributes)."""
+    """Return a model file; a node is (operator, inputs, outputs, domain, attributes)."""
     graph = [
         *(_block(1, _write_node(*node)) for node in nodes),
         _block(2, b"graph"),
@@ -183,7 +183,7 @@ def _write_node(
 
 
 def _write_attribute(value: Attribute) -> bytes:
-    """The value and the type tag of it: 1 float, 2 int, 7 ints."""
+    """Return the value and the type tag of it: 1 float, 2 int, 7 ints."""
     if isinstance(value, float):
         return _varint(2 << 3 | _FIXED32) + struct.pack("<f", value) + _integer(20, 1)
     if isinstance(value, int):
@@ -218,7 +218,7 @@ Array = NDArray[Any]
 
 
 def faster(model: bytes) -> bytes:
-    """The rewritten model: `input_ids` (1, tokens) to `pooled` (1, 384), not yet of unit length.
+    """Return the rewritten model: `input_ids` (1, tokens) to `pooled` (1, 384), not yet of unit length.
 
     Raises: KeyError if `model` is another model, ValueError if it is no ONNX file.
     """
@@ -237,7 +237,8 @@ def faster(model: bytes) -> bytes:
 
 
 def probe() -> tuple[bytes, float]:
-    """A model without inputs whose one product is as large as 8-bit numbers make it, and the exact value of it."""
+    """Return a model without inputs whose one product is as large as 8-bit numbers make it, and the exact value of
+    it."""
     graph = _Graph()
     x = graph.constant(np.ones((8, HIDDEN), np.float32))
     integers, scales = np.full((HIDDEN, HIDDEN), 127, np.int8), np.ones(HIDDEN, np.float32)

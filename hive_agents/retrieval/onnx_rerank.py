@@ -39,7 +39,7 @@ class OnnxReranker:
         return f"onnx-{hashlib.sha256(files).hexdigest()[:16]}"
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The model's logits, in the order of `texts`; of two classes the last is taken for relevance."""
+        """Return the model's logits, in the order of `texts`; of two classes the last is taken for relevance."""
         order = sorted(
             range(len(texts)), key=lambda index: len(texts[index])
         )  # pairs of a batch are padded to one length

@@ -107,7 +107,7 @@ class OpenSearch:
         return VectorsThere(CopyReader(self.connection, copy, generation, told["shards"]), generation.dimensions)
 
     def ranks_vectors_of(self, collection: str, index_hash: str) -> bool:
-        """Whether the copy of a generation has its vectors. Raises: HIVE-434 where there is no complete copy."""
+        """Return whether the copy of a generation has its vectors. Raises: HIVE-434 where there is no complete copy."""
         self.connection.require_able()
         told = self._copies(collection).get(self._copy(collection, index_hash))
         if told is None or not told["complete"]:
@@ -115,7 +115,7 @@ class OpenSearch:
         return bool(told["vectors"])
 
     def _held(self, generation: GenerationReader) -> tuple[str, dict[str, Any]]:
-        """The copy of a generation and what is told of it. Raises: HIVE-434 where there is no complete one."""
+        """Return the copy of a generation and what is told of it. Raises: HIVE-434 where there is no complete one."""
         copy = self._copy(generation.collection.name, generation.index_hash)
         told = self._copies(generation.collection.name).get(copy)
         if told is None or not told["complete"]:
@@ -132,7 +132,7 @@ class OpenSearch:
         return {"keyword": "a text's length is kept in 8 bits: of two long texts the shorter may count as equally long"}
 
     def _copies(self, collection: str) -> dict[str, dict[str, Any]]:
-        """The copies of any generation of a collection, by name of their index."""
+        """Return the copies of any generation of a collection, by name of their index."""
         pattern = f"{self.connection.prefix}.copy-*"
         with self.connection.asking("what copies it has") as client:
             found = client.indices.get(
@@ -154,13 +154,13 @@ class OpenSearch:
         return f"{self.connection.prefix}.copy-{digest[:24]}"
 
     def _alias(self, collection: str) -> str:
-        """The collection's name where an alias may be called so, else with a digest."""
+        """Return the collection's name where an alias may be called so, else with a digest."""
         plain = re.sub(r"[^a-z0-9_-]", "-", collection.lower())
         tail = "" if plain == collection else f"-{sha256(collection)[:8]}"
         return f"{self.connection.prefix}.{plain}{tail}"
 
     def _about(self, generation: GenerationReader) -> dict[str, Any]:
-        """What an index tells of itself."""
+        """Return what an index tells of itself."""
         return {
             "collection": generation.collection.name,
             "index_hash": generation.index_hash,
@@ -200,7 +200,7 @@ class OpenSearch:
         }
 
     def _contiguous(self, copy: str) -> int:
-        """How many of the first chunks are there; 0 where there are gaps."""
+        """Return how many of the first chunks are there; 0 where there are gaps."""
         with self.connection.asking("how far an index is") as client:
             client.indices.refresh(index=copy)
             count: int = client.count(index=copy)["count"]

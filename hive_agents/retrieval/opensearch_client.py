@@ -159,7 +159,8 @@ class ClusterConnection:
 
 @cache
 def _bounded_connection() -> type[opensearchpy.Connection]:
-    """The driver's own connection, which reads no more than MOST_BYTES of an answer, and no longer than it may take."""
+    """Return the driver's own connection, which reads no more than MOST_BYTES of an answer, and no longer than it
+    may take."""
     import opensearchpy
     from urllib3.exceptions import ReadTimeoutError
 
@@ -198,6 +199,6 @@ def _bounded_connection() -> type[opensearchpy.Connection]:
 
 
 def _reason(error: opensearchpy.ConnectionError) -> str:
-    """What the system says, without addresses of objects."""
+    """Return what the system says, without addresses of objects."""
     told = str(error.info).rpartition(": ")[2] if error.info else str(error.error)
     return told[:120].strip("()\"'") or "no connection"

@@ -164,7 +164,7 @@ class WordsThere:
         return [self._scored(query, lane, depth, params) for query, lane in zip(queries, lanes, strict=True)]
 
     def _scored(self, query: Sequence[str], lane: Lane, depth: int, params: BM25Params) -> Lane:
-        """The candidates by `params`, as the embedded lane scores them."""
+        """Return the candidates by `params`, as the embedded lane scores them."""
         scores = self._copy.generation.term_scores(query, lane.chunks, params)
         order = np.lexsort((lane.chunks, -scores))
         order = order[scores[order] > 0][:depth]
@@ -223,7 +223,7 @@ def _nearest(vector: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def _filtered(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]:
-    """The query over what the filters let through: a score is computed for nothing else."""
+    """Return the query over what the filters let through: a score is computed for nothing else."""
     if not filters:
         return query
     if "script_score" in query:

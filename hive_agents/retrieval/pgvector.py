@@ -133,7 +133,7 @@ class PgLane:
         return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
-        """The cosine of each of `rows`, the very numbers that `top` reports."""
+        """Return the cosine of each of `rows`, the very numbers that `top` reports."""
         query, wanted = checked_queries(query, 1, self.dimensions), np.asarray(rows, np.intp)
         numbers, places = np.unique(wanted, return_inverse=True)
         scores = np.empty(len(numbers), np.float32)
@@ -149,7 +149,7 @@ class PgLane:
         return scores[places]
 
     def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> Scored:
-        """The exact `k` best: asked for more of them until no row that wasn't sent can be among them."""
+        """Return the exact `k` best: asked for more of them until no row that wasn't sent can be among them."""
         wanted = k + _MORE
         while True:
             where, values = self._where(mask, allowed)
@@ -173,7 +173,7 @@ class PgLane:
         return mask is None or (copy.iterative and not are_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
-        """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
+        """Return what the HNSW index finds: up to `k` rows, most of them of the nearest."""
         where, values = self._where(mask, len(self))
         local = {"enable_seqscan": "off", "hnsw.ef_search": str(min(_EF_MOST, max(2 * k, 100)))}
         if mask is not None:

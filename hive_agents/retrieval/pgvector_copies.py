@@ -192,7 +192,7 @@ class Copies:
         return name, complete
 
     def _count(self, table: Identifier) -> int | None:
-        """The number of rows; None where the table is gone."""
+        """Return the number of rows; None where the table is gone."""
         from psycopg.errors import UndefinedTable
         from psycopg.sql import SQL
 
@@ -228,7 +228,7 @@ class Copies:
             self._copied(table, _rows(part, digests[part], vectors.rows(part)))
 
     def _missing(self, table: Identifier, digests: NDArray[np.void]) -> NDArray[np.intp]:
-        """The chunks whose very vector isn't there; wrong ones are removed."""
+        """Return the chunks whose very vector isn't there; wrong ones are removed."""
         from psycopg.sql import SQL
 
         there = np.zeros(len(digests), np.bool_)

@@ -52,7 +52,7 @@ class TermVocabulary:
 
 
 def document_lengths(body: TokenRuns, title: TokenRuns) -> NDArray[np.int32]:
-    """Tokens in each document, shape `(n_docs,)`; a title counts once, whatever its boost."""
+    """Return tokens in each document, shape `(n_docs,)`; a title counts once, whatever its boost."""
     return (np.diff(body.offsets) + np.diff(title.offsets)).astype(np.int32)
 
 
@@ -164,7 +164,7 @@ def _has_wide(values: NDArray[np.int64], bounds: NDArray[np.int64], width: int) 
 
 
 def _run_starts(ordered: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each run of equal values begins."""
+    """Return where each run of equal values begins."""
     return np.concatenate(([0], (ordered[1:] != ordered[:-1]).nonzero()[0] + 1))
 
 
@@ -206,7 +206,7 @@ class Impacts:
         self.nbytes = _OBJECT_BYTES + sum(array.nbytes for array in arrays)
 
     def at(self, docs: NDArray[np.intp]) -> NDArray[Any]:
-        """The impact in each of `docs`, 0 where the term does not stand."""
+        """Return the impact in each of `docs`, 0 where the term does not stand."""
         if self.row is not None:
             return self.row[docs]
         place = np.searchsorted(self.docs, docs)
@@ -256,7 +256,7 @@ class ImpactReader:
         return Impacts(docs, impacts, self.n_docs)
 
     def nothing(self) -> Impacts:
-        """The impacts of a term that stands in no document, kept so that its absence is looked up once."""
+        """Return the impacts of a term that stands in no document, kept so that its absence is looked up once."""
         return Impacts(np.empty(0, np.intp), np.empty(0, self._dtype), self.n_docs)
 
 
@@ -307,7 +307,7 @@ class ImpactCache:
 
 
 def _champions(docs: NDArray[np.intp], impacts: NDArray[Any]) -> NDArray[np.intp]:
-    """Documents of about the highest impact, at most `CHAMPIONS`, best first.
+    """Return documents of about the highest impact, at most `CHAMPIONS`, best first.
 
     They need not be the very best: any documents of the term make a safe bound, better ones a closer bound. So a
     sample finds the cut; partitioning would be slow where many impacts are equal (b = 0).

@@ -35,7 +35,7 @@ class TokenCounter(Protocol):
         ...
 
     def piece_starts(self, text: str) -> NDArray[np.int64]:
-        """Where the word of each piece begins, ascending; fast, for what only counts pieces between words."""
+        """Return where the word of each piece begins, ascending; fast, for what only counts pieces between words."""
         ...
 
 
@@ -60,7 +60,8 @@ class Embedder(TokenCounter, Protocol):
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """A question's vector, of shape `(dimensions,)` and unit length; some models read it otherwise than a document.
+        """Return a question's vector, of shape `(dimensions,)` and unit length; some models read it otherwise than a
+        document.
 
         Raises: HIVE-401, as `embed`.
         """
@@ -72,11 +73,11 @@ class Reranker(Protocol):
     def model_id(self) -> str: ...
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """A relevance for each text, higher is better, comparable over queries."""
+        """Return a relevance for each text, higher is better, comparable over queries."""
 
 
 def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | None]:
-    """The embedding model of the settings, or None and the warning that says why there is none.
+    """Return the embedding model of the settings, or None and the warning that says why there is none.
 
     An endpoint's is none where the workspace isn't trusted.
     Raises: HIVE-401 for a model that is there but can't be trusted (wrong hash), HIVE-421 for an endpoint's key.
@@ -113,7 +114,7 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
 
 
 def open_reranker(workspace: Workspace) -> Reranker | None:
-    """The reranker of the settings; None where none is set, for there is no default.
+    """Return the reranker of the settings; None where none is set, for there is no default.
 
     Raises: HIVE-401 for a name that leads nowhere or an endpoint of a workspace that isn't trusted, HIVE-421 for its
     key.
@@ -145,7 +146,7 @@ def _known(models: Models) -> str:
 
 @lru_cache(maxsize=2)
 def _shared(path: Path | None, stamp: tuple[int, int] | None) -> Embedder:  # noqa: ARG001 - a changed file is a new model
-    """One model for all of the process: an index that is opened anew needn't wait until it is loaded again."""
+    """Return one model for all of the process: an index that is opened anew needn't wait until it is loaded again."""
     from hive_agents.retrieval.minilm import LocalMiniLM
 
     return LocalMiniLM(path)

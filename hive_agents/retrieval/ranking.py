@@ -71,7 +71,7 @@ class Ranking:
 
 
 def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Ranking:
-    """What a reader sees of the returned hits; the text is read here and nowhere before."""
+    """Return what a reader sees of the returned hits; the text is read here and nowhere before."""
     chunks = search.returned.tolist()
     rows = index.rows(chunks)
     positions = search.order[: search.cut.at].tolist()

@@ -25,7 +25,7 @@ class Recent(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """What is kept for `key`, else what `make` makes; all threads get the same object."""
+        """Return what is kept for `key`, else what `make` makes; all threads get the same object."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

@@ -89,7 +89,7 @@ class CachedReranker:
         return [known[value] for value in hashes]
 
     def characters_sent(self, queries: Sequence[str]) -> int:
-        """How much text the last `relevance` of each of these questions took, paid for then or before."""
+        """Return how much text the last `relevance` of each of these questions took, paid for then or before."""
         return sum(self._characters.get(query, 0) for query in queries)
 
     def _path(self, key: bytes) -> Path:

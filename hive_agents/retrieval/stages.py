@@ -55,7 +55,7 @@ class Search:
 def retrieve(
     index: LaneIndex, query: str, config: RetrievalConfig, *, within: Mask | None = None, depth: int | None = None
 ) -> Search:
-    """The fused candidates of one query, all of them: nothing is reranked or cut.
+    """Return the fused candidates of one query, all of them: nothing is reranked or cut.
 
     `within` (shape of the index's masks) is and-ed with the config's filters; `depth` replaces
     `retrieval.candidates`. Where the config abstains, `order` is empty, also after the stages behind.
@@ -103,13 +103,13 @@ def require_words(query: str) -> None:
 
 
 def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> Mask | None:
-    """The chunks that the config's filters and `within` leave; None means all."""
+    """Return the chunks that the config's filters and `within` leave; None means all."""
     mask = index.select(config.conditions, checked=True)
     return within if mask is None else mask if within is None else mask & within
 
 
 def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
-    """The candidates of lanes already ranked, boosted; a lane that only abstention needs is not fused."""
+    """Return the candidates of lanes already ranked, boosted; a lane that only abstention needs is not fused."""
     abstains = _abstains(index, query, lanes, config)
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
@@ -131,7 +131,7 @@ def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any])
 
 
 def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
-    """Whether nothing is near enough to be returned."""
+    """Return whether nothing is near enough to be returned."""
     floor = config.abstain.min_cosine
     if floor is None or (len(lanes["vector"].scores) and float(lanes["vector"].scores[0]) >= floor):
         return False
@@ -162,7 +162,7 @@ def rerank(
     *,
     allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
 ) -> Search:
-    """The same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
+    """Return the same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
 
     `allowed` gets doc_ids and returns those whose text the reranker may be sent. The others are passed over as if
     they were no candidates: they stay behind, without relevance. It is asked at most once for each
@@ -180,7 +180,7 @@ def rerank(
 
 
 def reranked_texts(index: LaneIndex, chunks: Sequence[int]) -> list[str]:
-    """What a reranker reads of each chunk."""
+    """Return what a reranker reads of each chunk."""
     return [row.text if row.text.strip() else row.title for row in index.rows(chunks)]
 
 
@@ -205,7 +205,7 @@ def _readable(
 
 
 def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] | None = None) -> Search:
-    """The list that is returned: per_document, relevance floor, dynamic-k, top_k.
+    """Return the list that is returned: per_document, relevance floor, dynamic-k, top_k.
 
     `kept` (shape `(len(search.fused),)`, by position in `search.fused`) is what a gate let pass: floor and cut are
     those of a search that never had the other candidates, at the fused scores they have here.
@@ -224,7 +224,7 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
 
 
 def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) -> Cut:
-    """How many of the candidates to return; `scores` are the fused ones of what is left, best first."""
+    """Return how many of the candidates to return; `scores` are the fused ones of what is left, best first."""
     top_k, available = config.retrieval.top_k, len(scores)
     reason: CutReason
     if config.dynamic_k.enabled:

@@ -43,7 +43,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, path: Path) -> VectorIndex:
-        """The `.npy` file, mapped and not read."""
+        """Return the `.npy` file, mapped and not read."""
         return cls(np.load(unlinked(path), mmap_mode="r", allow_pickle=False))
 
     def __len__(self) -> int:
@@ -63,7 +63,8 @@ class VectorIndex:
         return self._matrix[numbers]
 
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
-        """The `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where allowed."""
+        """Return the `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where
+        allowed."""
         return self.top_many(self._checked(query, 1)[None], k, mask=mask)[0]
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
@@ -96,7 +97,8 @@ class VectorIndex:
         return checked_queries(queries, ndim, self.dimensions)
 
     def _few(self, k: int, mask: Mask | None, asked: int) -> NDArray[np.intp] | None:
-        """All allowed rows where there is nothing to choose, or too little to be worth a pass over the matrix."""
+        """Return all allowed rows where there is nothing to choose, or too little to be worth a pass over the
+        matrix."""
         allowed = len(self) if mask is None else int(np.count_nonzero(mask))
         # One pass over the matrix serves many queries, and takes no longer where a good part of its rows is allowed.
         passes = allowed > max(_LEAST, len(self) // _EXACT)

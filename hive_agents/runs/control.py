@@ -100,7 +100,7 @@ def _moved(
 
 
 def _left(store: RunStore, row: RunRow) -> RunRow:
-    """The run after what was asked: it rests now where the process that worked on it is dead."""
+    """Return the run after what was asked: it rests now where the process that worked on it is dead."""
     lease = Leases(store.workspace).acquire(row.thread_id, row.run_id)
     if lease is None:
         return row

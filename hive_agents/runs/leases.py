@@ -97,7 +97,8 @@ def _made(folder: Path) -> _Mine:
 
 
 def _locked(path: Path, *, missing: bool = False) -> bool:
-    """Whether a living process holds the file; `missing` is what a file that isn't here says: another host's may be."""
+    """Return whether a living process holds the file; `missing` is what a file that isn't here says: another host's
+    may be."""
     try:
         file = opened(path, os.O_RDWR)
     except FileNotFoundError:
@@ -194,11 +195,11 @@ class Leases:
         self.workspace, self.seconds, self.clock = workspace, seconds, clock or clock_of(workspace.records)
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
-        """The lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
+        """Return the lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
         return next(iter(self.acquire_each([(thread_id, run_id)])), None)
 
     def acquire_each(self, wanted: Sequence[tuple[str, str]]) -> list[Lease]:
-        """The leases of those threads, each with its run, that nobody has, taken in one transaction."""
+        """Return the leases of those threads, each with its run, that nobody has, taken in one transaction."""
         names = [join(self.workspace) for _ in wanted]
         taken: list[Lease] = []
         try:
@@ -228,14 +229,14 @@ class Leases:
         return taken
 
     def is_held(self, thread_id: str) -> bool:
-        """Whether a living worker has the thread."""
+        """Return whether a living worker has the thread."""
         with connected(self.workspace.records) as connection:
             query = "SELECT holder, expires_at FROM leases WHERE thread_id = ?"
             found = connection.execute(query, (thread_id,)).fetchone()
         return found is not None and self._held(found[0], found[1])
 
     def held(self) -> frozenset[str]:
-        """The threads that living workers have."""
+        """Return the threads that living workers have."""
         with connected(self.workspace.records) as connection:
             query = "SELECT thread_id, holder FROM leases WHERE expires_at > ?"
             found = connection.execute(query, (self.clock(),)).fetchall()
@@ -267,7 +268,7 @@ BEAT = 0.5
 
 
 async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
-    """The lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds.
+    """Return the lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds.
 
     No thread of the pool is kept while this waits: whoever has the lease may need one to let go of it.
     """
@@ -284,7 +285,7 @@ async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Leas
 
 
 async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
-    """What `acquire` comes to in a thread; a lease for which nobody waits any more is let go of."""
+    """Return what `acquire` comes to in a thread; a lease for which nobody waits any more is let go of."""
 
     def acquired() -> list[Lease]:
         lease = acquire()

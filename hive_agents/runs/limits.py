@@ -25,7 +25,7 @@ class Limits(Format):
 
     @classmethod
     def of(cls, runs: Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
-        """The limits that the settings set for a run."""
+        """Return the limits that the settings set for a run."""
         return cls(
             steps=runs.max_steps,
             tokens=runs.max_tokens,

@@ -58,13 +58,14 @@ class RunQueue:
         return self._leases.acquire_each([(run.thread_id, run.run_id) for run in wanted])
 
     def progress(self, run_id: str) -> int:
-        """How many effects of the run are recorded; a number that doesn't rise says that nothing comes of it."""
+        """Return how many effects of the run are recorded; a number that doesn't rise says that nothing comes of it."""
         with connected(self.workspace.records) as connection:
             query = "SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done'"
             return int(connection.execute(query, (run_id,)).fetchone()[0])
 
     def attempts(self, run_id: str) -> int:
-        """How often the effect that is under way was begun: each time but the last its worker died, or was cut off."""
+        """Return how often the effect that is under way was begun: each time but the last its worker died, or was
+        cut off."""
         with connected(self.workspace.records) as connection:
             query = "SELECT max(attempts) FROM effects WHERE run_id = ? AND status = 'started'"
             return int(connection.execute(query, (run_id,)).fetchone()[0] or 0)

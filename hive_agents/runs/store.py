@@ -68,7 +68,7 @@ class RunRow:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> RunRow:
-        """The row of a SELECT *."""
+        """Return the row of a SELECT *."""
         summary = {name: found[name] for name in _COLUMNS.split()}
         try:
             summary["error"] = json.loads(summary["error"]) if summary["error"] else None
@@ -214,7 +214,7 @@ class RunStore:
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunRow]:
-        """Newest first; with `before` those that began before that run."""
+        """Return the newest first; with `before` those that began before that run."""
         clauses: list[str] = ["TRUE"]
         values: list[Any] = []
         for column, some in (("status", status), ("graph", graph)):
@@ -320,7 +320,7 @@ class RunStore:
             return RunRow.of(connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()), True
 
     def asked(self, run_id: str) -> str | None:
-        """What is asked of whoever works on the run: "pause", "stop", or nothing."""
+        """Return what is asked of whoever works on the run: "pause", "stop", or nothing."""
         with connected(self.workspace.records) as connection:
             found = connection.execute("SELECT control FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return found[0] if found is not None else None
@@ -359,7 +359,7 @@ def _moved(row: RunRow, to: str, by: str) -> Event:
 
 
 def _asked(value: dict[str, Any]) -> Any:
-    """What a run was asked to do, without who asked by which token."""
+    """Return what a run was asked to do, without who asked by which token."""
     return next((value[name] for name in ("input", "request") if name in value), value)
 
 

@@ -107,12 +107,12 @@ def deploy(
 
 
 def deployed_for(workspace: Workspace, request: ApprovalRequest) -> VersionRow | None:
-    """The version that an approval made serve, though another one may by now."""
+    """Return the version that an approval made serve, though another one may by now."""
     return made_by(versions(workspace, request.context["agent"]), request.id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
-    """Why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's."""
+    """Return why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's."""
     try:
         base = served_text(workspace, context["agent"])
         if agent_hash(base) != context["base_hash"]:
@@ -252,7 +252,7 @@ def _filing(
 
 
 def _requests(workspace: Workspace, bound: Mapping[str, Any]) -> list[ApprovalRequest]:
-    """Those for the same version that rest on the same. Raises: HIVE-409 where a person refused one."""
+    """Return those for the same version that rest on the same. Raises: HIVE-409 where a person refused one."""
     found = [
         one
         for one in ApprovalStore(workspace).list(kind="deploy")
@@ -272,7 +272,7 @@ def _measured(request: ApprovalRequest) -> VersionDecision:
 
 
 def _sub_agents(workspace: Workspace, agent: AgentSpec) -> dict[str, str]:
-    """The identities of the workspace's agents that this one delegates to, by id."""
+    """Return the identities of the workspace's agents that this one delegates to, by id."""
     own = {node.id for node in agent.nodes}
     names = {name for node in agent.nodes for name in node.sub_agents} - own
     return {name: agent_hash(served_text(workspace, name)) for name in sorted(names)}

@@ -153,7 +153,7 @@ def _no_files(folder: str, names: list[str]) -> list[str]:
 
 
 def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:
-    """The tools that read, in the real workspace, the case's stubs, and stand-ins for all others.
+    """Return the tools that read, in the real workspace, the case's stubs, and stand-ins for all others.
 
     Raises: HIVE-107 for a stub of a tool that there isn't.
     """
@@ -187,7 +187,7 @@ def _stand_in(tool: Tool, heard: Heard) -> Tool:
 
 
 def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:
-    """The calls that the case's person is asked about."""
+    """Return the calls that the case's person is asked about."""
     if case.person is None or result["status"] != "waiting":
         return []
     pending = ApprovalStore(place).list("pending")
@@ -207,7 +207,7 @@ def _require_models(case: EvalCase, result: Mapping[str, Any], asked: Sequence[A
 async def _failed_because(
     goal: Goal, case: EvalCase, result: Mapping[str, Any], refused: list[str], asked: Sequence[ApprovalRequest]
 ) -> str:
-    """What the case failed of, in words; "" where it passed."""
+    """Return what the case failed of, in words; "" where it passed."""
     if refused:
         return f"it would have called {', '.join(sorted(set(refused)))}, which has effects"
     broken = _violated(goal, result)
@@ -222,7 +222,7 @@ async def _failed_because(
 
 
 async def _unmet(case: EvalCase, outputs: Mapping[str, Any]) -> str:
-    """What of `expect` the outputs don't satisfy."""
+    """Return what of `expect` the outputs don't satisfy."""
     if isinstance(case.expect, dict):
         for key, value in case.expect.items():
             equal = SuccessCriterion(id="equal", metric="output_equals", target=value)
@@ -243,7 +243,7 @@ async def _scores(criteria: list[SuccessCriterion], result: Any) -> dict[str, fl
 
 
 def _violated(goal: Goal, result: Mapping[str, Any]) -> list[str]:
-    """The hard constraints that the goal's judge found violated."""
+    """Return the hard constraints that the goal's judge found violated."""
     hard = {one.id for one in goal.constraints if one.constraint_type == "hard"}
     judgment = result["judgment"] or {}
     return [name for name in judgment.get("violations", ()) if name in hard]

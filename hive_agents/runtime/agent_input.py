@@ -20,7 +20,7 @@ from hive_agents.workspace import Workspace
 
 
 def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry, goal: Goal | None) -> AgentSpec:
-    """The agent, or the one of that id that serves: its deployed version, before its first deployment the file.
+    """Return the agent, or the one of that id that serves: its deployed version, before its first deployment the file.
 
     Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent, HIVE-413
     where nobody vouches for what was deployed.
@@ -48,7 +48,7 @@ def require_agent_run(row: RunRow, statuses: Collection[str], fix: str) -> None:
 
 
 def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input as it is stored, with a value for every input key of the entry and no other.
+    """Return the input as it is stored, with a value for every input key of the entry and no other.
 
     Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105; exit code 2.
     """

@@ -82,7 +82,8 @@ class AgentRun(Run):
         models: Callable[[Role], Chain] | None = None,
         **seams: Any,
     ) -> AgentRun:
-        """A queued run. `input` gives each input key of the entry; `limits` are those of the settings by default.
+        """Return a queued run. `input` gives each input key of the entry; `limits` are those of the settings by
+        default.
 
         With `hold` it is this process's for now; without, a host takes it. With a `key` that a run of the same tenant
         has already, it is that run which comes back, with the agent that it was started with.
@@ -138,7 +139,7 @@ class AgentRun(Run):
         models: Callable[[Role], Chain] | None = None,
         **seams: Any,
     ) -> AgentRun:
-        """The run as it was started; `agent` is needed only where its judges are objects.
+        """Return the run as it was started; `agent` is needed only where its judges are objects.
 
         Raises: HIVE-409 (exit code 2) for an unknown run or one of another graph, HIVE-401 without a model.
         """
@@ -241,7 +242,7 @@ class AgentRun(Run):
 
 
 def _tools(workspace: Workspace, given: ToolRegistry | None) -> ToolRegistry:
-    """The tools of a workspace, and over them those that the caller brings."""
+    """Return the tools of a workspace, and over them those that the caller brings."""
     from hive_agents.agents import workspace_tools
 
     known = workspace_tools(workspace)

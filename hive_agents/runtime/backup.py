@@ -113,7 +113,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def _private(path: Path) -> BinaryIO:
-    """A new file, its owner's alone from the first byte on: it holds every document's text."""
+    """Return a new file, its owner's alone from the first byte on: it holds every document's text."""
     return os.fdopen(opened(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
 
 
@@ -137,7 +137,7 @@ def _owners(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _copied(source: Path, target: Path) -> Path | None:
-    """The database as it is at one moment, whoever writes to it; None where there is none."""
+    """Return the database as it is at one moment, whoever writes to it; None where there is none."""
     if not unlinked(source).exists():
         return None
     with database_errors(source), closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
@@ -153,7 +153,7 @@ def _copied(source: Path, target: Path) -> Path | None:
 
 
 def _files(workspace: Workspace) -> Iterator[Path]:
-    """Everything but the databases and what is left out, folders before what they hold."""
+    """Yield everything but the databases and what is left out, folders before what they hold."""
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # one that has gone meanwhile is no fault

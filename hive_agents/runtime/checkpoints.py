@@ -193,7 +193,7 @@ def _prepared(records: RecordsConnection) -> Any:
 
 
 def _has_tables(connection: PostgresConnection) -> bool:
-    """Whether the tables are as this release of LangGraph wants them, without a lock."""
+    """Return whether the tables are as this release of LangGraph wants them, without a lock."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
     if connection.execute("SELECT to_regclass('checkpoint_migrations')").fetchone()[0] is None:

@@ -28,7 +28,7 @@ GROUP = "hive_agents.graphs"
 
 
 def load_graph(name: str, checkpointer: Any = None) -> Any:
-    """The compiled graph `name`, with a checkpointer if one is given.
+    """Return the compiled graph `name`, with a checkpointer if one is given.
 
     Raises: HIVE-411 where the package isn't installed with its entry points.
     """
@@ -79,7 +79,7 @@ class HiveContext:
         return {}
 
     def optimizer(self, run_id: str, state: Mapping[str, Any]) -> OptimizerSession:
-        """The run's session; opened again where a process died, it goes on with what `state` says was spent."""
+        """Return the run's session; opened again where a process died, it goes on with what `state` says was spent."""
         from hive_agents.optimizer import OptimizerSession
 
         session = self.sessions.get(run_id)

@@ -260,7 +260,8 @@ def _is_hosted(workspace: Workspace, row: RunRow) -> bool:
 
 
 def _waits(workspace: Workspace, request: ApprovalRequest) -> bool:
-    """Whether an agent's run still waits for a request that was decided, for the process died that was to wake it."""
+    """Return whether an agent's run still waits for a request that was decided, for the process died that was to
+    wake it."""
     row = _run(workspace, request) if request.decided else None
     with suppress(HiveError):  # nothing can wake a run whose row is damaged
         if row is not None and (row.graph, row.status) == (AGENT_GRAPH, "waiting") and not row.value.get("brought"):

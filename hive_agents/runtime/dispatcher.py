@@ -159,7 +159,7 @@ class Dispatcher:
         self._cleared = set(left)
 
     async def _is_ours(self, due: DueRun) -> bool:
-        """Whether the run may be taken now, as far as this process knows."""
+        """Return whether the run may be taken now, as far as this process knows."""
         if self._draining or due.run_id in self._brought:
             return False
         if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):

@@ -255,7 +255,8 @@ class Run(ABC):
         return await take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
 
     def _rests(self) -> bool:
-        """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
+        """Return whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it
+        asked."""
         known, self.row = self.row.status, self.store.get(self.run_id)
         if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != known):
             return True
@@ -371,7 +372,8 @@ class Attempt:
         return await self._record(kind, at, "running", told, result=result, among=[row.status])
 
     async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
-        """The graph's state at rest, and the requests that it waits for; None where somebody was quicker to stop it."""
+        """Return the graph's state at rest, and the requests that it waits for; None where somebody was quicker to
+        stop it."""
         from langgraph.errors import GraphDrained
 
         run = self._run
@@ -511,7 +513,7 @@ def _event(row: RunRow, kind: EventType, id: str, **told: Any) -> Event:
 
 
 def _requests(asking: Mapping[str, Any]) -> list[str]:
-    """The requests that a result or an interrupt names."""
+    """Return the requests that a result or an interrupt names."""
     one = asking.get("approval_id")
     return list(asking.get("approval_ids") or ([one] if one else []))
 

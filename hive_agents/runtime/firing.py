@@ -26,7 +26,7 @@ async def fire(
     publish: Callable[[Event], Awaitable[object]] | None = None,
     **brought: Any,
 ) -> str:
-    """The id of the queued run; that of the first one for a key that has one. A host takes it from there.
+    """Return the id of the queued run; that of the first one for a key that has one. A host takes it from there.
 
     `publish` is a bus's; without it the event log alone is told. What a host gives all runs, such as `tools`, is
     `brought`.

@@ -79,7 +79,7 @@ class HealthJudge:
         )
 
     def _tenants(self, context: JudgeContext) -> set[str]:
-        """Those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
+        """Return those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
         if not self.workspace.records.exists():
             return set()
         self._book.catch_up()

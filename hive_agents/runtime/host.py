@@ -129,7 +129,7 @@ class Host:
         self._told.set()
 
     async def fire(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None:
-        """The run of a trigger, queued; see `hive_agents.triggers.Fire`."""
+        """Return the run of a trigger, queued; see `hive_agents.triggers.Fire`."""
         from hive_agents.runtime.firing import fire
 
         publish = self.bus.publish
@@ -138,7 +138,7 @@ class Host:
         return run_id
 
     async def faults(self) -> list[Diagnostic]:
-        """What keeps the host from its work: a database that can't be written, a part that is down."""
+        """Return what keeps the host from its work: a database that can't be written, a part that is down."""
         found = [
             Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
             for name, state in self.roles.items()

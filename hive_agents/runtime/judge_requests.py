@@ -60,7 +60,7 @@ def ask_for_thresholds(workspace: Workspace, found: CalibrationMetrics, by: str)
 
 
 def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
-    """The request to let a proposed rule into the shadow; filed once for each rule."""
+    """Return the request to let a proposed rule into the shadow; filed once for each rule."""
     filing = Filing(
         kind="rule",
         title=f"let {rule.id} {rule.rule['action']} where {rule.proposal['trigger_pattern']}",
@@ -128,7 +128,7 @@ def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
 
 
 def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalRequest:
-    """The request under a key, filed anew where the one before was closed without a person's answer."""
+    """Return the request under a key, filed anew where the one before was closed without a person's answer."""
     store = ApprovalStore(workspace)
     for number in count(1):
         request = store.file(filing.model_copy(update={"idempotency_key": f"{key}:{number}"}))
@@ -212,13 +212,13 @@ EFFECTS: Mapping[str, Effect] = {
 
 
 def overtaken_because(workspace: Workspace, request: ApprovalRequest) -> str | None:
-    """Why a request of these kinds can't be agreed to any more; None while it can."""
+    """Return why a request of these kinds can't be agreed to any more; None while it can."""
     stale = EFFECTS[request.kind].stale
     return stale(workspace, request) if stale is not None else None
 
 
 def carried_out(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
-    """What a decided request of these kinds did; what its subject refuses is told and not tried again."""
+    """Return what a decided request of these kinds did; what its subject refuses is told and not tried again."""
     try:
         return EFFECTS[request.kind].carry_out(workspace, request)
     except WrongUsage as error:

@@ -178,7 +178,7 @@ def _occupied(workspace: Workspace, target: Path | RemoteDatabase) -> HiveError:
 
 
 def _marked(connection: RecordsConnection) -> str | None:
-    """Where the records come from that are half moved here; None where none are."""
+    """Return where the records come from that are half moved here; None where none are."""
     if isinstance(connection, sqlite3.Connection):
         known = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (MARK,)).fetchone()
     else:
@@ -214,14 +214,14 @@ class _Places:
         return sha256(told)
 
     def is_used(self) -> bool:
-        """Whether the target holds any record."""
+        """Return whether the target holds any record."""
         if any(table.count(self.there) for table in record_tables()):
             return True
         with checkpointer(self.other) as saver:
             return bool(_threads(saver))
 
     def compared(self) -> list[MovedPart] | None:
-        """What both hold; None where they differ."""
+        """Return what both hold; None where they differ."""
         found = []
         for table in record_tables():
             count, digest = table.count(self.here), table.digest(self.here)

@@ -54,7 +54,7 @@ class OptimizeRun(Run):
         owner: Principal | None = None,
         key: str | None = None,
     ) -> OptimizeRun:
-        """A run of this process's; without `hold` a host takes it. With a `key` it is started once.
+        """Return a run of this process's; without `hold` a host takes it. With a `key` it is started once.
 
         Raises: HIVE-408 without an active config, HIVE-406 without any text, HIVE-409 for a limit of dollars that
         can't be kept, level 1 for the golden set (also one that leaves nothing to learn from) or a bad setting.
@@ -166,7 +166,7 @@ class OptimizeRun(Run):
         return self.workspace.state_folder(f"runs/{self.run_id}") / "report.html"
 
     def _request(self, state: Mapping[str, Any]) -> ApprovalRequest | None:
-        """The request that was decided; None while nobody was asked or answered."""
+        """Return the request that was decided; None while nobody was asked or answered."""
         id = state.get("approval_id")
         request = ApprovalStore(self.workspace).get(id) if id else None
         return request if request is not None and request.decided else None
@@ -182,7 +182,7 @@ class OptimizeRun(Run):
 
 
 def _decision(request: ApprovalRequest) -> dict[str, Any]:
-    """What became of the request: its status, who decided, and why."""
+    """Return what became of the request: its status, who decided, and why."""
     # Nobody's vote ends a request that expired or was superseded.
     last = request.decisions[-1] if request.decisions and request.status in ("approved", "rejected") else None
     reason = (last.reason or last.message) if last else request.note

@@ -39,7 +39,7 @@ class Precedence:
                 self._over()
 
     def wait(self) -> float:
-        """How many seconds new work should wait, unless `over` is called before; 0 where nothing is in hand."""
+        """Return how many seconds new work should wait, unless `over` is called before; 0 where nothing is in hand."""
         seconds = max(0.0, self._since + PATIENCE - self._now()) if self._count else 0.0
         self._held = self._held or seconds > 0
         return seconds

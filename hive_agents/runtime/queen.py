@@ -108,7 +108,7 @@ class Queen:
         }
 
     def colony(self, principal: Principal | None) -> Colony:
-        """The colony in the scope of `principal`, None for her own; no credential's value comes out of it."""
+        """Return the colony in the scope of `principal`, None for her own; no credential's value comes out of it."""
         known = cache(lambda: credentials_of(self.workspace))
         return Colony(
             self.workspace,
@@ -179,7 +179,7 @@ async def _tried(work: Awaitable[object]) -> None:
 
 
 def workers_of(workspace: Workspace) -> list[Worker]:
-    """The agents as they serve, and what their goals say of them; without those that can't."""
+    """Return the agents as they serve, and what their goals say of them; without those that can't."""
     from hive_agents.agents import known_agents, serving_agent
     from hive_agents.goals import load_goal
 
@@ -197,7 +197,7 @@ def workers_of(workspace: Workspace) -> list[Worker]:
 
 
 def credentials_of(workspace: Workspace) -> tuple[list[Secret], bool]:
-    """The workspace's credentials, and whether that is all: a run may have written one somewhere."""
+    """Return the workspace's credentials, and whether that is all: a run may have written one somewhere."""
     store, found = CredentialStore(workspace), []
     try:
         names = store.names()

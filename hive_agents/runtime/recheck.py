@@ -17,7 +17,7 @@ from hive_agents.workspace import Workspace
 
 
 def recheck_for(workspace: Workspace) -> Recheck:
-    """What stands against an edit, in words; whatever can't be checked stands against it, too.
+    """Return what stands against an edit, in words; whatever can't be checked stands against it, too.
 
     - `tool_call`: the policy in `context["policy"]`, a list of tool rules, must not deny `context["tool"]`, and no
       hard constraint in `context["hard_constraints"]`, which are `CallBounds`, may be violated.

@@ -79,7 +79,7 @@ def _described(
 
 
 def _stubs(calls: Sequence[MadeCall]) -> list[dict[str, Any]]:
-    """One that always holds where the tool always gave the same; else one for each call that differs.
+    """Return one that always holds where the tool always gave the same; else one for each call that differs.
 
     They are told apart by as few arguments as can, and not by long texts, which no other run has word for word.
     """

@@ -121,7 +121,8 @@ class _Player:
         self._used: set[str] = set()
 
     def said(self, key: str, kind: str) -> Done | None:
-        """What models and judges said at a key; None for what follows from it by rules, which is worked out anew."""
+        """Return what models and judges said at a key; None for what follows from it by rules, which is worked out
+        anew."""
         found = self._recording.done(key) if kind in ("model", "judge") else None
         if found is None or kind == "model":
             return found
@@ -130,7 +131,7 @@ class _Player:
         return self._escalated(found) if found.result["action"] == "escalate" else found
 
     def tools(self, workspace: Workspace) -> ToolRegistry:
-        """Every tool of the workspace, with what it gave in place of what it does."""
+        """Return every tool of the workspace, with what it gave in place of what it does."""
         registry, view = ToolRegistry(), workspace_tools(workspace).view(sub_agent=True)
         for name in view.names:
             registry.register(replace(view[name], call=partial(self._given, view[name]), credentials={}, keyed=True))
@@ -162,7 +163,7 @@ class _Player:
         return answered
 
     def _like(self, request: ApprovalRequest) -> ApprovalRequest | None:
-        """A request of the same kind about the same, wherever in the run it was."""
+        """Return a request of the same kind about the same, wherever in the run it was."""
         found = (one for one in self._recording.requests.values() if one.id not in self._used and _same(one, request))
         return next(found, None)
 
@@ -176,7 +177,7 @@ class _Player:
         return ToolResult(made.text, made.is_error)
 
     def _escalated(self, found: Done) -> Done:
-        """The goal's judgement with a decision of the copy's own, which people are asked about."""
+        """Return the goal's judgement with a decision of the copy's own, which people are asked about."""
         judgment = Judgment.model_validate_json(json.dumps(found.result["judgment"]))
         goal = self._value.goal or load_goal(self._place, self._value.agent.goal)
         context = found.result["context"].get("accumulated_context", {})
@@ -199,7 +200,7 @@ class _Over:
 
 
 def _same(recorded: ApprovalRequest, request: ApprovalRequest) -> bool:
-    """Whether two requests ask the same: an edit has changed the arguments of the one that was decided."""
+    """Return whether two requests ask the same: an edit has changed the arguments of the one that was decided."""
     edited = recorded.status == "edited"
     asked = ("tool", "args", "question", "node", "budget")
     return recorded.kind == request.kind and all(
@@ -234,6 +235,6 @@ def _compared(
 
 
 def _comparable(steps: Sequence[RecordedStep] | Any, *, words: bool) -> dict[str, dict[str, Any]]:
-    """What each step says, by its key; without `words` two answers in words are equal."""
+    """Return what each step says, by its key; without `words` two answers in words are equal."""
     told = {step.key: step.told for step in steps if step.told}
     return told if words else {key: {"says": ""} if "says" in one else one for key, one in told.items()}

@@ -89,8 +89,8 @@ async def _prepared(workspace: Workspace, row: RunRow, lease: Lease, node: str |
 def _begun_anew(
     agent: AgentSpec, ends: Sequence[End], verdicts: Sequence[GoalVerdict], node: str | None
 ) -> dict[str, str]:
-    """The nodes that begin once more, and why each did not succeed: `node`, and every one that failed and that the work
-    doesn't come to from there. Where none failed it was the last that wasn't accepted."""
+    """Return the nodes that begin once more, and why each did not succeed: `node`, and every one that failed and that
+    the work doesn't come to from there. Where none failed it was the last that wasn't accepted."""
     failed = {end["node"]: (end["error"] or {}).get("message", "") for end in losses(ends, verdicts)}
     why = next(iter(failed.values()), "") or "it was not accepted"
     if node is None:

@@ -83,7 +83,7 @@ class Runtime:
         panel: Sequence[Any] = (),
         rules: Iterable[EvaluationRule] = (),
     ) -> HybridJudge:
-        """A judge as things stand now: ask again for the next result.
+        """Return a judge as things stand now: ask again for the next result.
 
         Its rules are `rules`, those of the workspace's `rules/` and the learned ones, each in its stage. Thresholds
         are the calibrated ones that hold for these evaluators, of every goal type that was ever calibrated or audited

@@ -17,7 +17,8 @@ BATCH = 500
 async def tail(
     log: EventLog, after_seq: int, bus: Bus, *, types: Iterable[EventType] = DURABLE, poll: float = 1.0
 ) -> AsyncIterator[Event]:
-    """Each logged event after `after_seq`, in order: at once where the bus tells of it, else within `poll` seconds."""
+    """Yield each logged event after `after_seq`, in order: at once where the bus tells of it, else within `poll`
+    seconds."""
     wanted = list(types)
     with Bell(bus, wanted) as bell:
         while True:

@@ -133,7 +133,7 @@ async def _sent_token(request: Request) -> str:
 
 
 def _seconds(proof: str) -> int:
-    """How long the browser keeps it: as long as it is good, and no longer than a session."""
+    """Return how long the browser keeps it: as long as it is good, and no longer than a session."""
     import jwt
 
     ends = jwt.decode(proof, options={"verify_signature": False}).get("exp", 0)  # it was verified just now

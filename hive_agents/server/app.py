@@ -26,7 +26,8 @@ ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *rou
 
 
 def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
-    """The HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the limits.
+    """Return the HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the
+    limits.
 
     `mcp` speaks for another MCP server than the workspace's.
     """

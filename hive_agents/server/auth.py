@@ -40,7 +40,8 @@ class CallContext:
         """Who calls; the workspace's owner, of a session that names nobody, has every role and no document."""
 
     def reaches(self) -> Principal | None:
-        """Whose runs and requests the caller reaches, looked up now; None is the workspace's owner, who reaches all."""
+        """Return whose runs and requests the caller reaches, looked up now; None is the workspace's owner, who
+        reaches all."""
         return self.asker.reader() if self.asker.is_named else None
 
     @property

@@ -55,7 +55,7 @@ class Connections:
         return max(self._most_of_one // ROUNDS, 1)
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for the connection, after another one made it where a cap was reached."""
+        """Return whether there is room for the connection, after another one made it where a cap was reached."""
         mine = self._of.get(connection.address, {})
         for group, most in ((mine, self._most_of_one), (self._all, self._most)):
             if len(group) >= most:
@@ -93,7 +93,7 @@ class Connections:
 
 
 def _first(group: Iterable[Connection], *, answered: bool) -> Connection | None:
-    """The first to come of those that wait for their client, and were answered before or never."""
+    """Return the first to come of those that wait for their client, and were answered before or never."""
     return next((one for one in group if one.answered is answered and one.waits_for() is not None), None)
 
 
@@ -137,7 +137,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def waits_for(self) -> Wait | None:
-        """What the client is waited for; None while its request is being answered."""
+        """Return what the client is waited for; None while its request is being answered."""
         if self.transport.get_write_buffer_size() > 0:
             return "read"
         if self.cycle is None or self.cycle.response_complete:
@@ -145,8 +145,8 @@ class Connection(H11Protocol):
         return "body" if self.cycle.more_body else None
 
     def waited(self, now: float) -> float:
-        """How long the client has been waited for without the progress that counts: the next head, a whole body, or
-        that it has read what was written."""
+        """Return how long the client has been waited for without the progress that counts: the next head, a whole body,
+        or that it has read what was written."""
         waiting = (self.waits_for(), self.cycle, self._reads)
         if waiting != self._waiting:
             self._waiting, self._since = waiting, now
@@ -161,7 +161,7 @@ class Connection(H11Protocol):
 
 
 def _open_files() -> int:
-    """How many files this process may have open, after it took as many as it may."""
+    """Return how many files this process may have open, after it took as many as it may."""
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -172,13 +172,13 @@ def _open_files() -> int:
 
 
 def protocol(connections: Connections) -> type[Connection]:
-    """The protocol of a server whose connections these are."""
+    """Return the protocol of a server whose connections these are."""
     return type("ServerConnection", (Connection,), {"connections_of_server": connections})
 
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
-    """The address that a cap counts by: of IPv6 the network that one client is given.
+    """Return the address that a cap counts by: of IPv6 the network that one client is given.
 
     >>> network_of("203.0.113.9"), network_of("2001:db8::17"), network_of("::ffff:203.0.113.9")
     ('203.0.113.9', '2001:db8::', '203.0.113.9')

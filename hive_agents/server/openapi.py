@@ -106,7 +106,7 @@ def _responses(one: Operation, named: Any) -> dict[str, Any]:
 
 
 def _text(media: str) -> dict[str, Any]:
-    """What is no JSON: a text, or the events of a stream, each with its fields."""
+    """Return what is no JSON: a text, or the events of a stream, each with its fields."""
     if media != "text/event-stream":
         return {"type": "string"}
     fields: dict[str, Any] = {name: {"type": "string"} for name in ("id", "event", "data")}

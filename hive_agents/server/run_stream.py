@@ -55,7 +55,8 @@ class RunStream:
         self._awaits_start = resumed
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Each group with one id, on its last event: who comes back in the middle of a group gets the whole group."""
+        """Yield each group with one id, on its last event: who comes back in the middle of a group gets the whole
+        group."""
         async for found in self.groups():
             if found is None:
                 yield BEAT
@@ -98,19 +99,20 @@ class RunStream:
         return ApprovalStore(self._call.workspace).asks(self._row.run_id)
 
     def _begin(self) -> tuple[list[Event], list[Told]]:
-        """What the log holds, less what its first events come to."""
+        """Return what the log holds, less what its first events come to."""
         return self._next(EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE))
 
     def _next(self, logged: list[Event]) -> tuple[list[Event], list[Told]]:
-        """What the next logged events come to; after the last of them the end of a run that the log doesn't tell of."""
+        """Return what the next logged events come to; after the last of them the end of a run that the log doesn't
+        tell of."""
         told = [one for event in logged[:BATCH] for one in self._of(event)]
         if len(logged) <= BATCH:
             told += self._rest()
         return logged[BATCH:], told
 
     def _of(self, event: Event) -> list[Told]:
-        """What an event comes to, less what the client has; that is read all the same, for it is what the rest rests
-        on."""
+        """Return what an event comes to, less what the client has; that is read all the same, for it is what the rest
+        rests on."""
         logged = event.type in DURABLE and event.seq is not None
         if logged:
             self._seen, self._count = max(self._seen, event.seq or 0), self._count + 1
@@ -123,7 +125,8 @@ class RunStream:
         return [(number, group) for group in fresh]
 
     def _rest(self) -> list[Told]:
-        """The end of a run that the log doesn't tell of. Its events have the number of what the log told last."""
+        """Return the end of a run that the log doesn't tell of. Its events have the number of what the log told
+        last."""
         found: list[Told] = []
         for event in self._projection.missing():
             groups = self._projection.groups(event)

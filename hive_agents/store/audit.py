@@ -239,7 +239,7 @@ class _Walk:
     log: _Log
 
     def begins(self, data: bytes) -> bool:
-        """Whether this is how `data` begins, and nothing was wrong with it."""
+        """Return whether this is how `data` begins, and nothing was wrong with it."""
         sound = self.whole and self.log.verdict.ok and self.size <= len(data)
         return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
 
@@ -272,7 +272,7 @@ def _medium(place: Place) -> LogLines:
 
 
 def _lines_in(workspace: Workspace, records: DatabasePlace) -> LogLines:
-    """The log that goes with records there."""
+    """Return the log that goes with records there."""
     if isinstance(records, RemoteDatabase):
         return TableLines(records)
     return _lines_beside(workspace)
@@ -291,7 +291,7 @@ def _read(place: Place) -> _Log:
 
 
 def _walked(medium: LogLines, stamp: tuple[int, ...], key: bytes | None) -> _Log:
-    """The log as the file has it now; of a file that has only grown, what is new is read and verified."""
+    """Return the log as the file has it now; of a file that has only grown, what is new is read and verified."""
     known = _walks.get(medium)
     if known is not None and (known.stamp, known.key) == (stamp, key):
         return known.log
@@ -306,7 +306,7 @@ def _walked(medium: LogLines, stamp: tuple[int, ...], key: bytes | None) -> _Log
 
 
 def _extended(log: _Log, medium: LogLines, data: bytes, start: int, key: bytes | None) -> _Log:
-    """What `log` and the lines from `start` on come to."""
+    """Return what `log` and the lines from `start` on come to."""
     found, previous = list(log.entries), log.verdict.head
     verdict, damaged = None, None
     try:
@@ -324,7 +324,7 @@ def _extended(log: _Log, medium: LogLines, data: bytes, start: int, key: bytes |
 
 
 def _fault(entry: Mapping[str, Any], number: int, previous: str, key: bytes | None) -> str:
-    """Why an entry can't be the log's next; "" where it is."""
+    """Return why an entry can't be the log's next; "" where it is."""
     if not _signs(entry, key):
         if key is not None and _signs(entry, None):
             return f"line {number} was written without a key, and HIVE_AUDIT_KEY is set: it must be from line 1 on"
@@ -344,7 +344,7 @@ def _has(entries: Sequence[Mapping[str, Any]], head: Head) -> bool:
 
 
 def _heads(workspace: Workspace) -> list[Head]:
-    """What was remembered: the last head, and before it the one that a log lacked when it was written to."""
+    """Return what was remembered: the last head, and before it the one that a log lacked when it was written to."""
     try:
         heads = json.loads(read_bytes(workspace.state / "audit.head"))
         return [(int(count), str(digest)) for count, digest in heads]

@@ -52,7 +52,7 @@ class FileLines:
             return b""
 
     def stamp(self) -> tuple[int, ...] | None:
-        """What changes with the log; None where there is none."""
+        """Return what changes with the log; None where there is none."""
         try:
             status = unlinked(self.path).stat()
         except OSError:
@@ -130,7 +130,7 @@ LogLines = FileLines | TableLines
 
 
 def entry_in(line: bytes) -> dict[str, Any] | None:
-    """The entry in a line; None where it is none, cut short or damaged."""
+    """Return the entry in a line; None where it is none, cut short or damaged."""
     try:
         entry = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -143,7 +143,7 @@ def entry_in(line: bytes) -> dict[str, Any] | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A key that stands twice would be read as one and shown as the other."""
+    """Return a key that stands twice would be read as one and shown as the other."""
     if len(found := dict(pairs)) != len(pairs):
         raise ValueError
     return found

@@ -126,7 +126,7 @@ class RecordTable:
 
 
 def _fits(value: object) -> bool:
-    """Whether both databases hold a number as it is."""
+    """Return whether both databases hold a number as it is."""
     return not isinstance(value, (int, float)) or (abs(value) < 2**63 if isinstance(value, int) else isfinite(value))
 
 

@@ -160,7 +160,7 @@ class Ledger(Generic[R]):
         connection.execute(insert, tuple(values.values()))
 
     def _next_id(self, workspace: Workspace, connection: RecordsConnection) -> int:
-        """A number that neither the database nor the log has: what was logged may not be a row yet."""
+        """Return a number that neither the database nor the log has: what was logged may not be a row yet."""
         logged = [int(entry[self._logged_name("id")]) for entry in audit.recorded(workspace, self.kind)]
         return max([*logged, last_number(connection, self.table, "id")]) + 1
 

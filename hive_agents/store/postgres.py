@@ -155,7 +155,7 @@ class PostgresConnection:
                 raise
 
     def _was_committed(self) -> bool:
-        """Whether the transaction is committed; False, too, where the server stays out of reach."""
+        """Return whether the transaction is committed; False, too, where the server stays out of reach."""
         import psycopg
 
         process, until = self.raw.info.backend_pid, time.monotonic() + LOCK_SECONDS
@@ -258,7 +258,7 @@ class PostgresConnection:
         self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
 
     def heard(self) -> bool:
-        """Whether anything was told since the last look; without waiting."""
+        """Return whether anything was told since the last look; without waiting."""
         return bool([*self.raw.notifies(timeout=0)])
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ class PostgresConnection:
             self.raw.close()
 
     def lost(self) -> bool:
-        """Whether the server has closed it, as far as this side has heard."""
+        """Return whether the server has closed it, as far as this side has heard."""
         if self.raw.closed:
             return True
         poll = select.poll()

@@ -31,7 +31,7 @@ def trigger_ids(workspace: Workspace) -> list[str]:
 
 
 def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
-    """The trigger in `triggers/<id>.json`, which level 1 finds no fault with; `check_trigger` knows more.
+    """Return the trigger in `triggers/<id>.json`, which level 1 finds no fault with; `check_trigger` knows more.
 
     Raises: HIVE-107 (exit code 2) without such a file, else every fault of it (HIVE-101 to HIVE-113).
     """
@@ -50,7 +50,7 @@ def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
 
 
 def reaches(workspace: Workspace, spec: TriggerSpec, who: Principal | None) -> bool:
-    """Whether somebody sees and fires a trigger: one that works for their tenant, or for the workspace itself.
+    """Return whether somebody sees and fires a trigger: one that works for their tenant, or for the workspace itself.
 
     None is the workspace's owner, who reaches all. Raises: the diagnostics of `access/*.json` where a file is faulty.
     """
@@ -69,7 +69,7 @@ def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> Tri
 
 
 def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, HiveError]]:
-    """The sound ones, by id, and by name what is wrong with each of the others."""
+    """Return the sound ones, by id, and by name what is wrong with each of the others."""
     sound: list[TriggerSpec] = []
     faulty = {str(found.file): HiveError([found]) for found in json_files(workspace, FOLDER)[1]}
     for id in trigger_ids(workspace):
@@ -93,7 +93,7 @@ def parse_trigger(text: str, file: str) -> TriggerSpec:
 def check_trigger(
     spec: TriggerSpec, workspace: Workspace, *, file: str | None = None, text: str | None = None
 ) -> list[Diagnostic]:
-    """What level 2 says: its agent has to be there, and its secret has to be a reference. `text` gives lines."""
+    """Return what level 2 says: its agent has to be there, and its secret has to be a reference. `text` gives lines."""
     file = file or f"{FOLDER}/{spec.id}.json"
     found = []
     agents = _agents(workspace)
@@ -140,7 +140,7 @@ def remove_trigger(workspace: Workspace, id: str) -> str:
 
 
 def _agents(workspace: Workspace) -> list[str]:
-    """Those with a file, and those that were deployed, which serve also when it is gone."""
+    """Return those with a file, and those that were deployed, which serve also when it is gone."""
     found = {path.stem for path in json_files(workspace, "agents")[0]}
     with suppress(HiveError):  # a damaged log is no fault of the trigger; whether its agent runs is seen then
         found |= {str(entry["agent"]) for entry in audit.recorded(workspace, AGENT_VERSION)}

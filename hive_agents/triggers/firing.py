@@ -30,12 +30,13 @@ def key_of(trigger: str, occasion: str) -> str:
 
 
 def is_refusal(error: HiveError) -> bool:
-    """Whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
+    """Return whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
     return isinstance(error, RefusedInput | WrongUsage)
 
 
 def kind_of(error: BaseException) -> str:
-    """What a log may hold of a fault: its codes, or its type and where it came from. Messages may be people's words.
+    """Return what a log may hold of a fault: its codes, or its type and where it came from. Messages may be people's
+    words.
 
     >>> kind_of(HiveError.of("HIVE-105", "Dear Kim, …")), kind_of(ValueError("Dear Kim, …"))
     ('HIVE-105', 'ValueError')

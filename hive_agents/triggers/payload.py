@@ -14,7 +14,7 @@ MAX_PATH = 500
 
 
 def parse_path(text: str) -> list[str | int]:
-    """The keys and places that a path goes through. Raises: ValueError.
+    """Return the keys and places that a path goes through. Raises: ValueError.
 
     >>> parse_path("$.body.items[0].name"), parse_path("$")
     (['body', 'items', 0, 'name'], [])
@@ -35,7 +35,7 @@ def parse_path(text: str) -> list[str | int]:
 def input_of(
     constants: Mapping[str, Any], path: str, key: str | None, payload: Mapping[str, Any], file: str
 ) -> dict[str, Any]:
-    """The constants, and over them what `path` selects: as the value of `key`, else the keys of an object.
+    """Return the constants, and over them what `path` selects: as the value of `key`, else the keys of an object.
 
     Raises: HIVE-106 where nothing is at the path, HIVE-104 for what is no object while there is no `key`.
 

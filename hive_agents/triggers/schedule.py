@@ -30,7 +30,7 @@ class Ticks:
 
 
 def next_tick(spec: ScheduledSpec, after: dt.datetime, *, since: dt.datetime) -> dt.datetime | None:
-    """The first tick later than `after`, in UTC; intervals count from `since`. None where 41 years have none."""
+    """Return the first tick later than `after`, in UTC; intervals count from `since`. None where 41 years have none."""
     if isinstance(spec, IntervalTrigger):
         step = dt.timedelta(seconds=spec.every_seconds)
         return since.astimezone(dt.UTC) + (max(after - since, dt.timedelta()) // step + 1) * step
@@ -46,7 +46,8 @@ def next_tick(spec: ScheduledSpec, after: dt.datetime, *, since: dt.datetime) ->
 
 
 def ticks_between(spec: ScheduledSpec, after: dt.datetime, until: dt.datetime, *, since: dt.datetime) -> Ticks:
-    """The ticks later than `after` and not later than `until`; days without a change of clocks are counted at once."""
+    """Return the ticks later than `after` and not later than `until`; days without a change of clocks are counted at
+    once."""
     if isinstance(spec, IntervalTrigger):
         step, start = dt.timedelta(seconds=spec.every_seconds), since.astimezone(dt.UTC)
         low, high = max(after - start, dt.timedelta()) // step, max(until - start, dt.timedelta()) // step
@@ -77,7 +78,7 @@ def _of_whole_day(cron: Cron, place: ZoneInfo, day: dt.date) -> Ticks:
 
 
 def _of_day(cron: Cron, place: ZoneInfo, day: dt.date, after: dt.datetime) -> Iterator[dt.datetime]:
-    """The ticks of a local day, in order, in UTC, without some of those up to `after`.
+    """Yield the ticks of a local day, in order, in UTC, without some of those up to `after`.
 
     With a change of clocks near the day one may be that of the next day, too.
     """
@@ -102,7 +103,7 @@ def _of_day(cron: Cron, place: ZoneInfo, day: dt.date, after: dt.datetime) -> It
 
 
 def _moved(wall: dt.datetime, place: ZoneInfo) -> dt.datetime:
-    """The first moment with that time on the wall, or, where clocks go past it, the first one after it."""
+    """Return the first moment with that time on the wall, or, where clocks go past it, the first one after it."""
     moment = wall.replace(tzinfo=place).astimezone(dt.UTC)
     before, after = moment - _DAY, moment + _DAY
     if moment.astimezone(place).replace(tzinfo=None) == wall:
@@ -122,6 +123,6 @@ def _midnight(place: ZoneInfo, day: dt.date) -> dt.datetime:
 
 
 def _has_one_offset(place: ZoneInfo, day: dt.date) -> bool:
-    """Whether no clock changes on that day or on the one before."""
+    """Return whether no clock changes on that day or on the one before."""
     ends = [_midnight(place, day + number * _DAY) for number in (-1, 0, 1)]
     return ends[1] - ends[0] == ends[2] - ends[1] == _DAY

@@ -128,7 +128,7 @@ class Scheduler:
         return _Due(spec, state, ticks.last, missed, fires, self._tenant(spec))
 
     def _until_next(self, now: dt.datetime) -> float:
-        """Seconds until a tick is due, at most `POLL_SECONDS`."""
+        """Return the seconds until a tick is due, at most `POLL_SECONDS`."""
         horizon = now + dt.timedelta(seconds=POLL_SECONDS)
         first = horizon
         for spec in self._watched():

@@ -52,7 +52,7 @@ class Cron:
 
 
 def _each_field_reads(parts: list[str]) -> bool:
-    """Whether nothing is wrong with any field by itself: then there is no such day in such a month."""
+    """Return whether nothing is wrong with any field by itself: then there is no such day in such a month."""
     from cronsim import CronSim, CronSimError
 
     try:
@@ -122,7 +122,7 @@ def _url(text: str) -> str:
 
 
 def _is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is sent there."""
+    """Return whether nobody on the way can read what is sent there."""
     import ipaddress
     from urllib.parse import urlsplit
 

@@ -133,7 +133,7 @@ class StreamSubscription:
             self._last_id = own
 
     async def _taken(self, event: ServerSentEvent, own: str) -> bool:
-        """Whether the event is dealt with: it has a run, or the agent can't take it."""
+        """Return whether the event is dealt with: it has a run, or the agent can't take it."""
         content = hashlib.sha256(json.dumps([event.event, event.data]).encode()).hexdigest()[:32]
         name = own if own.isprintable() and len(own) <= LONGEST_ID else sha256(own)
         run_id, now = None, self._now()
@@ -197,7 +197,8 @@ def _data(text: str) -> Any:
 
 
 def _bounded(stream: Any) -> Any:
-    """The stream, which breaks where more than `LARGEST` bytes come without an event; the reader sets `read` to 0."""
+    """Yield the stream, which breaks where more than `LARGEST` bytes come without an event; the reader sets `read`
+    to 0."""
     import httpx
 
     class Bounded(httpx.AsyncByteStream):

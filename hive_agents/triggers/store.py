@@ -56,7 +56,7 @@ class TriggerStore:
             return _state(connection, id)
 
     def begin(self, spec: TriggerSpec, now: dt.datetime) -> TriggerState:
-        """The trigger's state; one that is new, or whose file says something new, is watched from now on."""
+        """Return the trigger's state; one that is new, or whose file says something new, is watched from now on."""
         with connected(self.workspace.records, rows=True) as connection:
             found = _state(connection, spec.id)
             if found is None or found.digest != spec.digest:

@@ -54,7 +54,7 @@ class RefusedRequest:
 
 
 def sign(secret: str, body: bytes, timestamp: int | str) -> str:
-    """The value of `X-Hive-Signature`: HMAC-SHA256 over timestamp, a full stop and the raw body.
+    """Return the value of `X-Hive-Signature`: HMAC-SHA256 over timestamp, a full stop and the raw body.
 
     >>> sign("s3cret", b'{"ticket": 7}', 1700000000)
     'sha256=080de15bb3756769b646545e45a4e36e358bf196681a5bc6c65e7f8cbd917792'
@@ -72,7 +72,7 @@ async def accept(
     *,
     fire: Fire,
 ) -> Accepted | RefusedRequest:
-    """What becomes of a POST to `/webhooks/{trigger_id}`. `body` is as it came, byte for byte.
+    """Return what becomes of a POST to `/webhooks/{trigger_id}`. `body` is as it came, byte for byte.
 
     Nothing of the body is looked at before its signature was found good. A trigger that isn't there, isn't enabled or
     is no webhook is looked for as long as a good one.
@@ -151,7 +151,7 @@ def _secret(workspace: Workspace, spec: WebhookTrigger | None) -> Secret | None:
 
 
 def _verified(secret: Secret, headers: Headers, body: bytes, now: dt.datetime) -> str | None:
-    """The request's id; None where anything about it isn't right, after the same work."""
+    """Return the request's id; None where anything about it isn't right, after the same work."""
     given: dict[str, list[str]] = {name: [] for name in _NAMES}
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         given.get(name.lower(), []).append(value)

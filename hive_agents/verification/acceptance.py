@@ -33,7 +33,7 @@ def require_acceptable(golden: GoldenSet, tags: Collection[str], *, by: str, rea
 
 
 def nothing_to_accept(golden: GoldenSet, tags: Collection[str], accepted: Collection[TagChange]) -> list[Diagnostic]:
-    """What to say of tags that were accepted and don't block."""
+    """Return what to say of tags that were accepted and don't block."""
     lost = {change.tag for change in accepted}
     return [
         Diagnostic(

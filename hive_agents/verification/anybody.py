@@ -60,7 +60,7 @@ class RankingsFinding(GateFinding):
         return max(0, MAX_USES - self.use.j) if self.use else None
 
     def report(self) -> dict[str, Any]:
-        """The finding as `hive gate --json` prints it: every difference is after minus before."""
+        """Return the finding as `hive gate --json` prints it: every difference is after minus before."""
         assert self.active is not None
         pairs = zip(self.active.queries, self.candidate.queries, strict=True)
         return {
@@ -301,7 +301,7 @@ def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagno
 
 
 def _fault(ledger: audit.Place) -> str:
-    """Why the ledger can't say how often the holdout was used; "" where it can."""
+    """Return why the ledger can't say how often the holdout was used; "" where it can."""
     if not isinstance(ledger, audit.LogFile):
         from hive_agents.verification.certificate import log_fault
 

@@ -50,7 +50,7 @@ class Canary:
     previous: StoredConfig
 
     def takes(self, run_id: str, share: float) -> bool:
-        """Whether the turn of this run is one of the share; the same whenever it is asked."""
+        """Return whether the turn of this run is one of the share; the same whenever it is asked."""
         digest = hashlib.sha256(f"{draft_seed(self.version.id, run_id)}\0share".encode()).digest()
         return int.from_bytes(digest[:8]) < share * 2**64
 
@@ -172,7 +172,7 @@ def canary_for(workspace: Workspace, run_id: str, reader: Principal, question: s
 
 
 def _voice(workspace: Workspace, reader: Principal) -> str:
-    """A reader's keyed hash, marked where they may roll back by themselves."""
+    """Return a reader's keyed hash, marked where they may roll back by themselves."""
     return (_UNBOUND if reader.roles & set(OPERATORS) else "") + _hashed(workspace, reader)
 
 

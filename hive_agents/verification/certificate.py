@@ -38,7 +38,7 @@ class Certificate:
 def certify(
     workspace: Workspace, candidate: StoredConfig, active: StoredConfig | None, golden: GoldenSet, index: SqliteIndex
 ) -> Certificate:
-    """The certificate of what is about to be decided."""
+    """Return the certificate of what is about to be decided."""
     found = audit.verify(workspace)
     return Certificate(
         config_hash=candidate.hash,
@@ -68,13 +68,14 @@ def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
 
 
 def log_fault(workspace: Workspace) -> str:
-    """Why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
+    """Return why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
     found = log_verdict(workspace)
     return "" if found.ok else f"the audit log is broken: {found.reason}"
 
 
 def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:
-    """What of a gate's `record()` holds no more, in words; "" where all of it holds. `active` is a config's hash."""
+    """Return what of a gate's `record()` holds no more, in words; "" where all of it holds. `active` is a config's
+    hash."""
     certificate = record["certificate"]
     if active != certificate["active_hash"]:
         return "another config was deployed"

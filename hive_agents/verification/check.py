@@ -23,7 +23,7 @@ from hive_agents.workspace import Workspace
 
 
 def named_config(workspace: Workspace, reference: str) -> StoredConfig:
-    """The config that `reference` names, `active` included; level 1 is checked."""
+    """Return the config that `reference` names, `active` included; level 1 is checked."""
     if reference in ("active", LINK):
         return active_config(workspace).stored
     path = find_config_file(workspace, reference)
@@ -41,7 +41,7 @@ def check_config(
     refresh: bool = True,
     index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """What levels 1 and 2 say of a config that parses.
+    """Return what levels 1 and 2 say of a config that parses.
 
     Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before.
     """
@@ -74,7 +74,7 @@ def require_sound(
 
 
 def stored_from(config: RetrievalConfig, file: str) -> StoredConfig:
-    """A config made in memory, with the text it would be written as."""
+    """Return a config made in memory, with the text it would be written as."""
     return parse_config(config_text(config), file)
 
 

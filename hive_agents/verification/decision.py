@@ -148,7 +148,8 @@ def doubt_of(
     untrusted: GoldenSet | None = None,
     powered: PoweredDifference | None = None,
 ) -> Reason | None:
-    """Why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden set.
+    """Return why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden
+    set.
 
     With `powered`, which has cheap labels beside those of people, its test decides instead of theirs alone.
     """
@@ -177,7 +178,7 @@ def watch_warning(change: TagChange, golden: GoldenSet) -> Diagnostic:
 
 
 def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[TagChange]) -> Iterator[Reason]:
-    """Everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
+    """Yield everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
     a, b = old.metrics, new.metrics
     if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
         was, now = _of(a, "nudcg"), _of(b, "nudcg")
@@ -198,7 +199,7 @@ def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[Tag
 
 
 def overdrawn(new: Evaluation, old: Evaluation, budgets: Mapping[str, float]) -> Iterator[Reason]:
-    """The metrics whose mean falls by more than the share that `budgets` allows them."""
+    """Yield the metrics whose mean falls by more than the share that `budgets` allows them."""
     for name, share in budgets.items():
         was, now = _of(old.metrics, name), _of(new.metrics, name)
         if was - now > share * abs(was) + EPSILON:
@@ -216,7 +217,7 @@ def _of(metrics: dict[str, float | None], name: str) -> float:
 
 
 def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
-    """Why the evidence does not suffice, with what it could have shown."""
+    """Return why the evidence does not suffice, with what it could have shown."""
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
     mde = f"; {difference.n} queries can't show gains under {difference.mde:.2f}" if difference.mde else ""

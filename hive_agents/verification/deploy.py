@@ -200,7 +200,7 @@ def _before(history: Sequence[Version]) -> Version | None:
 
 
 def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
-    """The version a rollback returns to; a config that was active without history gets one now."""
+    """Return the version a rollback returns to; a config that was active without history gets one now."""
     if active is None:
         return None
     if active.version is not None:

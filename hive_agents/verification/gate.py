@@ -34,7 +34,7 @@ class GateResult(GateFinding):
     thresholds: Gate
 
     def record(self) -> dict[str, Any]:
-        """What a deployment keeps: the figures, by which thresholds, and what they were measured on."""
+        """Return what a deployment keeps: the figures, by which thresholds, and what they were measured on."""
         return {
             **self.to_json(),
             "golden": self.golden_file,

@@ -70,7 +70,7 @@ class _Question:
     why_not: str
 
     def about(self) -> dict[str, Any]:
-        """What the answer holds for. Documents are not in it: each edit of one would use the holdout again."""
+        """Return what the answer holds for. Documents are not in it: each edit of one would use the holdout again."""
         return {
             "recipe": [self.waiting.recipe, self.waiting.embedding_model],
             "live": [self.live.recipe, self.live.embedding_model],
@@ -116,7 +116,7 @@ def _decide(workspace: Workspace, collection: str) -> GenerationDecision:
 
 
 def _answered(workspace: Workspace, question: _Question) -> GenerationDecision | None:
-    """The answer that the log has: a proof for these very documents, or a lack of one for any."""
+    """Return the answer that the log has: a proof for these very documents, or a lack of one for any."""
     about = question.about()
     for entry in audit.entries(workspace, KIND):
         if entry["collection"] != question.collection or any(entry.get(name) != about[name] for name in about):

@@ -16,7 +16,7 @@ def accept(workspace: Workspace, golden: GoldenSet, by: str, reason: str) -> Non
 
 
 def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
-    """Whether nothing changed since the last acceptance; a workspace's first use of any golden set is one.
+    """Return whether nothing changed since the last acceptance; a workspace's first use of any golden set is one.
 
     A second file is not accepted by its first use: an agent could write one.
     """

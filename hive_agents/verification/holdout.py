@@ -29,7 +29,7 @@ def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
 def visible_part(
     workspace: Workspace, path: Path | None, split: str | None, purpose: str
 ) -> tuple[GoldenSet, str | None, list[Diagnostic]]:
-    """The queries to measure, the split whose queries may not be listed, and what to say about it.
+    """Return the queries to measure, the split whose queries may not be listed, and what to say about it.
 
     Without a split all queries count and the holdout's stay unlisted. Asking for the holdout spends a use.
     Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.

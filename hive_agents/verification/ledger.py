@@ -35,7 +35,8 @@ def query_hashes(golden: GoldenSet) -> list[str]:
 
 
 def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[GoldenSet, list[Diagnostic]]:
-    """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence.
+    """Return each text once, with a warning if one stands there again: a copied query would be counted as more
+    evidence.
 
     `golden` is the set that the queries were held out of: those that its other queries ask, too, are no evidence.
     Raises: HIVE-313 where these are all.
@@ -65,13 +66,14 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
 
 
 def was_held_out(place: audit.Place, golden: GoldenSet) -> bool:
-    """Whether these queries were used as a named holdout before: taking the mark away doesn't make them fresh."""
+    """Return whether these queries were used as a named holdout before: taking the mark away doesn't make them
+    fresh."""
     # Where nobody names a holdout an optimizer's run makes one, and the gate goes on measuring all queries.
     return any(entry.get("purpose") != "optimize" for entry in uses(place, golden))
 
 
 def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
-    """The looks at this holdout, or at one that shares over half of it, oldest first."""
+    """Return the looks at this holdout, or at one that shares over half of it, oldest first."""
     return _uses_among(audit.entries(place, KIND), holdout)
 
 
@@ -122,7 +124,7 @@ def _identity(query: GoldenQuery) -> tuple[str, str | None]:
 
 
 def _question(query: GoldenQuery) -> str:
-    """What makes two queries the same question; ids that differ by a sign name different ones."""
+    """Return what makes two queries the same question; ids that differ by a sign name different ones."""
     return query.id if isinstance(query, UnaskedQuery) else question_key(query.query)
 
 

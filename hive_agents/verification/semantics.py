@@ -20,7 +20,8 @@ def check_semantics(
     reranker: bool = False,
     index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """Every diagnostic of level 2, and of level 1 where the collection is broken. A disabled block is not looked at.
+    """Return every diagnostic of level 2, and of level 1 where the collection is broken. A disabled block is not looked
+    at.
 
     Filters and boosts are checked against the index, so it must be up to date; without an open `index` it is opened.
     """

@@ -54,7 +54,8 @@ class Proposal(FileFormat):
         return hashlib.sha256(_text(self).encode()).hexdigest()
 
     def same_as(self, other: Proposal) -> bool:
-        """Whether the same is proposed by the same for the same reason; the number and the time are of the filing."""
+        """Return whether the same is proposed by the same for the same reason; the number and the time are of the
+        filing."""
         return self.model_copy(update={"version": other.version, "at": other.at}) == other
 
 
@@ -101,7 +102,7 @@ def propose(
 
 
 def find_proposal(workspace: Workspace, id: str, version: int) -> Proposal:
-    """The proposal of that version.
+    """Return the proposal of that version.
 
     Raises: HIVE-409 where there is none (exit code 2), or its file was edited since; level 1 for a damaged file.
     """
@@ -119,7 +120,7 @@ def find_proposal(workspace: Workspace, id: str, version: int) -> Proposal:
 
 
 def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
-    """What the proposal makes of what serves. Raises: HIVE-307 where something else serves by now."""
+    """Return what the proposal makes of what serves. Raises: HIVE-307 where something else serves by now."""
     if agent_hash(base) != proposal.base_hash:
         raise HiveError.of(
             "HIVE-307",
@@ -133,12 +134,13 @@ def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
 
 
 def changed(base: AgentSpec, change: AgentChange) -> AgentSpec:
-    """An agent as a change makes it. Raises: HIVE-105 for a patch that doesn't fit, level 1 for what it leaves."""
+    """Return an agent as a change makes it. Raises: HIVE-105 for a patch that doesn't fit, level 1 for what it
+    leaves."""
     return _loaded(_changed(base, change, base.version), "patch")
 
 
 def _changed(base: AgentSpec, change: AgentChange, number: int) -> dict[str, Any]:
-    """The new agent's JSON. Raises: HIVE-105."""
+    """Return the new agent's JSON. Raises: HIVE-105."""
     if isinstance(change, AgentSpec):
         return change.to_json() | {"version": number}
     patch = dict(change) if isinstance(change, Mapping) else change
@@ -162,7 +164,7 @@ def _named(by: str) -> str:
 
 
 def _sound(workspace: Workspace, base: AgentSpec, value: dict[str, Any], tools: ToolRegistry | None) -> AgentSpec:
-    """The candidate with every prompt in it. Raises: all that levels 1 and 2 say, HIVE-409."""
+    """Return the candidate with every prompt in it. Raises: all that levels 1 and 2 say, HIVE-409."""
     agent = _loaded(value, f"agents/{base.id}.json")
     for name, was in (("id", base.id), ("goal", base.goal)):
         if getattr(agent, name) != was:
@@ -191,15 +193,15 @@ def _loaded(value: dict[str, Any], file: str) -> AgentSpec:
 
 
 def _next_version(workspace: Workspace, id: str, base: AgentSpec) -> int:
-    """One more than what serves; than all that there were where a rollback or another proposal comes in between, also
-    one whose file is gone: a request may wait under its number."""
+    """Return one more than what serves; than all that there were where a rollback or another proposal comes in between,
+    also one whose file is gone: a request may wait under its number."""
     numbers = [row.version for row in versions(workspace, id)]
     proposed = [int(entry["version"]) for entry in audit.vouched(workspace, KIND) if entry["agent"] == id]
     return max([base.version, *numbers, *proposed, *_files(workspace, id)]) + 1
 
 
 def _proposals(workspace: Workspace, id: str) -> list[Proposal]:
-    """Those that can be read, in order: a damaged one is in nobody's way."""
+    """Return those that can be read, in order: a damaged one is in nobody's way."""
     found = []
     for path in _files(workspace, id).values():
         with suppress(HiveError, OSError):
@@ -208,14 +210,14 @@ def _proposals(workspace: Workspace, id: str) -> list[Proposal]:
 
 
 def _files(workspace: Workspace, id: str) -> dict[int, Path]:
-    """The files of an agent's proposals by their versions, in order."""
+    """Return the files of an agent's proposals by their versions, in order."""
     name = re.compile(re.escape(id) + r"-v([1-9][0-9]{0,8})\.json")
     matches = ((name.fullmatch(path.name), path) for path in (workspace.root / FOLDER).glob("*.json"))
     return dict(sorted((int(match[1]), path) for match, path in matches if match is not None))
 
 
 def _vouched_for(workspace: Workspace, proposal: Proposal) -> Proposal:
-    """The proposal, once the log has it: a process may have died between its file and the line."""
+    """Return the proposal, once the log has it: a process may have died between its file and the line."""
     if proposal.hash not in _hashes(workspace):
         told = proposal.model_dump(mode="json", include={"agent", "version", "by", "on_behalf_of", "reason"})
         audit.append(workspace, KIND, **told, file=proposal.file, hash=proposal.hash)

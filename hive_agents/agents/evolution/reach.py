@@ -18,7 +18,7 @@ RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/budget", "/
 
 
 def more_than(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> list[str]:
-    """Each thing in words: looser rules, new tools with effects, fewer questions to people, less judgement.
+    """Return each thing in words: looser rules, new tools with effects, fewer questions to people, less judgement.
 
     `tools` are those that there are, by name. Empty where the new version may do nothing more.
     """
@@ -46,7 +46,7 @@ def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> It
 
 
 def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> ToolDecision | None:
-    """What the agent's rules say of a tool; None where no node has it."""
+    """Return what the agent's rules say of a tool; None where no node has it."""
     if name in FILE_TOOLS:  # every node has them, and "*" is not about those that read
         rules = [rule for rule in agent.tool_policy if rule.match != "*" or name in WRITING]
         return strictest([rules], name, "allow")

@@ -18,7 +18,7 @@ _LATER = frozenset({"memory", "budget", "loop_repeats", "health"})
 
 
 def inlined(agent: AgentSpec, workspace: Workspace) -> AgentSpec:
-    """The agent with the text of each prompt in place of its file's name: no file changes it any more.
+    """Return the agent with the text of each prompt in place of its file's name: no file changes it any more.
 
     Raises: HIVE-107 and others for a prompt that can't be read.
     """
@@ -36,7 +36,7 @@ def inlined(agent: AgentSpec, workspace: Workspace) -> AgentSpec:
 
 
 def outlined(agent: AgentSpec, named: AgentSpec, workspace: Workspace) -> AgentSpec:
-    """An inlined agent with the files' names that `named` has, where the files still hold these texts."""
+    """Return an inlined agent with the files' names that `named` has, where the files still hold these texts."""
     texts = inlined(named, workspace)
     files = {node.id: (node.system_prompt, text.system_prompt) for node, text in _pairs(named, texts)}
     nodes = []
@@ -48,19 +48,19 @@ def outlined(agent: AgentSpec, named: AgentSpec, workspace: Workspace) -> AgentS
 
 
 def agent_text(agent: AgentSpec) -> str:
-    """The JSON by which an inlined agent is stored."""
+    """Return the JSON by which an inlined agent is stored."""
     return json.dumps(agent.to_json(), ensure_ascii=False, indent=2) + "\n"
 
 
 def agent_hash(agent: AgentSpec) -> str:
-    """The identity of an inlined agent; its number is no part of it, so a rollback serves what served before."""
+    """Return the identity of an inlined agent; its number is no part of it, so a rollback serves what served before."""
     value = agent.to_json()
     del value["version"]
     return _digest({name: held for name, held in value.items() if held is not None or name not in _LATER})
 
 
 def format_hash(value: Format) -> str:
-    """The identity of what a file says, such as a goal, however it is laid out."""
+    """Return the identity of what a file says, such as a goal, however it is laid out."""
     return _digest(value.model_dump(mode="json"))
 
 

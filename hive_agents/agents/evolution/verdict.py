@@ -41,7 +41,7 @@ class VersionDecision:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The chance of so many wins or more among the cases that differ, if a win were as likely as a loss.
+    """Return the chance of so many wins or more among the cases that differ, if a win were as likely as a loss.
 
     The exact one-sided sign test on paired yes-or-no results, which is McNemar's test in its exact form.
 
@@ -55,7 +55,7 @@ def sign_test(wins: int, losses: int) -> float:
 def decide(
     candidate: Mapping[str, Rehearsed], current: Mapping[str, Rehearsed] | None, *, alpha: float = 0.05
 ) -> VersionDecision:
-    """The verdict on a candidate by its results and those of the version that serves, by the same cases' ids.
+    """Return the verdict on a candidate by its results and those of the version that serves, by the same cases' ids.
 
     Blocked: a hard constraint violated; a case lost, unless the sign test shows a gain at `alpha`; more than twice
     the tokens without a gain. Passed: the test shows a gain. Inconclusive: not worse on any case, and no proof of

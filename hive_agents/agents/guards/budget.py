@@ -100,7 +100,7 @@ class Budget:
                 return limit
 
     def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> Measure | None:
-        """The first budget that leaves no room for so much more; None where all do.
+        """Return the first budget that leaves no room for so much more; None where all do.
 
         Seconds leave room as long as some are left, tokens and dollars where `tokens` more fit, the dollars at what
         tokens have cost so far. Where dollars are limited and a call's price isn't known, they are exhausted: they
@@ -136,7 +136,7 @@ class Budget:
         return {"steps": steps, "tool_calls": tool_calls, "tokens": tokens, "usd": tokens * rate}
 
     def nearly(self) -> list[Measure]:
-        """The budgets of which 80 % or more are spent."""
+        """Return the budgets of which 80 % or more are spent."""
         return [
             measure
             for measure in MEASURES
@@ -148,7 +148,7 @@ class Budget:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """What `to_json` gave. Raises: HiveError for anything else: a damaged budget is no unlimited one."""
+        """Return what `to_json` gave. Raises: HiveError for anything else: a damaged budget is no unlimited one."""
         stored = load_value(_Stored, value, "budget")
         return cls(stored.limits, stored.spent)
 

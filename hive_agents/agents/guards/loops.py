@@ -14,7 +14,7 @@ PERIODS = (1, 2, 3)
 
 
 def fingerprint(calls: Sequence[ToolCall]) -> str:
-    """What a turn asked of its tools: the order of arguments doesn't count, that of calls does; "" for no call.
+    """Return what a turn asked of its tools: the order of arguments doesn't count, that of calls does; "" for no call.
 
     >>> one = ToolCall(name="read", args={"page": 1, "size": 10}, id="a")
     >>> same = ToolCall(name="read", args={"size": 10.0, "page": 1}, id="b")
@@ -28,12 +28,12 @@ def fingerprint(calls: Sequence[ToolCall]) -> str:
 
 
 def kept(repeats: int = REPEATS) -> int:
-    """How many fingerprints of the last turns are worth keeping."""
+    """Return how many fingerprints of the last turns are worth keeping."""
     return repeats * max(PERIODS)
 
 
 def doom_loop(fingerprints: Sequence[str], repeats: int = REPEATS) -> int | None:
-    """The period of the loop that the last turns make, None where they make none.
+    """Return the period of the loop that the last turns make, None where they make none.
 
     `fingerprints` are of all turns, or of the last that are `kept`, oldest first. Three identical turns are a loop of
     period 1; a pattern of 2 or 3 turns is one when it came three times, or as many as `repeats` says. Turns without

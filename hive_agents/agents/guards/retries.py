@@ -27,7 +27,7 @@ _THROTTLING = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsEx
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same call may work later: connection, timeout, HTTP status 429 or 5xx.
+    """Return whether the same call may work later: connection, timeout, HTTP status 429 or 5xx.
 
     Never a missing file, a refused permission or login, a certificate that is wrong, or a faulty argument.
 
@@ -77,7 +77,7 @@ async def retried(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     chance: Callable[[], float] = random.random,
 ) -> T:
-    """What `call` gives, tried again after transient errors; `on_retry` gets (failed attempts, error, seconds).
+    """Return what `call` gives, tried again after transient errors; `on_retry` gets (failed attempts, error, seconds).
 
     Raises: the last error, at once where it is not transient.
     """
@@ -105,7 +105,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status, as httpx, botocore and most other clients carry it."""
+    """Return the HTTP status, as httpx, botocore and most other clients carry it."""
     response: Any = getattr(error, "response", None)
     if isinstance(response, dict):
         if response.get("Error", {}).get("Code") in _THROTTLING:
@@ -117,7 +117,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(error: BaseException) -> float:
-    """Seconds that the server asks for; a date counts as nothing."""
+    """Return the seconds that the server asks for; a date counts as nothing."""
     if isinstance(error, ModelError):
         return error.retry_after
     headers = getattr(getattr(error, "response", None), "headers", None)

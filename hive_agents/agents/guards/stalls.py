@@ -45,7 +45,7 @@ class LoopTurn(Format):
 
 
 def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: float = SIMILARITY) -> bool:
-    """Whether the last `window` turns, of `turns` oldest first, say nearly the same and made no progress.
+    """Return whether the last `window` turns, of `turns` oldest first, say nearly the same and made no progress.
 
     Progress is an output that is new or changed, a tool result that no earlier turn had, or a counter in the answer
     that moves in one direction; dates and times of day are no counters.
@@ -85,7 +85,7 @@ def _ends(words: list[str]) -> list[str]:
 
 
 def _counts(texts: Sequence[str]) -> bool:
-    """Whether the number at one place of all texts moves strictly up, or strictly down."""
+    """Return whether the number at one place of all texts moves strictly up, or strictly down."""
     numbers = [[float(found) for found in _NUMBER.findall(_CLOCK.sub(" ", text))] for text in texts]
     if len({len(found) for found in numbers}) != 1:
         return False

@@ -8,7 +8,7 @@ from hive_agents.evaluation.metrics.labels import labels_at_ranks
 
 
 def distractors(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
-    """How many different distractors are among the first k; lower is better.
+    """Return how many different distractors are among the first k; lower is better.
 
     >>> distractors(["a", "faq", "faq", "forum"], {"a": 1, "faq": -1, "forum": -1}, k=4)
     2.0

@@ -13,7 +13,7 @@ from hive_agents.evaluation.metrics.udcg import nudcg, udcg
 
 
 def measure(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> dict[str, float | None]:
-    """Every metric of one query; None marks a value that a mean must leave out.
+    """Return every metric of one query; None marks a value that a mean must leave out.
 
     `nudcg_clipped` is for display: means and the gate use `nudcg`, since clipping hides regressions.
     `results` is the number of hits within k, repeats included.

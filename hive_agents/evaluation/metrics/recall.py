@@ -8,7 +8,7 @@ from hive_agents.evaluation.metrics.labels import count_relevant, labels_at_rank
 
 
 def recall(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float | None:
-    """The share of the relevant documents that are among the first k, 0 to 1.
+    """Return the share of the relevant documents that are among the first k, 0 to 1.
 
     0.0 where nothing is relevant, None where nothing is judged (the package says why). With more than
     k relevant documents it can't reach 1.

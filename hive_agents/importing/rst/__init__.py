@@ -29,7 +29,7 @@ def from_rst_bytes(data: bytes) -> Imported:
 
 
 def from_rst(text: str) -> Imported:
-    """The text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    """Return the text as Markdown; what the parser refuses is kept as a code block, never lost."""
     with sphinx_dialect():
         document = publish_doctree(text, settings_overrides=dict(_SETTINGS))
     section = next(document.findall(nodes.section), None)

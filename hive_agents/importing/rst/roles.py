@@ -38,7 +38,7 @@ def generic_role(
     options: Any = None,
     content: Any = None,
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """The text of any role, as code when the role names a thing that is written in code."""
+    """Return the text of any role, as code when the role names a thing that is written in code."""
     role = name.lower().rpartition(":")[2]
     plain = " ".join(utils.unescape(text).split())
     titled = _TITLED.fullmatch(plain)

@@ -8,7 +8,7 @@ from docutils import nodes
 
 
 def rows_of(node: nodes.table, text: Callable[[nodes.Element], str]) -> list[list[str]]:
-    """The cells' text, the head's rows first; a cell that spans leaves empty ones behind it."""
+    """Return the cells' text, the head's rows first; a cell that spans leaves empty ones behind it."""
     rows: list[list[str]] = []
     below: dict[int, int] = {}  # column -> rows that a cell above still covers
     for row in node.findall(nodes.row):

@@ -133,7 +133,7 @@ class MarkdownWriter:
         return name, body
 
     def _pairs(self, pairs: Iterable[tuple[str, list[nodes.Node]]]) -> str:
-        """A list of bold names, each with what is said of it."""
+        """Return a list of bold names, each with what is said of it."""
         texts = []
         for name, body in pairs:
             bold = name if name.startswith("**") else f"**{name}**"

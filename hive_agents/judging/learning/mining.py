@@ -113,7 +113,7 @@ class _Lack:
 
 
 def _tried(traffic: _Traffic, goal_type: str, support: int, reviewers: int) -> Iterator[tuple[_Pattern, _Lack | None]]:
-    """Each pattern that the older part doesn't contradict, with what it lacks; None where it is confirmed."""
+    """Yield each pattern that the older part doesn't contradict, with what it lacks; None where it is confirmed."""
     older, newer, others = traffic.older, traffic.newer, traffic.others
     least = max(1, support - len(newer))
     predicates = candidates([row.result for row in older], least)
@@ -157,7 +157,7 @@ def _lack(
 
 
 def _table(predicates: Sequence[Predicate], rows: Sequence[JudgedCase]) -> _Bits:
-    """Which predicate (row) holds for which decision (column)."""
+    """Return which predicate (row) holds for which decision (column)."""
     cells = [[predicate.test(row.result) for row in rows] for predicate in predicates]
     return np.array(cells, dtype=bool).reshape(len(predicates), len(rows))
 
@@ -177,7 +177,7 @@ def _beam(bits: _Bits, same: _Bits, least: int) -> list[tuple[int, ...]]:
 
 
 def _holm(patterns: Sequence[_Pattern]) -> list[_Pattern]:
-    """The same patterns with p-values adjusted for how many were confirmed."""
+    """Return the same patterns with p-values adjusted for how many were confirmed."""
     ranked = sorted(patterns, key=lambda pattern: pattern.p_value)
     adjusted, highest = [], 0.0
     for place, pattern in enumerate(ranked):
@@ -196,7 +196,7 @@ def _decision_list(
     support: int,
     reviewers: int,
 ) -> list[RuleProposal]:
-    """The best pattern, then the best of what it leaves open; near copies of a chosen one are dropped."""
+    """Return the best pattern, then the best of what it leaves open; near copies of a chosen one are dropped."""
     open_old, open_new = np.ones(len(older), dtype=bool), np.ones(len(newer), dtype=bool)
     left = list(patterns)
     taken: list[_Bits] = []

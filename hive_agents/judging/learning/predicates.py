@@ -27,7 +27,7 @@ class Predicate:
 
 
 def candidates(results: Sequence[Any], least: int) -> list[Predicate]:
-    """Every typed predicate that at least `least` of the results fulfil: tokens, field values, numeric cuts."""
+    """Return every typed predicate that at least `least` of the results fulfil: tokens, field values, numeric cuts."""
     found: list[Predicate] = []
     for key in sorted({key for result in results if isinstance(result, dict) for key in result}):
         values = [result[key] for result in results if isinstance(result, dict) and key in result]

@@ -55,7 +55,7 @@ def rule_id(condition: str, action: str, goal_types: list[str]) -> str:
 def proposed_rule(
     condition: str, action: str, goal_types: list[str], pattern: str, decisions: list[int]
 ) -> dict[str, Any]:
-    """The fields of an `EvaluationRule`; a learned rule starts in the shadow and below every manual priority."""
+    """Return the fields of an `EvaluationRule`; a learned rule starts in the shadow and below every manual priority."""
     return {
         "id": rule_id(condition, action, goal_types),
         "description": f"People decided {action} where {pattern}",

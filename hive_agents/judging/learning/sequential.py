@@ -37,7 +37,7 @@ _RATE_FROM = 20
 
 
 def rollback_evidence(results: Iterable[bool]) -> float:
-    """The evidence that people disagree with a rule more often than it promised; `results` are its agreements.
+    """Return the evidence that people disagree with a rule more often than it promised; `results` are its agreements.
 
     A mixture of likelihood ratios, one begun at each result j with the weight 1 / (j (j + 1)): a rule that was
     right for long and goes bad can't live on what it has earned. What has not begun yet counts 1 each.
@@ -90,18 +90,18 @@ class Evidence:
         return self.matches / self.checks if self.checks else None
 
     def passes(self, action: str) -> bool:
-        """Whether a rule with this action may go on."""
+        """Return whether a rule with this action may go on."""
         if action == "escalate":
             return self.n >= ESCALATE_MATCHES and self.k == self.n
         proven = self.llr >= BOUND
         return proven and (action != "accept" or lower_bound(self.k, self.n) >= ACCEPT_LOWER)
 
     def fails(self) -> bool:
-        """Whether the test has decided against the rule; it ends rules in the shadow."""
+        """Return whether the test has decided against the rule; it ends rules in the shadow."""
         return self.llr <= -BOUND
 
     def alarm(self, shadow_rate: float | None) -> str | None:
-        """Why a rule that acts must go back; None while all is well."""
+        """Return why a rule that acts must go back; None while all is well."""
         if self.rollback >= ROLLBACK:
             wrong = self.n - self.k
             return f"{wrong} of {self.n} decided otherwise by people, more than {PROMISED:.0%}: e = {self.rollback:.0f}"

@@ -47,11 +47,12 @@ class LearnedRule:
         return 2 if SECURITY in map(goal_type_of, self.rule.get("goal_types") or [SECURITY]) else 1
 
     def acts_on(self, run_id: str) -> bool:
-        """Whether the rule decides in this run: always the same answer for a run, and more runs at each stage."""
+        """Return whether the rule decides in this run: always the same answer for a run, and more runs at each
+        stage."""
         return self.stage in _ACTING and place_of(run_id, self.id) < int(self.stage)
 
     def for_run(self, run_id: str) -> dict[str, Any]:
-        """The `EvaluationRule` fields with the mode that holds in this run."""
+        """Return the `EvaluationRule` fields with the mode that holds in this run."""
         metadata = {**self.rule["metadata"], "approved_by": list(self.approved_by)}
         return {**self.rule, "mode": "active" if self.acts_on(run_id) else "shadow", "metadata": metadata}
 
@@ -138,7 +139,7 @@ class RuleBook:
             return [_rule(row) for row in rows]
 
     def for_run(self, run_id: str) -> list[dict[str, Any]]:
-        """The `EvaluationRule` fields of every rule that acts or watches in this run."""
+        """Return the `EvaluationRule` fields of every rule that acts or watches in this run."""
         return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
 
     def _note(self, connection: RecordsConnection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
@@ -156,7 +157,7 @@ class RuleBook:
 
 
 def _moved(rule: LearnedRule) -> LearnedRule:
-    """The rule in the stage that its evidence asks for; the next stage begins with none."""
+    """Return the rule in the stage that its evidence asks for; the next stage begins with none."""
     evidence, action = rule.evidence, str(rule.rule["action"])
     reason = evidence.alarm(rule.shadow_rate) if rule.stage in _ACTING else None
     if rule.stage == "shadow" and evidence.fails():

@@ -76,20 +76,20 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
 
 
 def _answers(asked: ApprovalRequest, hindered: str | None) -> list[str]:
-    """The answers that are offered: to whoever agreed before only to take that back."""
+    """Return the answers that are offered: to whoever agreed before only to take that back."""
     if asked.status != "pending" or hindered not in (None, "agreed"):
         return []
     return [verb for verb in asked.allowed_decisions if hindered is None or verb == "reject"]
 
 
 def _why(found: Mapping[str, Any]) -> Any:
-    """What says most about why a person is asked; None where nothing does."""
+    """Return what says most about why a person is asked; None where nothing does."""
     given = (found["context"].get(name) for name in ("question", "reasoning", "reason"))
     return next((one for one in given if one), None)
 
 
 def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the gate measured of a config and of the one that serves; None where nothing such was measured."""
+    """Return what the gate measured of a config and of the one that serves; None where nothing such was measured."""
     measured = context.get("evaluation")
     if not isinstance(measured, dict):
         return None
@@ -108,7 +108,7 @@ def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Whether a row shows all that approving it does: a diff and signals are read on their own page."""
+    """Return whether a row shows all that approving it does: a diff and signals are read on their own page."""
     plain = (
         "approve" in found["allowed_decisions"]
         and found["kind"] in ("tool_call", "question")
@@ -119,13 +119,13 @@ def _is_whole(found: Mapping[str, Any]) -> bool:
 
 
 def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The arguments of a call, each as a person reads it."""
+    """Return the arguments of a call, each as a person reads it."""
     given = found["context"].get("args")
     return [(str(name), _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
 
 
 def _text(value: Any) -> str:
-    """A text as it is; another value as JSON, on one line where it fits there."""
+    """Return a text as it is; another value as JSON, on one line where it fits there."""
     if isinstance(value, str):
         return value
     line = json.dumps(value, ensure_ascii=False)
@@ -133,7 +133,7 @@ def _text(value: Any) -> str:
 
 
 def _fields(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The form of an edit: a field for each argument that the schema names or the call has.
+    """Return the form of an edit: a field for each argument that the schema names or the call has.
 
     What has no simple type is edited as JSON.
     """
@@ -168,7 +168,7 @@ def _field(
 
 
 def _run(call: Call, run_id: str | None) -> Any:
-    """The run that asks, for those who may see it."""
+    """Return the run that asks, for those who may see it."""
     if run_id is None:
         return None
     try:

@@ -51,7 +51,7 @@ def address(name: str) -> str:
 
 
 async def asset(request: Request) -> Response:
-    """One file: anybody's, since the sign-in page needs them too.
+    """Return one file: anybody's, since the sign-in page needs them too.
 
     Only these are compressed: a page holds a CSRF token and documents beside words of whoever made the link, and the
     length of both compressed together would tell of the one by the other (BREACH).
@@ -74,7 +74,7 @@ async def asset(request: Request) -> Response:
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding header names gzip, and doesn't refuse it.
+    """Return whether an Accept-Encoding header names gzip, and doesn't refuse it.
 
     >>> [_takes_gzip(each) for each in ("gzip, br", "br, gzip;q=0.5", "gzip;q=0", "identity", "")]
     [True, True, False, False, False]

@@ -63,7 +63,7 @@ def _parser() -> MarkdownIt:
 
 
 def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
-    """A text's tokens in their order, those of a line in its place."""
+    """Yield a text's tokens in their order, those of a line in its place."""
     for token in tokens:
         if token.type == "inline":
             yield from token.children or ()
@@ -72,7 +72,7 @@ def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _words(token: Token) -> str:
-    """What a token adds to the text in which passages are looked for."""
+    """Return what a token adds to the text in which passages are looked for."""
     if token.type in ("softbreak", "hardbreak"):
         return "\n"
     if token.type in _LEAVES:
@@ -115,7 +115,7 @@ def _html(tokens: Sequence[Token], parts: Sequence[TextPart]) -> Iterator[Markup
 
 
 def _element(token: Token) -> Markup:
-    """An opening or closing element without attributes, but for the number that a list begins with."""
+    """Return an opening or closing element without attributes, but for the number that a list begins with."""
     if token.nesting == -1:
         return Markup("</{}>").format(token.tag)
     start = token.attrs.get("start")

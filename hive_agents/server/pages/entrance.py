@@ -41,12 +41,13 @@ async def sign_in(request: Request) -> Response:
 
 
 def _is_own(wanted: str) -> bool:
-    """Whether an address stays on this server: browsers leave tabs out of it, and take a backslash for a slash."""
+    """Return whether an address stays on this server: browsers leave tabs out of it, and take a backslash for a
+    slash."""
     return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
 
 
 async def lost(request: Request, error: Exception) -> Response:
-    """A page for whoever typed an address that leads nowhere; as to any client else to the others."""
+    """Return a page for whoever typed an address that leads nowhere; as to any client else to the others."""
     assert isinstance(error, HTTPException)
     reads = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if error.status_code != 404 or not reads or request.url.path.startswith("/api/"):
@@ -58,7 +59,8 @@ async def lost(request: Request, error: Exception) -> Response:
 
 
 async def codes(request: Request) -> Response:
-    """What the codes of diagnostics are about, for a script that shows one; as other files of pages it is anybody's."""
+    """Return what the codes of diagnostics are about, for a script that shows one; as other files of pages it is
+    anybody's."""
     language = request.path_params["language"]
     if language not in languages():
         raise HTTPException(404)

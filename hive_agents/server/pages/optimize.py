@@ -97,13 +97,13 @@ def _is_labelled(call: Call) -> bool:
 
 
 def _documents(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each document that was found once, where it stands first, with how many of its passages were found."""
+    """Return each document that was found once, where it stands first, with how many of its passages were found."""
     passages = Counter(hit["doc_id"] for hit in hits)
     return [hit | {"passages": passages[hit["doc_id"]]} for hit in hits if hit["label"] != "repeat"]
 
 
 def _seen(call: Call, name: str) -> dict[str, Any]:
-    """What whoever deploys the config looked at: its content, and what serves."""
+    """Return what whoever deploys the config looked at: its content, and what serves."""
     with suppress(NotFound):
         newest = configs.history(call, PageQuery(limit=1)).versions
         return {"hash": configs.show_config(call, name).hash, "of": newest[0].id if newest else 0}

@@ -115,7 +115,7 @@ def _row_said(passage: Sequence[str], text: str) -> tuple[int, int] | None:
 
 
 def _is_said(cells: Sequence[Sequence[str]], passage: Sequence[str]) -> bool:
-    """Whether a passage begins with the first cell, holds the others in their order, and ends with the last."""
+    """Return whether a passage begins with the first cell, holds the others in their order, and ends with the last."""
     at = 0
     for n, cell in enumerate(cells):
         starts = range(at, len(passage) - len(cell) + 1) if n else range(1)

@@ -159,7 +159,7 @@ def environment() -> Environment:
 
 
 def _dotted(path: str) -> Markup:
-    """A path that may go on in another line behind each dot or slash."""
+    """Return a path that may go on in another line behind each dot or slash."""
     return escape(path).replace(".", Markup(".<wbr>")).replace("/", Markup("/<wbr>"))
 
 

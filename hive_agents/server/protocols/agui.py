@@ -62,8 +62,8 @@ def _read(body: bytes, call: Call) -> RunAgentInput:
 
 
 def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRun, str]:
-    """What is to be started, and its key: a run sent again under its name is the one that there is, and a client that
-    lost it goes on with it."""
+    """Return what is to be started, and its key: a run sent again under its name is the one that there is, and a client
+    that lost it goes on with it."""
     key = f"agui/{sent.thread_id}/{sent.run_id}"
     asked = asked_in([message.model_dump() for message in sent.messages])
     text = asked[-1] if asked else ""

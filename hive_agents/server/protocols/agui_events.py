@@ -82,13 +82,14 @@ class Projection:
         """Whether the run is over; whether it waits for people."""
 
     def groups(self, event: Event) -> list[EventGroup]:
-        """What an event comes to; what agents said before it comes first."""
+        """Return what an event comes to; what agents said before it comes first."""
         said = list(self._said()) if self._row.graph == AGENT_GRAPH and self._open else []
         found = list(self._told(event))
         return [*said, EventGroup(found, self._messages)] if found else said
 
     def missing(self) -> list[Event]:
-        """What would tell how the run stands where the log doesn't: of a run that nobody told of, or that is long over.
+        """Return what would tell how the run stands where the log doesn't: of a run that nobody told of, or that is
+        long over.
 
         Empty while the run is under way.
         """
@@ -179,7 +180,7 @@ class Projection:
             yield StepFinishedEvent(step_name=self._steps.pop())
 
     def _may_say(self) -> bool:
-        """Whether the reader may view all that the run has read, which its words may quote."""
+        """Return whether the reader may view all that the run has read, which its words may quote."""
         row = self._row
         return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
 
@@ -255,7 +256,7 @@ def _listed(result: dict[str, Any]) -> str:
 
 
 def text_message(id: str, text: str) -> Iterator[BaseEvent]:
-    """A message of an assistant in pieces; nothing for no text."""
+    """Yield a message of an assistant in pieces; nothing for no text."""
     if not text:
         return
     yield TextMessageStartEvent(message_id=id, role="assistant")
@@ -265,7 +266,7 @@ def text_message(id: str, text: str) -> Iterator[BaseEvent]:
 
 
 def pieces(text: str, size: int = PIECE) -> Iterator[str]:
-    """A text in pieces that end after a space, and that joined are the text.
+    """Yield a text in pieces that end after a space, and that joined are the text.
 
     >>> list(pieces("one two three", 5))
     ['one two ', 'three']
@@ -279,7 +280,7 @@ def pieces(text: str, size: int = PIECE) -> Iterator[str]:
 
 
 def answer_schema(verbs: Sequence[str]) -> dict[str, Any]:
-    """What answers a request: JSON Schema of the payload of a `resume` entry."""
+    """Return what answers a request: JSON Schema of the payload of a `resume` entry."""
     properties: dict[str, Any] = {"verb": {"enum": list(verbs)}, "reason": {"type": "string"}}
     if "respond" in verbs:
         properties["message"] = {"type": "string"}

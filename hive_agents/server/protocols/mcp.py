@@ -90,6 +90,7 @@ class McpEndpoint:
 
 
 def _streams(request: Request) -> bool:
-    """Whether progress can be told while a call is at work; older clients get one answer in JSON, as all can read."""
+    """Return whether progress can be told while a call is at work; older clients get one answer in JSON, as all can
+    read."""
     version, accepted = (request.headers.get(name, "") for name in ("mcp-protocol-version", "accept"))
     return version >= STATELESS and "text/event-stream" in accepted

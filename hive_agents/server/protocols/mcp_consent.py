@@ -28,7 +28,7 @@ class Consent(BaseModel):
 
 
 def can_ask(ctx: Context[Any, Any]) -> bool:
-    """Whether the client shows its person a form, and the answer finds back here."""
+    """Return whether the client shows its person a form, and the answer finds back here."""
     told = ctx.client_capabilities
     forms = told.elicitation if told is not None else None
     if forms is None or (forms.form is None and forms.url is not None):
@@ -37,7 +37,7 @@ def can_ask(ctx: Context[Any, Any]) -> bool:
 
 
 def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
-    """Whether a person agreed; False where nobody could be asked.
+    """Return whether a person agreed; False where nobody could be asked.
 
     Raises: HIVE-409 where they didn't.
     """
@@ -74,7 +74,7 @@ def by_request(
 
 
 def _is_open(request: ApprovalRequest, tool: str, args: dict[str, Any]) -> bool:
-    """Whether it is about this call, and neither used up nor overtaken."""
+    """Return whether it is about this call, and neither used up nor overtaken."""
     asked = {name: request.context.get(name) for name in ("tool", "via", "args")}
     stands = request.status in ("pending", "approved", "rejected") and request.outcome is None
     return stands and asked == {"tool": tool, "via": "mcp", "args": args}

@@ -79,7 +79,7 @@ def _state_security(workspace: Workspace) -> RequestStateSecurity:
 
 
 def _sender(ctx: ServerRequestContext[Any, Any]) -> str | None:
-    """Who sent a request; None over stdio, where there is nobody else."""
+    """Return who sent a request; None over stdio, where there is nobody else."""
     if ctx.request is None:
         return None
     principal = ctx.request.scope["state"]["call"].principal
@@ -173,7 +173,7 @@ class _Tools:
             raise told(error) from None
 
     async def open_document(self, doc_id: str, ctx: Context[Any, Any]) -> copilot.OpenedDocument:
-        """A document that the search found, whole."""
+        """Return a document that the search found, whole."""
         return await self._calls.done(ctx, READER, lambda call: copilot.document(call, doc_id))
 
     async def validate(self, config: ConfigRef, ctx: Context[Any, Any]) -> configs.Checked:
@@ -219,7 +219,7 @@ class _Tools:
 
 def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) -> None:
     async def config(name: str, ctx: Context[Any, Any]) -> str:
-        """A retrieval config as its file has it."""
+        """Return a retrieval config as its file has it."""
 
         def shown() -> str:
             call = caller(ctx)
@@ -229,7 +229,7 @@ def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) ->
         return await _read(shown)
 
     async def collection(name: str, ctx: Context[Any, Any]) -> str:
-        """A collection: its fields and how it is cut into passages."""
+        """Return a collection: its fields and how it is cut into passages."""
 
         def shown() -> str:
             caller(ctx).require(READER | OPERATOR)
@@ -238,7 +238,7 @@ def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) ->
         return await _read(shown)
 
     async def schema(kind: str, ctx: Context[Any, Any]) -> str:
-        """The JSON schema of a kind of file."""
+        """Return the JSON schema of a kind of file."""
 
         def shown() -> str:
             caller(ctx)

@@ -103,7 +103,7 @@ async def complete(call: Call) -> ChatCompletion | Response:
 
 
 def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
-    """What is to be started, and its key."""
+    """Return what is to be started, and its key."""
     asked = asked_in([one.model_dump() for one in wanted.messages])
     text, key = asked[-1] if asked else "", call.request.headers.get("idempotency-key")
     if wanted.model.startswith(AGENT):
@@ -143,7 +143,7 @@ class _Answering:
         self._result: dict[str, Any] = {}
 
     async def words(self) -> AsyncIterator[str | None]:
-        """The text in pieces, None for each heartbeat; at its end what it rests on, or whom it waits for."""
+        """Yield the text in pieces, None for each heartbeat; at its end what it rests on, or whom it waits for."""
         async for found in self._stream.groups():
             if found is None:
                 yield None
@@ -179,7 +179,7 @@ class _Answering:
         return ChatCompletion(**self._named, choices=[choice], usage=self._usage(), hive=self._hive())
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The completion in chunks. A client that goes away cancels it, as with any other model."""
+        """Yield the completion in chunks. A client that goes away cancels it, as with any other model."""
         text, done = "", False
         try:
             yield self._chunk({"role": "assistant", "content": ""})

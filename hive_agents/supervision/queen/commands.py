@@ -116,7 +116,7 @@ def understand(text: str) -> Intent:
 
 
 def means_all(about: str) -> bool:
-    """Whether a command is for more than one run."""
+    """Return whether a command is for more than one run."""
     return _ALL.fullmatch(about) is not None
 
 

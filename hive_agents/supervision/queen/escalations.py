@@ -34,7 +34,7 @@ class Escalations:
         return self.colony.clean(tickets_of(events).get(ticket.id, ticket))
 
     def is_due(self, ticket: EscalationTicket) -> bool:
-        """Whether it asks for something that she hasn't decided on yet."""
+        """Return whether it asks for something that she hasn't decided on yet."""
         known = [_grade_of(entry) for entry in self.log.of_ticket(ticket.id)]
         wanted = grade(ticket)
         return wanted not in known and (wanted == "resolved" or rises(wanted, known))

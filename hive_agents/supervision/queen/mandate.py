@@ -65,7 +65,7 @@ class Mandate:
         return f"the asker didn't name {row.run_id}: ask which run is meant"
 
     def orders(self) -> bool:
-        """Whether the message asks for a change of a run."""
+        """Return whether the message asks for a change of a run."""
         return bool(_CHANGES & self._orders())
 
     def _orders(self, agent: str | None = None) -> set[str]:

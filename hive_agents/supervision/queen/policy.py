@@ -41,7 +41,7 @@ def grade(ticket: EscalationTicket) -> str:
 
 
 def rises(severity: str, before: Sequence[str]) -> bool:
-    """Whether a severity is above all that she has acted on.
+    """Return whether a severity is above all that she has acted on.
 
     >>> rises("high", ["medium"]), rises("medium", ["high"]), rises("low", [])
     (True, False, True)
