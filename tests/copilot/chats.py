@@ -87,8 +87,9 @@ def as_bytes(reply: dict[str, Any]) -> bytes:
 
 
 def use_models(place: Workspace, **roles: list[dict[str, Any]]) -> None:
-    """Scripted models in hive.toml, one file of answers a role."""
-    lines = ['[models]\nembedding = "none"\ndeadline_seconds = 0.5']
+    """Scripted models in hive.toml, one file of answers a role; only who is late is not waited for."""
+    late = any("delay_seconds" in answer for answers in roles.values() for answer in answers)
+    lines = [f'[models]\nembedding = "none"\ndeadline_seconds = {0.5 if late else 60.0}']
     for role, answers in roles.items():
         script = place.root / f"{role}.jsonl"
         script.write_text("\n".join(map(json.dumps, answers)), encoding="utf-8")
