@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
-from hive_agents.access import (
-    AccessLabels,
-    AccessRules,
-    PermissionFault,
-    Principal,
-    RemotePermissions,
-    is_open,
-    keys_of,
-    uses_local_key,
-)
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.doctor.check import Check, CheckStatus, check_of
+from hive_agents.doctor.permissions import permissions
+from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.judging import load_rules
@@ -42,7 +31,7 @@ from hive_agents.runs import at_work_since
 from hive_agents.settings import FILE
 from hive_agents.store import connected, moved, moved_to
 from hive_agents.text import count
-from hive_agents.trust import is_trusted, untrusted_notice
+from hive_agents.trust import untrusted_notice
 from hive_agents.verification import check_config, log_verdict
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -53,16 +42,6 @@ LITTLE_DISK = 500 << 20
 OLDEST_SERVER = 12
 CLOCK_SKEW = 5.0
 """Seconds between the clocks of this host and of the records' server."""
-
-CheckStatus = Literal["ok", "warn", "fail"]
-
-
-@dataclass(frozen=True)
-class Check:
-    name: str
-    status: CheckStatus
-    message: str
-    fix: str | None = None
 
 
 def examine(workspace: Workspace) -> list[Check]:
@@ -85,7 +64,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "goals": _goals,
         "agents": _agents,
         "triggers": _triggers,
-        "permissions": _permissions,
+        "permissions": permissions,
         "trust": _trust,
         "audit log": _audit,
         "disk": _disk,
@@ -98,7 +77,7 @@ def examine(workspace: Workspace) -> list[Check]:
                 _add(found, check)
         except HiveError as error:
             for diagnostic in error.diagnostics:
-                _add(found, _from_diagnostic(name, diagnostic))
+                _add(found, check_of(name, diagnostic))
     return found
 
 
@@ -113,12 +92,6 @@ def _add(found: list[Check], check: Check) -> None:
                 found[n] = replace(known, name=f"{known.name}, {check.name}")
             return
     found.append(check)
-
-
-def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
-    place = f"{found.file}: {found.path}" if found.path not in (None, "$") else str(found.file)
-    where = f" ({place})" if found.file and place not in found.message else ""
-    return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
 
 def _settings(workspace: Workspace) -> Check:
@@ -136,7 +109,7 @@ def _collections(workspace: Workspace) -> Check:
 def _model(workspace: Workspace) -> Check:
     embedder, why_not = open_embedder(workspace)
     if embedder is None:
-        return _from_diagnostic("model", why_not, "warn") if why_not else Check("model", "warn", "none")
+        return check_of("model", why_not, "warn") if why_not else Check("model", "warn", "none")
     found = tried_embedding(workspace)
     if not found.ok:
         return Check("model", "fail", found.error, found.fix)
@@ -291,9 +264,9 @@ def _active(workspace: Workspace) -> Iterator[Check]:
         yield Check("active config", "warn", "HIVE-408: nothing is deployed", "run `hive deploy CONFIG`")
         return
     # A file that differs from what serves is how a config slips past the gate: a failure here.
-    yield from (_from_diagnostic("active config", warning) for warning in active.warnings)
+    yield from (check_of("active config", warning) for warning in active.warnings)
     findings = check_config(workspace, active.stored, refresh=False)
-    yield from (_from_diagnostic("active config", finding) for finding in findings)
+    yield from (check_of("active config", finding) for finding in findings)
     if not active.warnings and not findings:
         gated = "deployed" if active.version else "never gated: honoured as the baseline"
         yield Check("active config", "ok", f"{active.stored.name}, {gated}")
@@ -320,7 +293,7 @@ def _agents(workspace: Workspace) -> Iterator[Check]:
     from hive_agents.supervision.health import stale_criteria
 
     yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))
-    yield from (_from_diagnostic("agents", one, "warn") for one in stale_criteria(workspace, deployed_text))
+    yield from (check_of("agents", one, "warn") for one in stale_criteria(workspace, deployed_text))
 
 
 def _triggers(workspace: Workspace) -> Iterator[Check]:
@@ -337,132 +310,14 @@ def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterat
             read(name)
         except HiveError as error:
             faults += 1
-            yield from (_from_diagnostic(part, found) for found in error.diagnostics)
+            yield from (check_of(part, found) for found in error.diagnostics)
     if not faults:
         yield Check(part, "ok", f"{len(names)} {part}")
 
 
-def _permissions(workspace: Workspace) -> Iterator[Check]:
-    # Whoever can't enter the folder reaches nothing below it.
-    if stat.S_IMODE(workspace.state.stat().st_mode) & 0o077:
-        yield Check("permissions", "warn", "others may read .hive", "run `chmod -R go-rwx .hive`")
-    else:
-        yield Check("permissions", "ok", ".hive is its owner's alone")
-    rules = AccessRules.load(workspace)
-    for fault in rules.faults:
-        where = f"{fault.file}: {fault.path}" + (f" (line {fault.line})" if fault.line else "")
-        message = f"{fault.code}: {where}: {fault.message}; until it is mended nobody sees anything"
-        yield Check("permissions", "fail", message, fault.fix)
-    if not rules.faults:
-        yield from _readers(workspace, rules)
-    yield from _service(workspace)
-    if not uses_local_key(workspace):
-        yield from _keys(workspace)
-
-
-def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
-    """Tenants that nobody declared, labels that can't be read, and documents that nobody can see."""
-    if is_open(workspace):
-        yield from _open(rules)
-        return
-    if workspace.settings.access.mode == "open":
-        message = "access.mode is open no longer, because access/ names people: each reads what is theirs"
-        yield Check("permissions", "ok", message)
-    documents = _labelled(workspace)
-    named = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
-    for name in sorted(named - set(rules.admins)):
-        message = f'the tenant "{name}" stands in no "tenants"; it may be misspelt'
-        yield Check("permissions", "warn", message, 'add it to "tenants" in access/, if only with {}')
-    for doc_id, labels in documents:
-        if labels.fault:
-            message = f"HIVE-108: documents/{doc_id}: {labels.fault}; only the tenant's admins see it"
-            yield Check("permissions", "warn", message, "mend tenant and view in the front matter")
-    hidden = rules.unseen(documents).tolist()
-    unseen = [one for one, may_not in zip(documents, hidden, strict=True) if may_not and not one[1].fault]
-    for of_tenant in (False, True):
-        found = [doc_id for doc_id, labels in unseen if bool(labels.tenants) is of_tenant]
-        if not found:
-            continue
-        who = "nobody but a tenant's admins" if of_tenant else "nobody"
-        message = f"{who} can see {len(found)} of {len(documents)} documents: {_first(found)}"
-        fix = "give them view (`hive import --view tenant`), or a grant in access/"
-        if not of_tenant:
-            fix = "give them tenant and view (`hive import --tenant T --view tenant`); a grant alone gives no tenant"
-            granting = {one.tenant for one in rules.grants}
-            if granting:
-                tenant = granting.pop() if len(granting) == 1 else "T"
-                fix = f"name their tenant (`hive import --tenant {tenant}`): then grants say who may view them"
-        if not rules.principals:
-            fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
-        yield Check("permissions", "warn", message, fix)
-    if documents and not unseen:
-        yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
-
-
-def _open(rules: AccessRules) -> Iterator[Check]:
-    if rules.principals:
-        message = "access.mode is open although access/ names people: whoever works on this machine reads everything"
-        fix = 'take mode = "open" out of hive.toml, or let it end with until_named = true'
-        yield Check("permissions", "warn", message, fix)
-    else:
-        yield Check("permissions", "ok", "access.mode is open: whoever works on this machine reads every document")
-
-
-def nobody_sees(workspace: Workspace) -> bool:
-    """Return whether there are documents, and none of them has a reader: a tenant's admins apart, nobody sees any."""
-    if is_open(workspace):
-        return False
-    documents = _labelled(workspace)
-    return bool(documents) and bool(AccessRules.load(workspace).unseen(documents).all())
-
-
-def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
-    """(doc_id, labels) of every indexed document, as it was indexed."""
-    if not workspace.database.exists():
-        return []
-    found = []
-    with connected(workspace.database) as connection:
-        for name in collection_names(workspace):
-            generation = find_generation(connection, name, "live")
-            if generation is not None:
-                sql = "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document"
-                found += connection.execute(sql, (generation.number,)).fetchall()
-    return [(doc_id, AccessLabels.of(json.loads(front_matter))) for doc_id, front_matter in found]
-
-
-def _service(workspace: Workspace) -> Iterator[Check]:
-    settings = workspace.settings.access
-    if not settings.service_url:
-        return
-    trusted = partial(is_trusted, workspace)
-    try:
-        RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted).ask(
-            Principal("hive", "doctor"), []
-        )
-    except PermissionFault as fault:
-        fix = "mend access.service_url or the service; until then nobody sees anything"
-        yield Check("permissions", "fail", f"the permission service can't be relied on: {fault}", fix)
-    else:
-        yield Check("permissions", "ok", "the permission service answers")
-
-
 def _trust(workspace: Workspace) -> Check:
     notice = untrusted_notice(workspace)
-    return _from_diagnostic("trust", notice, "warn") if notice else Check("trust", "ok", "nothing acts unasked")
-
-
-def _keys(workspace: Workspace) -> Iterator[Check]:
-    for key in keys_of(workspace).values():
-        try:
-            key.to_check()
-        except HiveError as error:
-            yield from (_from_diagnostic("permissions", found) for found in error.diagnostics)
-        else:
-            yield Check("permissions", "ok", f"tokens of the key {key.kid} can be checked")
-
-
-def _first(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return check_of("trust", notice, "warn") if notice else Check("trust", "ok", "nothing acts unasked")
 
 
 def _audit(workspace: Workspace) -> Check:

@@ -1,0 +1,9 @@
+from .check import (
+    Check as Check,
+)
+from .examine import (
+    examine as examine,
+)
+from .permissions import (
+    nobody_sees as nobody_sees,
+)
