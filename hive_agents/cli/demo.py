@@ -29,7 +29,7 @@ def command(
     surface: Surface,
     keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the workspace here.")] = None,
 ) -> None:
-    """The whole story on the sample workspace, in a temporary copy."""
+    """Tell the whole story on the sample workspace, in a temporary copy."""
     import tempfile
 
     from hive_agents import Workspace

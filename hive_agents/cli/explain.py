@@ -11,7 +11,7 @@ from hive_agents.cli.surface import Surface, with_surface
 def command(
     surface: Surface, code: Annotated[str, typer.Argument(help="A diagnostic's code, for example HIVE-203.")]
 ) -> None:
-    """The documentation of a diagnostic."""
+    """Show the documentation of a diagnostic."""
     from rich.markdown import Markdown
 
     from hive_agents.diagnostics import documented

@@ -22,7 +22,7 @@ def command(
         typer.Option("--add", help="Declare a field of the documents' front matter as filterable; repeatable."),
     ] = None,
 ) -> None:
-    """What can be filtered, with the values in use, and what documents have beside that."""
+    """List what can be filtered, with the values in use, and what documents have beside that."""
     from rich.table import Table
 
     from hive_agents.cli.configs import named_collection

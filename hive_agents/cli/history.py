@@ -6,7 +6,7 @@ from hive_agents.text import safe_line
 
 @with_surface()
 def command(surface: Surface) -> None:
-    """Every deployment, newest first, with what was measured."""
+    """List every deployment, newest first, with what was measured."""
     from rich.table import Table
 
     from hive_agents.retrieval import versions

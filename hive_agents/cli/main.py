@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -69,52 +69,70 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = {
-    "init": init,
-    "import": import_,
-    "index": index,
-    "query": query,
-    "why": why,
-    "stale": stale,
-    "fields": fields,
-    "label": label,
-    "evaluate": evaluate,
-    "compare": compare,
-    "validate": validate,
-    "explain": explain,
-    "gate": gate,
-    "deploy": deploy,
-    "rollback": rollback,
-    "canary": canary,
-    "export": export,
-    "history": history,
-    "optimize": optimize,
-    "chat": chat,
-    "run": run_agent,
-    "queen": queen,
-    "serve": serve,
-    "mcp": mcp,
-    "schema": schema,
-    "token": token,
-    "trust": trust,
-    "doctor": doctor,
-    "backup": backup,
-    "demo": demo,
+PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
+    "Bring documents in": {
+        "init": init.command,
+        "import": import_.command,
+        "index": index.command,
+        "fields": fields.command,
+        "stale": stale.command,
+    },
+    "Search and ask": {
+        "query": query.command,
+        "chat": chat.command,
+        "why": why.command,
+        "export": export.command,
+    },
+    "Measure and improve": {
+        "label": label.command,
+        "evaluate": evaluate.command,
+        "compare": compare.command,
+        "validate": validate.command,
+        "optimize": optimize.command,
+        "gate": gate.command,
+        "feedback": feedback.app,
+    },
+    "Deploy": {
+        "deploy": deploy.command,
+        "rollback": rollback.command,
+        "history": history.command,
+        "canary": canary.command,
+        "receipt": receipt.app,
+        "verify": receipt.verify,
+    },
+    "Run agents, and decide what they ask": {
+        "run": run_agent.command,
+        "runs": runs.app,
+        "agents": agents.app,
+        "approvals": approvals.app,
+        "judge": judge.app,
+        "trigger": trigger.app,
+        "queen": queen.command,
+    },
+    "Serve and look after a workspace": {
+        "serve": serve.command,
+        "mcp": mcp.command,
+        "doctor": doctor.command,
+        "models": models.app,
+        "tools": tools.app,
+        "credentials": credentials.app,
+        "token": token.command,
+        "trust": trust.command,
+        "storage": storage.app,
+        "backup": backup.command,
+    },
+    "Learn": {
+        "demo": demo.command,
+        "explain": explain.command,
+        "schema": schema.command,
+    },
 }
-for name, module in COMMANDS.items():
-    app.command(name)(module.command)
-app.add_typer(agents.app, name="agents")
-app.command("verify")(receipt.verify)
-app.add_typer(receipt.app, name="receipt")
-app.add_typer(trigger.app, name="trigger")
-app.add_typer(runs.app, name="runs")
-app.add_typer(models.app, name="models")
-app.add_typer(tools.app, name="tools")
-app.add_typer(storage.app, name="storage")
-app.add_typer(credentials.app, name="credentials")
-app.add_typer(feedback.app, name="feedback")
-app.add_typer(judge.app, name="judge")
-app.add_typer(approvals.app, name="approvals")
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
 
 
 def _version(asked: bool) -> None:

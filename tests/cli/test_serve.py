@@ -32,9 +32,7 @@ def place(tmp_path: Path) -> Workspace:
 
 
 def serve(place: Workspace, *options: str, **pipes: Any) -> subprocess.Popen[str]:
-    program = "import sys; from hive_agents.cli.serve import command; import typer; from hive_agents.cli import main; "
-    program += "'serve' in main.COMMANDS or main.app.command('serve')(command); sys.exit(main.main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "serve", "-w", str(place.root), *options]
+    command = [sys.executable, "-m", "hive_agents", "serve", "-w", str(place.root), *options]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes
     return subprocess.Popen(command, cwd=CHECKOUT, text=True, env=os.environ | {"COLUMNS": "200"}, **streams)
 
