@@ -7,15 +7,16 @@ import atexit
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.tool import NAME, Tool, ToolContext, as_result, make_tool
-from hive_agents.credentials import Secret, is_reference, redacted, resolve
+from hive_agents.agents.tool import NAME, Tool, as_result, make_tool
+from hive_agents.credentials import is_reference, redacted, resolve
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import opened
 from hive_agents.memory import ToolResult
@@ -50,6 +51,8 @@ class Server:
         self._client: Any = None
         self._closing: asyncio.Event | None = None
         self._listed: list[Any] | None = None
+        self._secrets: set[str] = set()
+        """Values of references that it was given, also before it was started anew."""
 
     def list_tools(self) -> list[Any]:
         """Return the server's tools. Raises: HIVE-432 where it can't be reached, HIVE-411 without the SDK, HIVE-421."""
@@ -64,26 +67,20 @@ class Server:
         """Return one of its tools as ours: *external* unless the server says that it only reads."""
         hints = listed.annotations
         reads = bool(hints and hints.read_only_hint)
-        repeatable = reads or bool(hints and hints.idempotent_hint)
         name = f"{self.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
         if not NAME.fullmatch(name):
             raise self._fault(ValueError(f'"{name}" is too long, or no name for a tool'))
-        made = make_tool(listed, name=name, call=_refused, side_effect="read" if reads else "external")
-        call = partial(self._called, listed.name, repeatable)
-        return Tool(made.name, made.description, made.parameters, made.side_effect, call, made.policy)
+        made = make_tool(listed, name=name, call=self._called, side_effect="read" if reads else "external")
+        # `idempotentHint`: the same call has no more effect when it is made again, as under a key.
+        return replace(made, keyed=made.keyed or bool(hints and hints.idempotent_hint))
 
-    async def _called(
-        self, name: str, repeatable: bool, arguments: Mapping[str, Any], context: ToolContext, _: Mapping[str, Secret]
-    ) -> ToolResult:
-        """Return the tool's result; a server that died or hangs is a failed call."""
-        if context.again and not repeatable:
-            why = "it may have been carried out before a crash, and the server doesn't say that it may be repeated"
-            return ToolResult(f"{self.name} was not called again: {why}. Ask a person to look.", is_error=True)
-        call = _in_loop(self._call(name, dict(arguments)))
+    async def _called(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Return the tool's result without the server's secrets; a server that died or hangs is a failed call."""
         try:
-            return as_result(await asyncio.wrap_future(call))
+            found = as_result(await asyncio.wrap_future(_in_loop(self._call(name, arguments))))
         except Exception as error:
             return ToolResult(self._fault(error).diagnostics[0].message, is_error=True)
+        return ToolResult(redacted(found.content, self._secrets), found.is_error)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         client = await self._connected()
@@ -139,7 +136,7 @@ class Server:
         if self._settings.command:
             program, *arguments = self._settings.command
             values = self._settings.env.items()
-            env = {key: resolve(self._workspace, text).reveal() if is_reference(text) else text for key, text in values}
+            env = {key: self._revealed(text) if is_reference(text) else text for key, text in values}
             if "-m" in arguments or any(file_within(self._workspace.root, word) for word in arguments):
                 # Bytecode beside its files, which nobody read, would be taken before them.
                 env.setdefault("PYTHONPYCACHEPREFIX", str(self._workspace.state_folder("mcp") / "bytecode"))
@@ -151,11 +148,16 @@ class Server:
             handle = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             log = stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
             return mcp.Client(stdio.stdio_client(started, errlog=log), read_timeout_seconds=CALL_SECONDS)
-        headers = {key: resolve(self._workspace, one).reveal() for key, one in self._settings.headers_ref.items()}
+        headers = {key: self._revealed(one) for key, one in self._settings.headers_ref.items()}
         client = import_module("httpx2").AsyncClient(headers=headers, timeout=CALL_SECONDS)
         http = await stack.enter_async_context(client)
         transport = _sdk("mcp.client.streamable_http").streamable_http_client(self._settings.url, http_client=http)
         return mcp.Client(transport, read_timeout_seconds=CALL_SECONDS)
+
+    def _revealed(self, reference: str) -> str:
+        value = resolve(self._workspace, reference).reveal()
+        self._secrets.add(value)
+        return value
 
     def _drop(self) -> None:
         if self._closing is not None:
@@ -173,8 +175,9 @@ class Server:
             told = f"{self._settings.command[0]} is no program here"
         else:
             told = f"{type(error).__name__}: {error}"
-        secrets = [text for text in self._settings.env.values() if not is_reference(text) and len(text) > 3]
-        message = redacted(f"the MCP server {self.name} failed: {told}"[:500], secrets)
+        literal = {text for text in self._settings.env.values() if not is_reference(text) and len(text) > 3}
+        # Redacted before it is cut: half a secret would not be found.
+        message = redacted(f"the MCP server {self.name} failed: {told}", self._secrets | literal)[:500]
         path = f"mcp.servers.{self.name}"
         fix = f"check {path}; what it wrote is in .hive/mcp/{self.name}.log"
         return HiveError.of("HIVE-432", message, file="hive.toml", path=path, fix=fix, exit_code=3)
@@ -185,10 +188,6 @@ def _answered(error: BaseException) -> bool:
     closed = -32000
     code = getattr(getattr(error, "error", None), "code", None)
     return isinstance(code, int) and code != closed
-
-
-def _refused(*_: Any) -> Any:
-    raise AssertionError("calls go through the server")
 
 
 def _sdk(module: str) -> Any:

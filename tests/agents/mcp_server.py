@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -34,7 +35,23 @@ def make(folder: Path) -> Any:
     @server.tool()
     def secret() -> str:
         """Tell a variable of the environment."""
-        return os.environ.get("NOTES_KEY", "none")
+        return f"the key is {os.environ.get('NOTES_KEY', 'none')}"
+
+    @server.tool()
+    def fingerprint(name: str) -> str:
+        """Tell which value a variable of the environment has, and not the value."""
+        value = os.environ.get(name)
+        return hashlib.sha256(value.encode()).hexdigest() if value is not None else "none"
+
+    @server.tool(annotations=ToolAnnotations(idempotent_hint=True))
+    def keep_note(name: str) -> str:
+        """Keep a note from being removed."""
+        return name
+
+    @server.tool()
+    def pay(amount: int, idempotency_key: str) -> str:
+        """Pay once for each key."""
+        return f"{amount} under {idempotency_key}"
 
     @server.tool()
     def die() -> str:

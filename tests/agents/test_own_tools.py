@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -258,7 +259,14 @@ async def test_errors_of_a_server_are_results(with_server: Workspace) -> None:
 async def test_a_server_gets_the_secrets_it_is_given_and_no_others(
     with_server: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (await called(with_server, "notes__secret")).content == "k-77"
+    digest = hashlib.sha256(b"k-77").hexdigest()
+    assert (await called(with_server, "notes__fingerprint", name="NOTES_KEY")).content == digest
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", "not its own")
+    assert (await called(with_server, "notes__fingerprint", name="HIVE_CREDENTIAL_KEY")).content == "none"
+
+
+async def test_what_a_server_tells_of_its_secrets_is_taken_out(with_server: Workspace) -> None:
+    assert await called(with_server, "notes__secret") == ToolResult("the key is ***")
 
 
 async def test_a_server_that_dies_is_a_failed_call_and_is_started_again(with_server: Workspace, tmp_path: Path) -> None:
@@ -284,12 +292,23 @@ async def _there(path: Path) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_call_whose_end_nobody_knows_is_not_made_again(with_server: Workspace, tmp_path: Path) -> None:
+async def test_a_call_that_broke_off_is_made_again_where_a_person_said_so(
+    with_server: Workspace, tmp_path: Path
+) -> None:
+    """Whoever makes it again has asked, see test_effects_once; the server itself has no say in it."""
     tools, again = workspace_tools(with_server), ToolContext(with_server, again=True)
-    refused = await tools.call("notes__write_note", {"name": "b", "text": "x"}, again, approved=True)
-    assert (refused.is_error, (tmp_path / "b").exists()) == (True, False)
-    (tmp_path / "a").write_text("hello")
-    assert (await tools.call("notes__read_note", {"name": "a"}, again, approved=True)).content == "hello"
+    written = await tools.call("notes__write_note", {"name": "b", "text": "x"}, again, approved=True)
+    assert (written.is_error, (tmp_path / "b").read_text()) == (False, "x")
+
+
+async def test_tools_that_a_server_calls_idempotent_or_gives_a_key_need_nobody_to_be_asked(
+    with_server: Workspace,
+) -> None:
+    tools = workspace_tools(with_server)
+    assert [tools[f"notes__{one}"].keyed for one in ("write_note", "keep_note", "pay")] == [False, True, True]
+    assert list(tools["notes__pay"].parameters["properties"]) == ["amount"]
+    under = ToolContext(with_server, idempotency_key="r1/k")
+    assert (await tools.call("notes__pay", {"amount": 5}, under, approved=True)).content == "5 under r1/k"
 
 
 @pytest.mark.parametrize(
