@@ -167,17 +167,18 @@ class Effects:
         steps: int = 0,
         tool_calls: int = 0,
         tokens: int = 0,
+        rate: float = 0.0,
     ) -> Any:
         """Return the result of `do`, or the recorded one.
 
         `tokens` is an estimate of what it needs, which has to fit beside what others at work need, and what was lost;
-        it is corrected by what models counted in place of earlier estimates.
+        it is corrected by what models counted in place of earlier estimates. Each costs `rate` dollars at least.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
-        needed = -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
-        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed}
+        needed = self._corrected(tokens)
+        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed, "rate": rate}
         async with self._turn:
             found, again = await briefly(partial(self._begun, key, kind, name, node, wanted))
         if found is not None:
@@ -208,15 +209,27 @@ class Effects:
             raise
         return done.result
 
-    def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, int]) -> tuple[Any, bool]:
-        """Return the recorded result, or None after it was begun; and whether it was begun before."""
+    async def require(self, key: str, *, tokens: int, rate: float) -> None:
+        """Raises: BudgetExhausted where a call within the effect at `key` has no room for what it needs, see `once`."""
+
+        def look() -> None:
+            with self._lock:
+                self._require(key, 0, 0, self._corrected(tokens), rate)
+
+        await briefly(look)
+
+    def _corrected(self, tokens: int) -> int:
+        return -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
+
+    def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, Any]) -> tuple[Any, bool]:
+        """The recorded result, or None after it was begun; and whether it was begun before."""
         found = self.find(key)
         if found is None and self._permitted is not None:
             self._permitted()
         return found, found is None and self._begin(key, kind, name, node, **wanted)
 
     def _begin(
-        self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int
+        self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int, rate: float
     ) -> bool:
         with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection, run_turn(self.run_id)):
@@ -226,7 +239,7 @@ class Effects:
                 if again:
                     steps = tool_calls = 0
                 if kind in COSTLY and (tokens or not again):
-                    self._require(key, steps, tool_calls, tokens)
+                    self._require(key, steps, tool_calls, tokens, rate)
                 if not again:
                     connection.execute(
                         "INSERT INTO effects"
@@ -256,14 +269,14 @@ class Effects:
             self._spend(key, steps=steps, tool_calls=tool_calls)
         return again
 
-    def _require(self, key: str, steps: int, tool_calls: int, tokens: int) -> None:
+    def _require(self, key: str, steps: int, tool_calls: int, tokens: int, rate: float) -> None:
         """Raises: BudgetExhausted of the run's budget, or of that of a delegation that the effect is a part of."""
         needs = tokens and tokens + sum(self._reserved.values())
-        self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
+        self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needs, rate=rate)
         for scope, budget in self._above(key).items():
             needs = tokens and tokens + sum(held for one, held in self._reserved.items() if scope in self._above(one))
             try:
-                budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
+                budget.require(steps=steps, tool_calls=tool_calls, tokens=needs, rate=rate)
             except BudgetExhausted as error:
                 raise BudgetExhausted(error.measure, str(error), scope, needed=error.needed) from None
 

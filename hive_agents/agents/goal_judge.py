@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.models import need
 from hive_agents.agents.node_end import End, GoalVerdict, Update, fault, spent
 from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.session import AgentSession
@@ -15,7 +17,7 @@ from hive_agents.agents.spending import more
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
 from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Usage, sending
+from hive_agents.llm import Message, Usage, sending
 from hive_agents.text import cut
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
@@ -97,7 +99,8 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         result, context = results(session), _context(session, ends)
         model = session.models("judge") if _needs_model(session.goal) else None
         if model is not None:
-            session.effects.budget.require()
+            shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
+            await session.effects.require(key, **need(model, [shown]))
         before = model.meter.usage if model is not None else Usage()
         with sending(session.effects.sending(key)) as take_back:
             judgment = await session.court.evaluate(

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypedDict
 
 from hive_agents.agents.guards import RetryPolicy, retried
 from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tell, Tool, Usage, sending
-from hive_agents.memory import message_tokens
+from hive_agents.memory import estimate_tokens, message_tokens
 
 PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
+
+
+class Need(TypedDict):
+    tokens: int
+    rate: float
+
+
+def need(chain: Chain, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Need:
+    """Return what a call needs by what it sends, as `Effects.once` takes it.
+
+    A script counts what it was told to, whatever it is sent.
+    """
+    if chain.name.startswith("scripted:"):
+        return {"tokens": 0, "rate": 0.0}
+    return {"tokens": estimated(messages, tools), "rate": chain.rate}
+
+
+def estimated(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+    """Return the tokens of what is sent."""
+    return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
 
 
 async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell) -> ChatResult:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hive_agents import prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.judges import NodeAction, NodeContext, node_verdict
-from hive_agents.agents.models import complete
+from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.subagent_judge import SubagentJudge
 from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Signal
@@ -93,10 +93,11 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
         conversation=recent(work.session.store.messages(work.conversation)),
         fence=f"-----{secrets.token_hex(8)}-----",
     )
-    work.session.effects.budget.require()
     asked, tell = [Message(role="user", content=text)], work.session.effects.sending(key)
+    chain = work.session.models("judge")
+    await work.session.effects.require(key, **need(chain, asked))
     try:
-        result = await complete(work.session.models("judge"), asked, schema=_SCHEMA, tell=tell)
+        result = await complete(chain, asked, schema=_SCHEMA, tell=tell)
     except ModelError as error:
         reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         why = f"the criteria could not be judged: {error}"[:500]

@@ -8,13 +8,13 @@ parent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from hive_agents.agents import calls, node_requests
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
-from hive_agents.agents.models import streamed
+from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.node_judge import LevelVerdict, judgment_of, recorded, verdict
 from hive_agents.agents.node_messages import hear, missed, turn_messages, why_here
@@ -27,8 +27,8 @@ from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
-from hive_agents.llm import Message, ModelError, Tool, ToolCall
-from hive_agents.memory import Entry, estimate_tokens, message_tokens
+from hive_agents.llm import Message, ModelError, ToolCall
+from hive_agents.memory import Entry
 from hive_agents.text import cut
 
 VisitState = Mapping[str, Any]
@@ -85,7 +85,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
                 await session.wait_out(f"{key}/model", str(error))
             reason = "unavailable" if error.outage else "model_error"
             failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
-            return Done(failed | {"sent": _estimated(messages, tools)}, error.usage)
+            return Done(failed | {"sent": estimated(messages, tools)}, error.usage)
         made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
         return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
@@ -95,10 +95,9 @@ async def think(work: NodeWork, state: VisitState) -> Update:
             read = session.store.pointer(work.conversation)["cursor"]
             # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
             messages += await turn_messages(work, key, tools, room=state.get("room"))
-        name = session.models("chat").name
-        # A script counts what it was told to, whatever it is sent.
-        needed = 0 if name.startswith("scripted:") else _estimated(messages, tools)
-        found = await session.effects.once(f"{key}/model", "model", name, do, node=node.id, steps=1, tokens=needed)
+        chain = session.models("chat")
+        needed = need(chain, messages, tools)
+        found = await session.effects.once(f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed)
     except HiveError as error:
         if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
@@ -346,11 +345,6 @@ def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: VisitStat
     words = f"[Error]: your last turn could not be read, and nothing of it was done: {found['error']}. Say it again."
     work.session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/unread")
     return again | {"unread": state.get("unread", 0) + 1}
-
-
-def _estimated(messages: Sequence[Message], tools: Sequence[Tool]) -> int:
-    """Return the number of tokens of what is sent."""
-    return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
 
 
 def _listen(work: NodeWork, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
-from hive_agents.agents.models import streamed
+from hive_agents.agents.models import need, streamed
 from hive_agents.agents.node_end import End
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.synthetic import ASK, LIST, REPORT, SET, WRITING, synthetic_tools
@@ -98,9 +98,10 @@ def summariser(work: NodeWork, key: str) -> Summarise:
                 fence=f"-----{secrets.token_hex(8)}-----",
             )
             asked = [Message(role="user", content=text)]
-            tell = session.effects.sending(key)
+            chain, tell = session.models("chat"), session.effects.sending(key)
+            await session.effects.require(key, **need(chain, asked))
             try:
-                said = await streamed(session.models("chat"), asked, [], lambda _: None, tell=tell)
+                said = await streamed(chain, asked, [], lambda _: None, tell=tell)
             except ModelError as error:
                 return Done({"error": str(error)[:500], "text": ""}, error.usage)
             return Done({"text": said.text}, said.usage)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents import prompts
 from hive_agents.agents.effects import Done
-from hive_agents.agents.models import complete
+from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_judge import recent
 from hive_agents.agents.node_work import NodeWork
@@ -70,8 +70,10 @@ async def _chosen(work: NodeWork, choices: list[str]) -> str:
             "required": ["target"],
         }
         asked, tell = [Message(role="user", content=text)], work.session.effects.sending(f"{work.key}/choice")
+        chain = work.session.models("chat")
+        await work.session.effects.require(f"{work.key}/choice", **need(chain, asked))
         try:
-            found = await complete(work.session.models("chat"), asked, schema=schema, tell=tell)
+            found = await complete(chain, asked, schema=schema, tell=tell)
         except ModelError as error:
             return Done({"error": str(error)[:500]}, error.usage)
         return Done(found.structured, found.usage)

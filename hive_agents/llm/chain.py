@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Meter:
 class Chain:
     """A `ChatModel` of several; `deadline` holds for each of them, and `meter` counts them all.
 
-    `breakers` are those of the models that are asked over a network, by name.
+    `breakers` are those of the models that are asked over a network, by name; `rate` looks up what a token costs.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class Chain:
         deadline: float = 8.0,
         meter: Meter | None = None,
         breakers: Mapping[str, Breaker] | None = None,
+        rate: Callable[[], float] = float,
     ) -> None:
         self.models = list(models)
+        self._rate = rate
         self._breakers = dict(breakers or {})
         self.deadline = deadline
         self.meter = meter if meter is not None else Meter()
@@ -91,6 +94,11 @@ class Chain:
     @property
     def name(self) -> str:
         return ", ".join(model.name for model in self.models)
+
+    @cached_property
+    def rate(self) -> float:
+        """Dollars for a token that is sent to the dearest of the models; 0 where no price is known."""
+        return self._rate()
 
     async def complete(
         self,
@@ -224,13 +232,17 @@ def open_chain(
         models.append(model)
         if server:
             breakers[model.name] = breaker_of(server, model.name)
-    return Chain(models, settings.models.deadline_seconds, meter, breakers)
+    return Chain(models, settings.models.deadline_seconds, meter, breakers, partial(_dearest, settings, names))
 
 
 def price_of(settings: Settings, name: str) -> Price | None:
     """Return what the model `name` costs: by its endpoint, else by the price lists; None where nobody says."""
     endpoint = settings.models.endpoints.get(name.partition(":")[0])
     return (endpoint.price or list_price(name, endpoint.base_url)) if endpoint else list_price(name)
+
+
+def _dearest(settings: Settings, names: Iterable[str]) -> float:
+    return max(price.input / 1e6 if (price := price_of(settings, name)) else 0.0 for name in names)
 
 
 def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> None:

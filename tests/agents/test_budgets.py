@@ -10,13 +10,13 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Budget, BudgetSpent
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ChatResult, Usage
+from hive_agents.llm import Chain, ChatResult, Usage
 from hive_agents.runs import Limits, RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
 from hive_agents.triggers import WebhookTrigger
 from tests.agents.conftest import node, write_json
-from tests.agents.loops import Told, agent, events, given, said, say, sets, start
+from tests.agents.loops import Told, agent, events, given, goal, said, say, sets, start
 from tests.agents.test_grants import approvals
 
 NODE = node("collect", output_keys=["items"], tools=["page"])
@@ -153,6 +153,30 @@ def test_a_call_that_would_not_fit_is_not_made(place: Workspace) -> None:
 def test_dollars_are_held_back_at_what_tokens_have_cost_so_far() -> None:
     budget = Budget(Limits(usd=1.0), BudgetSpent(tokens=1_000, usd=0.9))
     assert (budget.exhausted(tokens=100), budget.exhausted(tokens=200)) == (None, "usd")
+    assert budget.exhausted(tokens=100, rate=0.002) == "usd", "another model is dearer"
+
+
+def test_the_first_call_is_held_back_at_its_models_price(place: Workspace) -> None:
+    model = said(ITEMS)
+    priced = Chain([model], rate=lambda: 1e-6)
+    run = AgentRun.start(place, agent(NODE | {"system_prompt": "word " * 2_000}), {}, models=lambda _: priced,
+                         tools=registry(), limits=Limits(usd=0.001))  # fmt: skip
+    assert (run.go()["stopped_by"], model.prompts) == ("usd", [])
+
+
+def test_a_judge_is_not_asked_where_its_call_would_not_fit(place: Workspace) -> None:
+    model = said(say(ITEMS, tokens=700), {"action": "accept"})
+    ended = start(place, agent(NODE | {"success_criteria": "word " * 6_000}), model, tools=registry(),
+                  limits=Limits(tokens=3_000)).go()  # fmt: skip
+    assert (ended["stopped_by"], len(model.prompts)) == ("tokens", 1)
+
+
+def test_the_judge_of_a_goal_is_not_asked_where_its_call_would_not_fit(place: Workspace) -> None:
+    model = said(say([sets("items", "word " * 6_000)], tokens=700), {"action": "accept", "confidence": 0.9})
+    criteria = [{"id": "good", "description": "It is good."}]
+    ended = start(place, agent(NODE), model, tools=registry(), limits=Limits(tokens=3_000),
+                  goal=goal(success_criteria=criteria)).go()  # fmt: skip
+    assert (ended["stopped_by"], len(model.prompts)) == ("tokens", 1)
 
 
 def test_calls_that_run_at_once_share_what_is_left(place: Workspace) -> None:

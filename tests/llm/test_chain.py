@@ -11,7 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Message, Meter, ModelError, Script, Usage, open_chain
 from hive_agents.settings import Models, Settings
-from tests.llm.trusting import workspace_at
+from tests.llm.trusting import endpoint_settings, workspace_at, workspace_with
 
 ASK = [Message(role="user", content="Is it good?")]
 FAST = Settings(models=Models(deadline_seconds=0.2))
@@ -86,6 +86,16 @@ def test_the_meter_names_models_without_a_price() -> None:
     meter.add("bedrock:somebody.new", Usage(input_tokens=5, priced=False))
     meter.add("scripted:x", Usage(input_tokens=5))
     assert meter.unpriced == ["bedrock:somebody.new"]
+
+
+def test_a_chain_costs_what_the_dearest_of_its_models_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap = endpoint_settings("http://127.0.0.1:1/v1", "cheap", endpoint="price = {input = 1.0, output = 2.0}")
+    dear = endpoint_settings("http://127.0.0.1:1/v1", "dear", endpoint="price = {input = 3.0, output = 3.0}")
+    place = workspace_with(tmp_path / "ws", cheap + dear.removeprefix("[models]\n"), monkeypatch)
+    chain = open_chain(["cheap:m", "dear:m"], place.settings, workspace=place)
+    assert chain.rate == 3e-6
+    (place.root / "s.jsonl").write_text('{"content": "x"}\n', encoding="utf-8")
+    assert open_chain(["scripted:s.jsonl"], place.settings, workspace=place).rate == 0.0
 
 
 async def test_roles_of_a_run_use_up_one_script_together(tmp_path: Path) -> None:

@@ -99,14 +99,17 @@ class Budget:
             if limit > getattr(self.spent, measure) and limit >= needed:
                 return limit
 
-    def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> Measure | None:
-        """Return the first budget that leaves no room for so much more; None where all do.
+    def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0, rate: float = 0.0) -> Measure | None:
+        """The first budget that leaves no room for so much more; None where all do.
 
         Seconds leave room as long as some are left, tokens and dollars where `tokens` more fit, the dollars at what
-        tokens have cost so far. Where dollars are limited and a call's price isn't known, they are exhausted: they
-        can't be kept to.
+        tokens have cost so far, and at `rate` each at least. Where dollars are limited and a call's price isn't known,
+        they are exhausted: they can't be kept to.
+
+        >>> Budget(Limits(usd=0.01)).exhausted(tokens=20_000, rate=1e-6)
+        'usd'
         """
-        wanted = self._wanted(steps, tool_calls, tokens)
+        wanted = self._wanted(steps, tool_calls, tokens, rate)
         for measure in MEASURES:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             if not limit:
@@ -118,9 +121,9 @@ class Budget:
                 return measure
         return None
 
-    def require(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> None:
+    def require(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0, rate: float = 0.0) -> None:
         """Raises: BudgetExhausted that names the budget; call it before every step, model call and tool call."""
-        measure = self.exhausted(steps=steps, tool_calls=tool_calls, tokens=tokens)
+        measure = self.exhausted(steps=steps, tool_calls=tool_calls, tokens=tokens, rate=rate)
         if measure is not None:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             why = f"{spent:g} of {limit:g} used"
@@ -128,11 +131,12 @@ class Budget:
                 why += f", and the next call needs about {tokens:g} tokens"
             if measure == "usd" and self.spent.unpriced and spent < limit:
                 why = "the price of a model call isn't known"
-            needed = spent + self._wanted(steps, tool_calls, tokens).get(measure, 0)
+            needed = spent + self._wanted(steps, tool_calls, tokens, rate).get(measure, 0)
             raise BudgetExhausted(measure, f"the budget of {measure} is used up: {why}", needed=needed)
 
-    def _wanted(self, steps: int, tool_calls: int, tokens: int) -> dict[Measure, float]:
-        rate = self.spent.usd / self.spent.tokens if self.spent.tokens else 0.0
+    def _wanted(self, steps: int, tool_calls: int, tokens: int, rate: float) -> dict[Measure, float]:
+        if self.spent.tokens:
+            rate = max(rate, self.spent.usd / self.spent.tokens)
         return {"steps": steps, "tool_calls": tool_calls, "tokens": tokens, "usd": tokens * rate}
 
     def nearly(self) -> list[Measure]:
