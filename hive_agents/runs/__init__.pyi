@@ -37,6 +37,7 @@ from .store import (
     ENDED as ENDED,
     OPTIMIZER_GRAPH as OPTIMIZER_GRAPH,
     STATUSES as STATUSES,
+    RunCost as RunCost,
     RunRow as RunRow,
     RunStore as RunStore,
     new_run_id as new_run_id,

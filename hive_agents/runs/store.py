@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hive_agents import approvals, events
 from hive_agents.errors import HiveError, NotFound, Taken, did_you_mean
@@ -38,6 +38,14 @@ ACTIVE = ("queued", "running", "waiting", "paused")
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 
 _COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error"
+
+
+class RunCost(NamedTuple):
+    """What a run without a ledger has used up: calls of models, their tokens, and dollars."""
+
+    steps: int
+    tokens: int
+    usd: float
 
 
 class Fence(Protocol):
@@ -258,19 +266,21 @@ class RunStore:
         seen: RunRow | None = None,
         told: Event | None = None,
         wake_at: float | None = None,
+        spent: RunCost | None = None,
     ) -> bool:
         """Record how a run stands; whether it did. What a failed one asked is superseded: nobody would act on it.
 
         With `among` it does so only while the run is in one of these, with `unasked` only while nobody asked for
         anything, with `seen` only while it is in the status of that row and nobody asked for anything since. `told`
         is logged in the same transaction; `Bus.announce` hands it to those who listen. At `wake_at`, seconds since
-        1970, a waiting run is due again without an answer.
+        1970, a waiting run is due again without an answer. `spent` is in all; without it what was counted stays.
 
         Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
         """
         ended_at = audit.now() if status in (*ENDED, "stopped") else None
         # What was asked of whoever works on it is done, or came too late.
         control = "" if status == "running" else ", control = NULL, control_by = NULL"
+        counted = "" if spent is None else ", steps = ?, tokens = ?, usd = ?"
         where = "run_id = ?" + (" AND control IS NULL" if unasked else "")
         wanted: list[str | None] = [run_id]
         if among is not None:
@@ -284,8 +294,8 @@ class RunStore:
                 lease.require(connection)
             changed = connection.execute(
                 f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?, wake_at = ?{control}"
-                f" WHERE {where}",
-                (status, ended_at, _json(result), stopped_by, _json(error), wake_at, *wanted),
+                f"{counted} WHERE {where}",
+                (status, ended_at, _json(result), stopped_by, _json(error), wake_at, *(spent or ()), *wanted),
             )
             done = changed.rowcount == 1
             if done and told is not None:

@@ -21,7 +21,21 @@ from hive_agents import approvals, events
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.llm import waited
-from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, let_go, take, taken
+from hive_agents.runs import (
+    ENDED,
+    LOST,
+    WEIGHT,
+    Hold,
+    Lease,
+    LeaseLost,
+    Leases,
+    RunCost,
+    RunRow,
+    RunStore,
+    let_go,
+    take,
+    taken,
+)
 from hive_agents.store import briefly
 from hive_agents.telemetry import span, tracing
 from hive_agents.text import encodable
@@ -134,6 +148,10 @@ class Run(ABC):
 
     def kept(self, context: Any, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
         """Return the result of a run that goes on, or rests before its end."""
+        return None
+
+    def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
+        """Return what it has used up by now; None where its ledger counts that."""
         return None
 
     def overtaken(self) -> dict[str, Any]:
@@ -492,7 +510,8 @@ class Attempt:
 
         def write() -> None:
             nonlocal done, told_as
-            done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
+            spent = self._run.spent(how.get("result"))
+            done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event, spent=spent)
             self._run.row = self._store.get(row.run_id)
             if done and event is not None:  # with the number of its record, which the bus then need not look up
                 told_as = events.EventLog(self._run.workspace).recorded(event.id) or event

@@ -13,7 +13,7 @@ from hive_agents.files import atomic_write
 from hive_agents.llm import in_thread
 from hive_agents.optimizer import load_tuning, page, require_priced, require_text, restate, result_of
 from hive_agents.retrieval import active_config
-from hive_agents.runs import ENDED, OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
+from hive_agents.runs import ENDED, OPTIMIZER_GRAPH, RESTS, Lease, RunCost, RunRow, RunStore
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome
@@ -159,6 +159,12 @@ class OptimizeRun(Run):
         # With a session of its own: the thread of a step that was cut off still computes with the other one.
         context.sessions.clear()
         return self._result(context, state, interrupted=True)
+
+    def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
+        if not result or "usage" not in result:
+            return None
+        usage = result["usage"]
+        return RunCost(usage["model_calls"], usage["input_tokens"] + usage["output_tokens"], usage["usd"])
 
     @property
     def _report(self) -> Path:

@@ -17,7 +17,7 @@ from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, Turn
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
-from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
+from hive_agents.runs import CHAT_GRAPH, Lease, RunCost, RunRow, RunStore, new_run_id
 from hive_agents.runtime.beside import beside
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
@@ -214,6 +214,12 @@ class QuestionRun(Run):
         if session.impression is not None:
             verification.record_impression(self.workspace, session.impression)
         return RunOutcome("done", None)
+
+    def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
+        if self.session is None:
+            return None
+        usage = self.session.meter.usage
+        return RunCost(self.session.meter.calls, usage.input_tokens + usage.output_tokens, usage.usd)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
         """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""

@@ -344,6 +344,8 @@ def test_a_model_plans_answers_and_is_judged_in_three_calls(place: Workspace) ->
     assert reply["removed_citations"] == 1
     assert reply["judgment"]["action"] == "accept"
     assert reply["usage"]["model_calls"] == 3
+    spent = RunStore(place).get(reply["run_id"]).summary
+    assert (spent["steps"], spent["tokens"], spent["usd"]) == (3, 120, 0.0)
     assert reply["usage"]["input_tokens"] >= 100
 
 

@@ -76,6 +76,13 @@ def test_a_models_patches_are_tried_refused_and_replaced(advised_once: tuple[Wor
     assert "heuristic instead of the model in iteration 2: unavailable (authentication)" in " ".join(shown.split())
 
 
+def test_runs_are_listed_with_what_their_models_cost(advised_once: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, result = advised_once
+    (run,) = hive("runs", "-w", workspace.root, "--json").json["runs"]
+    usage = result["usage"]
+    assert (run["steps"], run["tokens"]) == (4, usage["input_tokens"] + usage["output_tokens"])
+
+
 def test_what_a_model_cost_survives_the_process(advised_once: tuple[Workspace, dict[str, Any]]) -> None:
     from hive_agents.runtime.checkpoints import checkpointer
 
