@@ -11,7 +11,9 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from hive_agents.access import service_principal
 from hive_agents.credentials import Secret, resolve
@@ -32,6 +34,7 @@ _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
 _ID = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _NAMES = {"x-hive-timestamp": _TIMESTAMP, "x-hive-signature": _SIGNATURE, "x-hive-id": _ID}
 _DUMMY = Secret(secrets.token_hex(32), "dummy")
+_turns: WeakValueDictionary[tuple[Path, str, str], asyncio.Lock] = WeakValueDictionary()
 _log = logging.getLogger(__name__)
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -93,7 +96,9 @@ async def accept(
     if event_id is None:
         fix = "sign timestamp, full stop and raw body; see docs/triggers.md"
         return _refused(401, "the request is not signed as it has to be, or its time is not now", fix)
-    return await _taken(workspace, spec, event_id, body, now, fire)
+    # Twins that come at once take turns: the second is told of the run of the first.
+    async with _turns.setdefault((workspace.root, spec.id, event_id), asyncio.Lock()):
+        return await _taken(workspace, spec, event_id, body, now, fire)
 
 
 async def _taken(
