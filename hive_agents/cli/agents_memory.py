@@ -61,6 +61,7 @@ def accept(
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
+    thread = _kept_for(surface, agent, thread, run)
     notes, of = _notes(surface, agent, user, thread, tenant)
     found = [one["text"] for one in _proposals(surface, agent, of) if one["run_id"] == run]
     if not found:
@@ -87,7 +88,7 @@ def edit(
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
-    notes, of = _notes(surface, agent, user, thread, tenant)
+    notes, of = _notes(surface, agent, user, _kept_for(surface, agent, thread), tenant)
     if not text.strip():
         raise HiveError.of("HIVE-409", "a note needs words", fix='add --text "…"', exit_code=2)
     note = AcceptedNote(text=" ".join(text.split()), run_id=None, by=surface.asker.caller().by, at=audit.now())
@@ -138,6 +139,31 @@ def _notes(
     of = f"thread:{thread}" if thread else whose[1]
     named = {"tenant": whose[0], "user": None if thread else whose[1], "thread": thread}
     return AcceptedNotes(place, tenant=whose[0], agent_id=agent, of=of), named
+
+
+def _kept_for(surface: Surface, agent: str, thread: str | None, run: str | None = None) -> str | None:
+    """Return the thread whose later runs begin with a note, by default that of `run`; None where a user's do.
+
+    Raises: HIVE-409 for notes that no later run would begin with.
+    """
+    from hive_agents.agents import require_agent, serving_agent
+    from hive_agents.errors import HiveError
+    from hive_agents.runs import RunStore
+
+    require_agent(surface.workspace, agent)
+    memory = serving_agent(surface.workspace, agent)[0].memory
+    kept = memory.adapt if memory is not None else "run"
+    if kept == "thread" and thread is None and run is not None:
+        thread = RunStore(surface.workspace).get(run).thread_id
+    if kept == "run":
+        why, fix = f"what {agent} notes ends with its run", f'set "memory": {{"adapt": "user"}} in agents/{agent}.json'
+    elif kept == "thread" and thread is None:
+        why, fix = f"the notes of {agent} are a thread's", "name it by --thread"
+    elif kept == "user" and thread is not None:
+        why, fix = f"the notes of {agent} are a user's", "leave out --thread"
+    else:
+        return thread
+    raise HiveError.of("HIVE-409", why, fix=fix, exit_code=2)
 
 
 def _proposals(surface: Surface, agent: str, of: dict[str, str | None]) -> list[dict[str, str]]:

@@ -66,6 +66,36 @@ def test_notes_can_be_written_changed_and_forgotten(noting: Workspace) -> None:
     assert memory(noting, "show", "digest").json["notes"] == []
 
 
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        ("run", ["accept", "digest", "RUN"]),
+        ("run", ["edit", "digest", "--text", "x"]),
+        ("thread", ["edit", "digest", "--text", "x"]),
+        ("user", ["accept", "digest", "RUN", "--thread", "t1"]),
+    ],
+)
+def test_a_note_that_no_run_would_begin_with_is_refused(place: Workspace, kept: str, words: list[str]) -> None:
+    spec = agent(node("collect", output_keys=["items"]), memory={"adapt": kept})
+    write_json(place, "agents/digest.json", spec.to_json())
+    run = start(place, spec, said(ITEMS))
+    run.go()
+    refused = memory(place, *(run.run_id if word == "RUN" else word for word in words))
+    assert (refused.code, refused.json["diagnostics"][0]["code"]) == (2, "HIVE-409")
+
+
+def test_what_a_thread_noted_is_accepted_for_the_runs_of_that_thread(place: Workspace) -> None:
+    spec = agent(node("collect", output_keys=["items"]), memory={"adapt": "thread"})
+    write_json(place, "agents/digest.json", spec.to_json())
+    first = start(place, spec, said(ITEMS), thread_id="t1")
+    first.go()
+    assert memory(place, "accept", "digest", first.run_id).json["thread"] == "t1"
+    same, other = said(ITEMS), said(ITEMS)
+    start(place, spec, same, thread_id="t1").go()
+    start(place, spec, other, thread_id="t2").go()
+    assert ("T1 was refunded" in system(same), "T1 was refunded" in system(other)) == (True, False)
+
+
 def test_a_run_that_is_deleted_takes_its_notes_with_it(noting: Workspace) -> None:
     first = ran(noting, said(ITEMS))
     memory(noting, "accept", "digest", first.run_id)
