@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from hive_agents.errors import Diagnostic, HiveError, NotFound, RightsWithdrawn, Taken, TooMany
+from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.shapes import OPENAI, OpenAiError, OpenAiProblem, Problem
 from hive_agents.triggers import kind_of
@@ -101,6 +101,8 @@ def status_of(error: HiveError) -> int:
         return 404
     if isinstance(error, Taken):
         return 409
+    if isinstance(error, RefusedInput):
+        return 422
     code = error.diagnostics[0].code
     if code == "HIVE-417" and error.exit_code == 3 and not isinstance(error, RightsWithdrawn):
         return 503  # our key, and not their token

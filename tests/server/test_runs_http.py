@@ -171,6 +171,15 @@ async def test_a_run_of_no_agent_says_what_is_missing(place: Workspace, client: 
     assert found.json()["diagnostics"][0]["path"] == "agent"
 
 
+async def test_an_input_that_the_agent_does_not_take_is_a_fault_of_the_request(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    """As a webhook tells it."""
+    wanted = {"graph": "event_loop", "agent": "curator", "input": {"topik": "keys"}}
+    found = await client.post("/api/runs", json=wanted, headers=bearer(place, "root", "operator"))
+    assert (found.status_code, {one["code"] for one in found.json()["diagnostics"]}) == (422, {"HIVE-103", "HIVE-106"})
+
+
 async def test_anything_but_json_is_refused(place: Workspace, client: httpx.AsyncClient) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         headers = bearer(place) | {"Content-Type": kind}
