@@ -151,6 +151,14 @@ async def test_models_are_the_copilot_and_for_operators_the_agents(place: Worksp
     assert "agent/writer" in [one["id"] for one in theirs]
 
 
+async def test_one_model_is_told_to_those_who_may_see_it(place: Workspace, client: httpx.AsyncClient) -> None:
+    own = await client.get("/v1/models/copilot", headers=bearer(place))
+    assert (own.status_code, own.json()["id"], own.json()["object"]) == (200, "copilot", "model")
+    found = [await client.get("/v1/models/agent/writer", headers=bearer(place, *who)) for who in ((), ("root",))]
+    assert [one.status_code for one in found] == [404, 200]
+    assert found[0].json()["error"]["message"].startswith("there is no model 'agent/writer'")
+
+
 async def test_a_completion_answers_with_its_sources(place: Workspace, client: httpx.AsyncClient) -> None:
     body = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}], "temperature": 0.2}
     found = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()

@@ -86,6 +86,15 @@ def models(call: Call) -> ModelList:
     return ModelList(data=[ModelRow(id=COPILOT), *(ModelRow(id=f"{AGENT}{one}") for one in agents)])
 
 
+@api.get("/v1/models/{model:path}", ANYBODY)
+def one_model(call: Call, model: str) -> ModelRow:
+    """One of them, as the list has it."""
+    found = next((one for one in models(call).data if one.id == model), None)
+    if found is None:
+        raise _no_model(model)
+    return found
+
+
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
     """Answer the last message, in the light of the questions before it, wherever they were answered."""
@@ -102,6 +111,10 @@ async def complete(call: Call) -> ChatCompletion | Response:
     return await run_in_threadpool(turn.whole, text)
 
 
+def _no_model(name: str) -> NotFound:
+    return NotFound.of("HIVE-409", f"there is no model {name[:80]!a}", fix="GET /v1/models lists them")
+
+
 def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
     """Return what is to be started, and its key."""
     asked = asked_in([one.model_dump() for one in wanted.messages])
@@ -111,7 +124,7 @@ def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
         given = _object(text)
         return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
     if wanted.model != COPILOT:
-        raise NotFound.of("HIVE-409", f"there is no model {wanted.model[:80]!a}", fix="GET /v1/models lists them")
+        raise _no_model(wanted.model)
     thread_id, before = (wanted.metadata or {}).get("thread_id"), asked[:-1]
     if thread_id is None and before:
         thread_id = ThreadStore(call.workspace, call.principal).of_questions(before)
