@@ -236,17 +236,22 @@ class EndpointModel:
             raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
 
     def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
-        """Return what the server counted, else an estimate by length and by what it counted before."""
+        """What the server counted, else an estimate by length and by what it counted before.
+
+        No request is of no tokens: zeros stand for a count that wasn't made, and a budget would never be used up.
+        """
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
+            tokens = 0, 0
+        if tokens[0] <= 0:
             per_token = self.abilities.known.tokens.per_token
             return estimated_usage(self._price, _length(body), len(written), per_token=per_token)
         if self.abilities.known.tokens.samples < SAMPLES:
             sizes = (_length(body), tokens[0]), (len(written), tokens[1])
             with suppress(HiveError):  # where nothing can be kept, estimates are rather too high
                 self.abilities.learn(lambda old: old.model_copy(update={"tokens": old.tokens.with_answer(*sizes)}))
-        return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
+        return usage_at(self._price, tokens[0], max(0, tokens[1]))
 
 
 def _length(body: Mapping[str, Any]) -> int:

@@ -213,9 +213,9 @@ class LangChainModel:
 
     def _usage(self, said: AIMessage) -> Usage:
         counted = said.usage_metadata
-        return (
-            usage_of(self.name, counted["input_tokens"], counted["output_tokens"]) if counted else Usage(priced=False)
-        )
+        if not counted or counted["input_tokens"] <= 0:  # zeros stand for a count that wasn't made
+            return Usage(priced=False)
+        return usage_of(self.name, counted["input_tokens"], counted["output_tokens"])
 
 
 def _blocking_call(bound: Any, turns: list[BaseMessage], deadline: float) -> Any:

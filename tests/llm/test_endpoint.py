@@ -400,6 +400,15 @@ async def test_what_a_server_leaves_uncounted_is_estimated_by_what_it_counted_be
     assert spent[2].input_tokens == pytest.approx(spent[1].input_tokens, rel=0.01)
 
 
+@pytest.mark.parametrize("counted", [0, -5, "many", None])
+async def test_a_count_that_no_request_can_have_is_none(serve: Any, opened: Opening, counted: Any) -> None:
+    """A server that counts nothing may say so by zeros; budgets hold all the same, and later estimates too."""
+    server = serve("openai")
+    server.count = lambda *_: {"prompt_tokens": counted, "completion_tokens": 0}
+    spent = [(await streamed(opened(server)))[1].usage for _ in range(2)]
+    assert all(one.estimated and one.input_tokens > 0 and one.output_tokens > 0 for one in spent)
+
+
 async def test_a_stream_that_breaks_off_in_a_call_costs_what_the_server_wrote(serve: Any, opened: Opening) -> None:
     """By what it counted before, also for another process: the marks of a call are more than what is read of it."""
     server = serve("openai")

@@ -26,6 +26,12 @@ async def test_a_model_without_tools_answers_in_json() -> None:
     assert (result.usage.input_tokens, result.usage.usd, result.usage.priced) == (3, 0.0, False)
 
 
+async def test_zeros_are_no_count() -> None:
+    answer = AIMessage("good", usage_metadata={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0})
+    usage = (await answering(answer).complete(ASK, deadline=5)).usage
+    assert (usage.input_tokens, usage.priced) == (0, False)
+
+
 class TooManyRequests(Exception):
     status_code = 429
 
