@@ -144,3 +144,24 @@ async def test_over_stdio_the_holder_of_the_token_calls(place: Workspace) -> Non
         found = value_of(await session.call_tool("query", {"query": "rotate an API token"}))
         assert found["results"]
         assert (await session.call_tool("deploy", {"config": "v1-naive", "reason": "x"})).is_error
+
+
+async def test_over_stdio_documents_are_shown_to_somebody_who_is_named(place: Workspace) -> None:
+    """Nobody in particular finds no document; a program would take that for the answer."""
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    command = ["-m", "hive_agents", "mcp", "-w", str(place.root)]
+    unnamed = {name: value for name, value in os.environ.items() if name != "HIVE_TOKEN"}
+    environment = unnamed | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    calls = [
+        ("query", {"query": "rotate an API token"}),
+        ("ask", {"question": "rotate an API token"}),
+        ("open_document", {"doc_id": "api-docs/api-tokens.md"}),
+    ]
+    async with mcp.Client(stdio_client(parameters)) as session:
+        for name, arguments in calls:
+            refused = await session.call_tool(name, arguments)
+            assert refused.is_error
+            assert "nobody asks: permissions are enforced here" in refused.content[0].text
+        assert not (await session.call_tool("validate", {"config": "active"})).is_error

@@ -148,7 +148,7 @@ class _Tools:
         filters: Annotated[list[str], Field(description="such as status=effective")] = [],  # noqa: B006
     ) -> copilot.Results:
         """Search the documents that the caller may view, with the active config."""
-        call = await self._calls.may(ctx, READER)
+        call = await self._calls.reader(ctx)
         try:
             return await copilot.query(call, copilot.SearchRequest(query=query, filters=filters))
         except HiveError as error:
@@ -161,7 +161,7 @@ class _Tools:
         thread_id: Annotated[str | None, Field(description="a conversation to go on with")] = None,
     ) -> mcp_ask.CitedAnswer:
         """Ask the copilot: an answer that cites the documents that the caller may view."""
-        call = await self._calls.may(ctx, READER)
+        call = await self._calls.reader(ctx)
         steps = count(1)
 
         async def tell(step: str) -> None:
