@@ -222,7 +222,7 @@ class Effects:
         return -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
 
     def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, Any]) -> tuple[Any, bool]:
-        """The recorded result, or None after it was begun; and whether it was begun before."""
+        """Return the recorded result, or None after it was begun; and whether it was begun before."""
         found = self.find(key)
         if found is None and self._permitted is not None:
             self._permitted()

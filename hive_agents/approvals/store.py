@@ -96,7 +96,7 @@ class ApprovalStore:
         kind: Kind | None = None,
         requester: str | None = None,
     ) -> list[ApprovalRequest]:
-        """Newest first; `rule_id` narrows to what one rule asked for, the others to what the request says of itself.
+        """Return requests, newest first; `rule_id` narrows to what one rule asked for, the others to their own fields.
 
         Without those that are `damaged`; while the audit log is broken, as the database has them.
         """

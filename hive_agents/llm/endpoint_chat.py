@@ -236,7 +236,7 @@ class EndpointModel:
             raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
 
     def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
-        """What the server counted, else an estimate by length and by what it counted before.
+        """Return what the server counted, else an estimate by length and by what it counted before.
 
         No request is of no tokens: zeros stand for a count that wasn't made, and a budget would never be used up.
         """

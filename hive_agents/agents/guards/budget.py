@@ -100,7 +100,7 @@ class Budget:
                 return limit
 
     def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0, rate: float = 0.0) -> Measure | None:
-        """The first budget that leaves no room for so much more; None where all do.
+        """Return the first budget that leaves no room for so much more; None where all do.
 
         Seconds leave room as long as some are left, tokens and dollars where `tokens` more fit, the dollars at what
         tokens have cost so far, and at `rate` each at least. Where dollars are limited and a call's price isn't known,

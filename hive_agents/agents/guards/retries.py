@@ -58,7 +58,7 @@ class RetryPolicy:
     cap: float = 20.0
 
     def wait(self, failed: int, chance: float, asked: float = 0.0) -> float:
-        """Seconds to wait after so many `failed` attempts; `chance` is from 0 to 1, `asked` what the server wants.
+        """Return the seconds to wait after `failed` attempts; `chance` is from 0 to 1, `asked` what the server wants.
 
         >>> [RetryPolicy().wait(failed, 1.0) for failed in (1, 2, 3, 10)]
         [0.5, 1.0, 2.0, 20.0]
