@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from hive_agents.errors import HiveError
 from hive_agents.importing.conversion import MAX_BYTES, read
 from hive_agents.importing.ignoring import GitIgnore, file_is_ignored, folder_is_ignored, is_workspaces_own
 from hive_agents.importing.imported import ImportFailure, TableRow
@@ -272,7 +273,11 @@ def split_pattern(given: str) -> tuple[Path, str]:
 
     >>> split_pattern("docs/v3.*/**")
     (PosixPath('docs'), 'v3.*/**')
+
+    Raises: HIVE-409 for an empty name, as a shell's unset variable leaves it: it would mean the current folder.
     """
+    if not given.strip():
+        raise HiveError.of("HIVE-409", "the name of a source is empty", fix="name a file, a folder or a glob")
     path = Path(given)
     if path.exists() or not glob.has_magic(given):
         return path, ""

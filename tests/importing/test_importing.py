@@ -47,6 +47,15 @@ def documents(place: Workspace) -> dict[str, str]:
     return {path.relative_to(place.documents).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_no_source(place: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(HiveError, match="the name of a source is empty") as error:
+        run(place, name)
+    assert error.value.exit_code == 2
+    assert documents(place) == {}
+
+
 def test_a_folder_keeps_its_structure_and_reports_what_it_could_not_read(place: Workspace, folder: Path) -> None:
     report = run(place, folder, to="inbox")
     assert sorted(report.imported) == ["inbox/guide.md", "inbox/hr-team/leave-policy.md"]
