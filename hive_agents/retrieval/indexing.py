@@ -115,8 +115,8 @@ def build_index(
 
     Where a config was deployed, a change of fields, chunking, language or model builds a candidate aside, and what
     serves keeps its ways, unless `accept`. `quick` is for whoever looks before each search: a file is read only where
-    its size, times or inode changed, and the database is not checked as a whole. `plan` is told beforehand what there
-    is to do. Another process that writes is waited for, `wait` seconds at most.
+    its size, times or inode changed, the database is not checked as a whole, and no candidate is built. `plan` is told
+    beforehand what there is to do. Another process that writes is waited for, `wait` seconds at most.
     Engines of the settings get a copy first, so that a search finds all of the old documents or all of the new.
     Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
     an engine that can't be used.
@@ -307,19 +307,21 @@ class _Indexer:
             if store.find_generation(self.connection, name, "candidate"):
                 store.drop(self.workspace, self.connection, name, "candidate")
             return
-        self._say_what_changed(live, wanted)
         served = Recipe(live.schema, live.language, wanted.embedder)
         if served.made(live):
             self._build(served, "live", live)
         else:
             self.report.documents += live.n_documents
             self.report.chunks += live.n_chunks
+        self.report.waiting.append(name)
+        if self.quick:  # no search waits for what it won't be answered from
+            return
+        self._say_what_changed(live, wanted)
         aside = replace(self, report=IndexReport())
         aside._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
         self.sent |= aside.sent
         self.report.embedded += aside.report.embedded
         self.report.skipped += [one for one in aside.report.skipped if one not in self.report.skipped]
-        self.report.waiting.append(name)
 
     def _build(self, recipe: Recipe, state: State, old: Generation | None) -> None:
         """Write the generation of `state` anew if documents or recipe differ from `old`."""

@@ -264,6 +264,20 @@ def test_g08_a_change_of_chunking_waits_aside_while_the_old_index_serves_edited_
     assert SearchEngine(sectioned).index("kb").n_chunks == len(list(sectioned.documents.rglob("*.md")))
 
 
+def test_g08_no_search_waits_for_an_index_that_does_not_serve(sectioned: Workspace) -> None:
+    ran = run(sectioned, "query", "autoclave")
+    assert 'collection "kb" changed; searches use the index as it was' in ran.err
+    assert "read anew" not in ran.err
+    assert states(sectioned) == ["live"]
+    assert build_index(sectioned).waiting == ["kb"]
+    assert states(sectioned) == ["candidate", "live"]
+
+
+def states(workspace: Workspace) -> list[str]:
+    with connected(workspace.database) as connection:
+        return sorted(state for (state,) in connection.execute("SELECT state FROM corpus_stats"))
+
+
 def test_g08_a_new_index_that_is_proved_better_takes_over(sectioned: Workspace) -> None:
     (decision,) = run(sectioned, "index").json["generations"]
     assert (decision["decision"], decision["evaluation"]["j"]) == ("passed", 1)
