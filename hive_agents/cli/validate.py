@@ -27,7 +27,7 @@ def command(
     """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
-    from hive_agents.errors import Diagnostic, has_errors
+    from hive_agents.errors import has_errors
     from hive_agents.evaluation import load_golden
     from hive_agents.retrieval import find_active
     from hive_agents.verification import check_beside_faults, check_config, named_config, run_gate
@@ -53,12 +53,7 @@ def command(
             active = find_active(place)
             result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
             value["gate"] = {"decision": result.decision, **result.to_json()}
-            severity = "error" if result.decision == "blocked" else "warning"
-            findings += [*(active.warnings if active else ()), *result.warnings]
-            findings += [
-                Diagnostic(reason.code, reason.message, stored.file, "$", severity=severity)  # type: ignore[arg-type]
-                for reason in result.reasons
-            ]
+            findings += [*(active.warnings if active else ()), *result.warnings, *result.diagnostics(stored.file)]
             parts = gate_parts(result)
     value["ok"] = not has_errors(findings)
     value["diagnostics"] = [finding.to_json() for finding in findings]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hive_agents.errors import Diagnostic
+from hive_agents.errors import Diagnostic, Severity
 from hive_agents.evaluation import (
     Evaluation,
     GoldenSet,
@@ -24,6 +24,16 @@ from hive_agents.settings import Gate
 from hive_agents.verification.golden_trust import change_warning
 from hive_agents.verification.ledger import MAX_USES, HoldoutUse
 from hive_agents.verification.tags import EPSILON, TagChange, falling_tags
+
+_LOOK = "`hive compare {compare}` shows the queries"
+_FIXES = {
+    **dict.fromkeys(("HIVE-301", "HIVE-302", "HIVE-303"), _LOOK),
+    "HIVE-304": "lower retrieval.candidates or disable rerank; or raise gate.latency_floor_ms",
+    "HIVE-305": "judge them: `hive label QUERY`",
+    "HIVE-306": "add queries with `hive label QUERY`, or deploy it with --allow-inconclusive",
+    "HIVE-308": "write new queries",
+    "HIVE-413": "restore the log; `hive explain HIVE-413` has more",
+}
 
 GateDecision = Literal["passed", "blocked", "inconclusive", "first"]
 
@@ -59,6 +69,16 @@ class GateFinding:
     watch: tuple[TagChange, ...] = ()
     accepted_tags: tuple[TagChange, ...] = ()
     powered: PoweredDifference | None = None
+
+    def diagnostics(self, file: str) -> list[Diagnostic]:
+        """Return the reasons as findings about the candidate's `file`: errors where they block, else warnings."""
+        severity: Severity = "error" if self.decision == "blocked" else "warning"
+        compare = f"{self.active.config} {self.candidate.config}" if self.active else self.candidate.config
+        fixes = {code: fix.format(compare=compare) for code, fix in _FIXES.items()}
+        return [
+            Diagnostic(reason.code, reason.message, file, "$", fixes.get(reason.code), severity=severity)
+            for reason in self.reasons
+        ]
 
     @property
     def needed_queries(self) -> int | None:

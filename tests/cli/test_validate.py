@@ -25,6 +25,16 @@ def test_the_gates_warnings_are_shown_as_text_and_as_diagnostics(tmp_path: Path)
     assert "no person has accepted" in hive("validate", "same", "--behavioral", "-w", place.root).err
 
 
+def test_each_reason_of_the_gate_says_how_to_go_on(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "w")
+    write_config(place, "worse", retrieval={"method": "keyword", "top_k": 1}, filters={"category": "changelogs"})
+    ran = hive("validate", "worse", "--behavioral", "-w", place.root, "--json")
+    blocks = [found for found in ran.json["diagnostics"] if found["severity"] == "error"]
+    assert (ran.code, blocks[0]["code"]) == (1, "HIVE-301")
+    assert blocks[0]["fix"] == "`hive compare v1-naive worse` shows the queries"
+    assert all(found["fix"] for found in ran.json["diagnostics"])
+
+
 def test_a_warning_about_the_active_config_is_shown_as_deploy_shows_it(tmp_path: Path) -> None:
     place = copied_sample(tmp_path / "w")
     write_config(place, "same")
