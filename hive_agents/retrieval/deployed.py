@@ -80,9 +80,10 @@ def active_config(workspace: Workspace) -> ActiveConfig:
     """
     active = find_active(workspace)
     if active is None:
+        named = active_target(workspace)
         raise HiveError.of(
             "HIVE-408",
-            "the workspace has no active config",
+            "the workspace has no active config" + (f": {LINK} names {named.name}, which isn't there" if named else ""),
             file=f"configs/{LINK}",
             path="$",
             fix="run `hive deploy CONFIG`, or name a config",

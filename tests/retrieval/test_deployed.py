@@ -37,6 +37,12 @@ def deploy(workspace: Workspace, name: str, previous: int | None = None) -> None
     connection.close()
 
 
+def test_a_link_to_a_config_that_is_gone_is_named(text_workspace: Workspace) -> None:
+    link(text_workspace, "gone.json")
+    with pytest.raises(HiveError, match=r"no active config: active\.json names gone\.json, which isn't there"):
+        active_config(text_workspace)
+
+
 def refused(workspace: Workspace) -> tuple[str, str | None, int]:
     with pytest.raises(HiveError) as caught:
         active_config(workspace)
