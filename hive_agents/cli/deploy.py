@@ -58,7 +58,6 @@ def command(
     requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
     who = surface.asker.reviewer() if accept_tag else None
     stored, queries = named_config(place, config), load_golden(place, golden)
-    tell_cost_of_look(surface, queries, stored)
     outcome = deploy(
         place,
         stored,
@@ -68,6 +67,7 @@ def command(
         reason=reason,
         by=who.by if who else operator,
         authn=surface.asker.authn,
+        before_look=lambda: tell_cost_of_look(surface, queries, stored),
     )
     surface.warn(outcome.warnings)
     value = outcome.to_json()

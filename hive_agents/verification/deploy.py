@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,10 +64,12 @@ def deploy(
     reason: str | None = None,
     by: str | None = None,
     authn: str = "local",
+    before_look: Callable[[], None] = lambda: None,
 ) -> Deployment:
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
-    `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays.
+    `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays. `before_look` is
+    called where nothing refuses the candidate any more, and the gate is about to measure it.
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
     without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
@@ -86,6 +88,7 @@ def deploy(
     require_sound(workspace, candidate, golden=golden)
     active = find_active(workspace)
     engine, old = SearchEngine(workspace), active.stored if active else None
+    before_look()
     result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags)
     previous = active.stored.name if active else None
     needless = nothing_to_accept(golden, accept_tags, result.accepted_tags)

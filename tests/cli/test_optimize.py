@@ -230,3 +230,15 @@ def test_what_is_refused_tells_no_cost_of_a_look(tmp_path: Path) -> None:
     for ran in (optimize(place), hive("deploy", "naive", "-w", place.root)):
         assert "HIVE-213" in ran.err
         assert "look" not in ran.err
+
+
+def test_a_refused_candidate_tells_no_cost_of_a_look(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    value = json.loads((place.configs / "naive.json").read_text(encoding="utf-8"))
+    outside = tmp_path / "outside.json"
+    outside.write_text(json.dumps(value | {"name": "outside"}), encoding="utf-8")
+    wrong = value | {"name": "wrong", "filters": {"nowhere": "x"}}
+    (place.configs / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
+    for name, code in ((outside, "HIVE-114"), ("wrong", "HIVE-206")):
+        ran = hive("deploy", name, "-w", place.root)
+        assert (ran.code, code in ran.err, "look" in ran.err) == (1, True, False)
