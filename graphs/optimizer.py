@@ -40,6 +40,7 @@ class OptimizerState(TypedDict, total=False):
     usage: dict[str, Any]  # calls, tokens and dollars of models
     fallbacks: list[dict[str, Any]]  # iterations in which the heuristic stood in for the model, and why
     stopped_by: str | None
+    search_ended_by: str | None  # what ended the search, whatever became of the run behind it
     unavailable: str | None  # why a reranker couldn't be asked
     best: dict[str, Any] | None
     certificate: dict[str, Any] | None

@@ -166,7 +166,9 @@ def parts(result: dict[str, Any]) -> list[Any]:
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
-    ended = f" ({_ENDINGS.get(result['stopped_by'], result['stopped_by'])})" if result["stopped_by"] else ""
+    why = dict.fromkeys([result.get("search_ended_by"), result["stopped_by"]])  # runs of earlier releases lack the one
+    told = "; ".join(_ENDINGS.get(name, name) for name in why if name)
+    ended = f" ({told})" if told else ""
     speed = figure(result["evaluations_per_second"], 0)
     status = result["status"].replace("_", " ")
     lines.append(f"{status}{ended}: {result['evaluations']} configs measured, {speed} a second")

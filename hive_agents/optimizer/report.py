@@ -57,6 +57,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "evaluations": evaluations,
         "evaluations_per_second": round(evaluations / seconds, 1) if seconds else None,
         "stopped_by": stopped_by,
+        "search_ended_by": state.get("search_ended_by"),
         "approval_id": state.get("approval_id"),
     }
 

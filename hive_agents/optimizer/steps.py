@@ -146,15 +146,17 @@ def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Choose what goes to the gate, of all that was measured, by all open queries."""
     from hive_agents.optimizer.certify import queries_to_certify
 
+    ended = {"search_ended_by": state.get("stopped_by")}
     best = session.select(state.get("rows", []))
     if best is None:
-        return {"status": "no_improvement", "best": None, "certificate": None, **_spent(session)}
+        return {"status": "no_improvement", "best": None, "certificate": None, **ended, **_spent(session)}
     row = next((row for row in state["rows"] if row["identity"] == identity(best)), None)
     chosen = best | {"name": session.write(best, row["reason"] if row else ABLATED, session.baseline.name)}
     if session.tuning.regime == "uncertified":
         needed = {"needed_queries": queries_to_certify(session, chosen), "certificate": None}
-        return {"best": chosen, "status": "stopped", "stopped_by": "too_few_queries", **needed, **_spent(session)}
-    return {"best": chosen, "status": "certifying", **_spent(session)}
+        why = {"status": "stopped", "stopped_by": "too_few_queries"}
+        return {"best": chosen, **why, **ended, **needed, **_spent(session)}
+    return {"best": chosen, "status": "certifying", **ended, **_spent(session)}
 
 
 def certify(session: OptimizerSession, state: SearchState) -> SearchUpdate:

@@ -242,3 +242,12 @@ def test_a_refused_candidate_tells_no_cost_of_a_look(tmp_path: Path) -> None:
     for name, code in ((outside, "HIVE-114"), ("wrong", "HIVE-206")):
         ran = hive("deploy", name, "-w", place.root)
         assert (ran.code, code in ran.err, "look" in ran.err) == (1, True, False)
+
+
+def test_what_ended_the_search_is_named_beside_what_ended_the_run(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
+    ran = optimize(place, "--no-deploy", "--json")
+    ended = [ran.json[name] for name in ("status", "stopped_by", "search_ended_by")]
+    assert ended == ["stopped", "no_deploy", "iterations"]
+    told = in_one_line(hive("optimize", "--resume", ran.json["run_id"], "-w", place.root).out)
+    assert "stopped (all iterations used; as asked, before the deployment)" in told
