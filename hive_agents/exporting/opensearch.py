@@ -8,7 +8,7 @@ from typing import Any
 from hive_agents.exporting.contents import Content, json_line, json_page
 from hive_agents.exporting.plan import Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.exporting.template import parameter
-from hive_agents.retrieval import iso_date
+from hive_agents.retrieval import date_bound
 
 # Lucene's names of what Snowball calls otherwise.
 _STEMMERS = {"english": "porter2", "porter": "porter", "german": "german2", "norwegian": "norwegian"}
@@ -168,9 +168,8 @@ def _filter(plan: ExportPlan) -> dict[str, Any]:
         if wanted.exclude:
             must_not.append({"terms": {f"fields.{name}": plan.filter_texts(name, wanted.exclude)}})
         for operator, bound in wanted.bounds:
-            # Dates are ISO 8601, which is in order as text.
-            place, limit = (
-                (f"fields.{name}", iso_date(bound)) if plan.is_date(name) else (f"numbers.{name}", float(bound))
-            )
-            must.append({"range": {place: {operator: limit}}})
+            if plan.is_date(name):  # ISO 8601, which is in order as text
+                must.append({"range": {f"fields.{name}": dict([date_bound(operator, bound)])}})
+            else:
+                must.append({"range": {f"numbers.{name}": {operator: float(bound)}}})
     return {"filter": must} | ({"must_not": must_not} if must_not else {})

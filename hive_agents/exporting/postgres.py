@@ -10,7 +10,7 @@ import numpy as np
 
 from hive_agents.exporting.contents import Content
 from hive_agents.exporting.plan import Difference, ExportPlan, Parts
-from hive_agents.retrieval import iso_date
+from hive_agents.retrieval import date_bound
 
 _ROWS = 50
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -289,9 +289,11 @@ def _filters(plan: ExportPlan) -> str:
         if wanted.exclude:
             tests.append(f"NOT {column} && {_texts(plan.filter_texts(name, wanted.exclude))}")
         for operator, bound in wanted.bounds:
-            date = plan.is_date(name)
-            limit = _text(iso_date(bound)) if date else _number(float(bound))
-            values = column if date else _column(name, "numbers")
+            if plan.is_date(name):
+                operator, day = date_bound(operator, bound)
+                values, limit = column, _text(day)
+            else:
+                values, limit = _column(name, "numbers"), _number(float(bound))
             tests.append(f"EXISTS (SELECT FROM unnest({values}) AS one WHERE one {_OPERATORS[operator]} {limit})")
     return " AND ".join(tests) or "true"
 

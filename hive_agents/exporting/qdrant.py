@@ -11,7 +11,7 @@ from typing import Any
 from hive_agents.exporting.contents import Content, json_line, json_page
 from hive_agents.exporting.plan import Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.exporting.template import parameter
-from hive_agents.retrieval import days_of, iso_date, terms
+from hive_agents.retrieval import date_bound, days_of, terms
 
 _MOST_REPEATS = 8
 """A lane that weighs more is asked for so many times at most."""
@@ -180,7 +180,11 @@ def _filter(plan: ExportPlan) -> dict[str, Any]:
         if wanted.exclude:
             must_not.append({"key": _key(_VALUES, name), "match": {"any": plan.filter_texts(name, wanted.exclude)}})
         for operator, bound in wanted.bounds:
-            limit = days_of(iso_date(bound)) if plan.is_date(name) else float(bound)
+            if plan.is_date(name):
+                operator, day = date_bound(operator, bound)
+                limit = days_of(day)
+            else:
+                limit = float(bound)
             must.append({"key": _key(_NUMBERS, name), "range": {operator: limit}})
     return {"must": must} | ({"must_not": must_not} if must_not else {})
 

@@ -57,6 +57,7 @@ from .documents import (
     Collection as Collection,
     FieldType as FieldType,
     collection_names as collection_names,
+    date_bound as date_bound,
     document_files as document_files,
     iso_date as iso_date,
     keyword_text as keyword_text,

@@ -265,6 +265,28 @@ def iso_date(value: Any) -> str:
     return parsed.date().isoformat() if len(value.strip()) <= 10 else parsed.isoformat()
 
 
+_PAST_THE_DAY = {"lte": "lt", "gt": "gte"}
+
+
+def date_bound(operator: str, bound: Any) -> tuple[str, str]:
+    """Return a filter's bound in the form that is compared with dates as text: a day without a time is all of that day.
+
+    Raises: ValueError where it is no date.
+
+    >>> date_bound("lte", "2025-03-01"), date_bound("gt", "2025-03-01"), date_bound("gte", "2025-03-01")
+    (('lt', '2025-03-02'), ('gte', '2025-03-02'), ('gte', '2025-03-01'))
+    >>> date_bound("lte", "2025-03-01T08:00")
+    ('lte', '2025-03-01T08:00:00')
+    """
+    text = iso_date(bound)
+    if operator not in _PAST_THE_DAY or "T" in text:
+        return operator, text
+    day = dt.date.fromisoformat(text)
+    if day == dt.date.max:
+        return operator, f"{text}T23:59:59.999999"
+    return _PAST_THE_DAY[operator], (day + dt.timedelta(days=1)).isoformat()
+
+
 COARSEST = 2_000_000_000
 """Nanoseconds by which times of files are told apart at the least: FAT's are even seconds."""
 

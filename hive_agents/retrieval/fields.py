@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError, did_you_mean
-from hive_agents.retrieval.documents import Collection, FieldSchema, iso_date, keyword_text
+from hive_agents.retrieval.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text
 from hive_agents.retrieval.filters import Condition, Scalar
 from hive_agents.retrieval.fusion import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.retrieval.generation import stored_value
@@ -164,7 +164,7 @@ class FieldValues:
         if kind == "date":
             column = "value"
             try:
-                value = iso_date(bound)
+                operator, value = date_bound(operator, bound)
             except ValueError:
                 raise HiveError.of("HIVE-104", f"{bound!r} is not a date", path=path, fix="use YYYY-MM-DD") from None
         elif not isinstance(bound, (int, float)):

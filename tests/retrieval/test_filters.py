@@ -138,6 +138,32 @@ def test_numbers_that_look_alike_stay_apart(text_workspace: Workspace) -> None:
     assert found(text_workspace, {"version": 1e20}) == {"c"}
 
 
+@pytest.mark.parametrize(
+    ("bounds", "days"),
+    [
+        ({"gte": "2024-03-05"}, {"morning", "day", "next"}),
+        ({"gt": "2024-03-05"}, {"next"}),
+        ({"lte": "2024-03-05"}, {"before", "morning", "day"}),
+        ({"lt": "2024-03-05"}, {"before"}),
+        ({"gt": "2024-03-05T09:00"}, {"morning", "next"}),
+        ({"lte": "9999-12-31"}, {"before", "morning", "day", "next"}),
+    ],
+)
+def test_a_day_without_a_time_is_all_of_that_day(
+    text_workspace: Workspace, bounds: dict[str, str], days: set[str]
+) -> None:
+    dates = {
+        "before": "2024-03-04T23:59:59Z",
+        "morning": "2024-03-05T10:00:00Z",
+        "day": "2024-03-05",
+        "next": "2024-03-06",
+    }
+    for name, date in dates.items():
+        write_document(text_workspace, f"{name}.md", f"---\neffective: {date}\n---\nquokka")
+    build_index(text_workspace)
+    assert found(text_workspace, {"effective": bounds}, "quokka") == days
+
+
 def test_a_keyword_that_yaml_reads_as_a_boolean_is_found_by_either_spelling(text_workspace: Workspace) -> None:
     write_document(text_workspace, "a.md", "---\nstatus: true\n---\nthe key\n")
     build_index(text_workspace)
