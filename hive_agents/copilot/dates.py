@@ -65,6 +65,23 @@ def date_spans(sentence: list[Word], today: datetime.date) -> list[DateSpan]:
     return spans
 
 
+def to_come(sentence: list[Word], span: DateSpan, today: datetime.date) -> tuple[Bound, ...]:
+    """Return the bounds of a date as of something that is still to happen: a month without a year is the next one.
+
+    >>> from hive_agents.copilot.language import words
+    >>> said, today = words("due before 1 December"), datetime.date(2026, 2, 2)
+    >>> (span,) = date_spans(said, today)
+    >>> span.bounds, to_come(said, span, today)
+    ((('lt', datetime.date(2025, 12, 1)),), (('lt', datetime.date(2026, 12, 1)),))
+    """
+    said = [word.lower for word in sentence[span.first : span.last + 1]]
+    dated = any(map(_YEAR.fullmatch, said)) or not any(word in _MONTHS for word in said)
+    since = [op for op, _ in span.bounds] == ["gte"]
+    if dated or since or max(day for _, day in span.bounds) >= today:
+        return span.bounds
+    return tuple((op, _back(day, -1, "year")) for op, day in span.bounds)
+
+
 def _span(sentence: list[Word], place: int, today: datetime.date) -> DateSpan | None:
     word = at(sentence, place)
     if word in ("between", "from"):

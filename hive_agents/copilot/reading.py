@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
+from hive_agents.copilot.bounds import date_bounds, date_verbs, number_bounds
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.sentence import (
@@ -28,7 +29,6 @@ from hive_agents.copilot.sentence import (
     search_words,
 )
 from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
-from hive_agents.retrieval import terms
 
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")
@@ -59,19 +59,19 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
             SentenceKind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False
         )
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
-    used |= _date_verbs(s)
+    used |= date_verbs(s)
     filters: list[DocumentFilter] = []
-    for found, places in (*_numbers(s), *_owners(s, reader)):
+    for found, places in (*number_bounds(s), *_owners(s, reader)):
         filters.append(found)
         used |= places
     values = _Values(s, used)
     values.find()
-    for bounds, places in _dates(s, used):
+    for bounds, places in date_bounds(s, used):
         filters += bounds
         used |= places
     values.find_alone()
     filters = _merged([*values.filters(), *filters], vocabulary)
-    content = [s.at(n) for n in range(len(s.words)) if _is_content(s, n, used)]
+    content = [s.at(n) for n in range(len(s.words)) if s.is_content(n, used)]
     return Reading(s.kind, filters, search_words(s, used, filtered=bool(filters)), content, lists_documents(s))
 
 
@@ -92,7 +92,7 @@ class _Values:
     def find_alone(self) -> None:
         """Accept values beside which nothing is said: "drafts", "effective in the lab"; a tag alone is a topic."""
         s = self.s
-        rest = [n for n in range(len(s.words)) if _is_content(s, n, self.used)]
+        rest = [n for n in range(len(s.words)) if s.is_content(n, self.used)]
         if s.filters_by_description and all(n in s.inside for n in rest):
             for mention in self._open():
                 if not mention.shy and (s.follow_up or not mention.meanings[0].is_topic) and s.is_only_named(mention):
@@ -126,11 +126,23 @@ class _Values:
         if s.kind is SentenceKind.DEFINITION or (about and not mention.noun):
             return None  # what is written about isn't demanded: "about the QA department"
         meaning = self._named(mention)
-        if meaning is None and not mention.shy and not s.words[mention.first].quoted:
+        clear = not mention.shy or self._is_state_of_documents(mention)
+        if meaning is None and clear and not s.words[mention.first].quoted:
             meaning = self._restricting(mention) or self._after_preposition(mention) or self._of_version(mention)
             if meaning is None and s.filters_by_description:
                 meaning = self._describing(mention)
         return meaning
+
+    def _is_state_of_documents(self, mention: Mention) -> bool:
+        """Whether a word of grammar is said of documents, as their status: "open orders", "which orders are done"."""
+        s, after = self.s, mention.last + 1
+        if mention.meanings[0].role != "status":
+            return False
+        head = s.inside[after].last if after in s.inside else after
+        ordered = mention.first == 0 and not s.at(head).endswith("s")  # "open order 7" asks for one document
+        described = s.is_head(after) and s.at(mention.first - 1) != "to" and not ordered
+        said = s.at(s.back(mention.first, ADVERBS - BE, NEGATIONS)) in BE and s.has_head(mention.first)
+        return described or (said and (s.ends_clause(mention.last) or s.at(after) in PREPOSITIONS - {"to"}))
 
     def _named(self, mention: Mention) -> Meaning | None:
         """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"."""
@@ -250,52 +262,6 @@ class _Values:
         return self.s.at(self.s.back(mention.first, *over)) in NEGATIONS
 
 
-def _is_content(s: Sentence, place: int, used: set[int]) -> bool:
-    return place not in used and s.at(place) not in EMPTY | {"'s"}
-
-
-def _dates(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter], set[int]]]:
-    """Return bounds on dates of the documents; one that only the content speaks of ("tubes from 2023") is none."""
-    found: list[tuple[list[DocumentFilter], set[int]]] = []
-    fields = s.vocabulary.of_type("date")
-    for span in s.dates if fields and s.filters_by_description else ():
-        cue = _date_cue(s, span.first, span.last)
-        inside = range(span.first, span.last + 1)
-        near = s.is_head(span.first - 1) or s.is_head(span.last + 1)
-        alone = not any(_is_content(s, n, used) for n in range(len(s.words)) if n not in inside)
-        if near or alone or (span.led and (cue is not None or s.has_head())):
-            field = [*_date_fields(s, cue), *fields][0] if cue is not None else fields[0]
-            bounds = [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in span.bounds]
-            found.append((bounds, {*inside, *(() if cue is None else (cue,))}))
-    return found
-
-
-def _date_verbs(s: Sentence) -> set[int]:
-    """Return the places of "effective" in "effective since March": about a date, not a status."""
-    found: set[int] = set()
-    for span in s.dates if s.filters_by_description else ():
-        verb = s.back(span.first, ADVERBS, BE)
-        if verb in s.inside and _date_fields(s, verb):
-            found |= {verb}
-    return found
-
-
-def _date_cue(s: Sentence, first: int, last: int) -> int | None:
-    """Return where the sentence says what happened then: "updated"."""
-    cues = word_table("fields.date_cues")
-    for place in (s.back(first, ADVERBS, BE), last + 1):
-        if s.at(place) in cues or _date_fields(s, place):
-            return place
-    return next((n for n in range(first - 1, -1, -1) if cues.get(s.at(n)) == "changed"), None)
-
-
-def _date_fields(s: Sentence, place: int) -> list[str]:
-    """Return the date fields that a word speaks of, by name ("reviewed" of `reviewed_on`) or by role."""
-    role, stem = word_table("fields.date_cues").get(s.at(place)), s.stem(place)
-    named = [name for name in s.vocabulary.of_type("date") if stem and stem in terms(" ".join(parts(name)))]
-    return named or (s.vocabulary.date_fields(role) if role else [])
-
-
 def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
     """Return demands on a person: "my documents", "owned by mei", "everything lucia owns", "what did alice write"."""
     people, owning = s.vocabulary.in_role("person"), word_table("fields.owning")
@@ -338,25 +304,6 @@ def _names_documents(s: Sentence, place: int) -> bool:
         if s.is_head(n) or s.at(n) in FUNCTION - ADVERBS:
             return s.is_head(n)
     return False
-
-
-def _numbers(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
-    """Return numbers beside the name of their field: "version 3", "pages over 20"."""
-    comparisons = word_table("fields.comparisons")
-    found: list[tuple[DocumentFilter, set[int]]] = []
-    for name in s.vocabulary.of_type("number") if s.filters_by_description else ():
-        for place in range(len(s.words)):
-            if s.at(place).removesuffix("s") != parts(name)[-1].removesuffix("s"):
-                continue
-            last, op = place + 1, "eq"
-            while s.at(last) in comparisons or s.at(last) in ("is", "at", "than", "the"):
-                op = comparisons.get(s.at(last), op)
-                last += 1
-            number = s.at(last)
-            if len(number) <= 15 and number.replace(".", "", 1).isdecimal():
-                value = int(number) if number.isdecimal() else float(number)
-                found.append((DocumentFilter(field=name, op=op, value=value), set(range(place, last + 1))))  # type: ignore[arg-type]
-    return found
 
 
 def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[DocumentFilter]:

@@ -10,6 +10,7 @@ from hive_agents.copilot.answer import grounded
 from hive_agents.copilot.asking import FieldWeights, weights_in
 from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
 from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
+from hive_agents.copilot.language import spoken
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
@@ -104,6 +105,9 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
     if decision.strategy is SearchStrategy.METADATA_ONLY:
         return version, []
     words = unknown_words(session.known, session.vocabulary, asked, texts)
+    if decision.filters:  # what was read as a filter is a word of no text: "published since 2024"
+        searched = set(spoken(decision.query).split())
+        words = [word for word in words if word.lower() in searched]
     return version, [word for word in words if word != version]
 
 

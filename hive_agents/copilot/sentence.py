@@ -72,7 +72,7 @@ class Sentence:
     """The words of a text and what stands where; a `follow_up` is a fragment, whatever it starts with."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, today: datetime.date, follow_up: bool = False) -> None:
-        self.text, self.vocabulary, self.follow_up = text, vocabulary, follow_up
+        self.text, self.vocabulary, self.today, self.follow_up = text, vocabulary, today, follow_up
         self.words = _with_documents(words(text))
         self.dates = date_spans(self.words, today)
         dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
@@ -91,6 +91,10 @@ class Sentence:
     def stem(self, place: int) -> str:
         return "".join(terms(self.at(place)))
 
+    def is_content(self, place: int, used: set[int]) -> bool:
+        """Whether a word means something and is none of those that were `used` by a filter."""
+        return place not in used and self.at(place) not in EMPTY | {"'s"}
+
     def is_head(self, place: int) -> bool:
         """Return whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
         mention = self.inside.get(place)
@@ -107,9 +111,16 @@ class Sentence:
             return mention.noun
         before, after = self.back(mention.first, ARTICLES, ADVERBS, CONNECTIVES), mention.last + 1
         described = before in self.inside and not self.inside[before].plain
-        asked_for = self.at(before) in (_WORDS["listing"] | QUESTION) - _WORDS["action"]
+        asked_for = self.at(before) in (_WORDS["listing"] | QUESTION | {"which"}) - _WORDS["action"]
         goes_on = self.ends_clause(mention.last) or self.at(after) in ABOUT | BE | _WORDS["relative"]
+        goes_on = goes_on or any(span.first == after and span.led for span in self.dates) or self._is_owned(after)
         return (before < 0 or described or asked_for) and goes_on
+
+    def _is_owned(self, place: int) -> bool:
+        """Whether it goes on with whose the documents are: "assigned to raj"."""
+        person = self.inside.get(place + 2)
+        named = self.at(place + 2) in word_list("words", "first_person") or (person and person.meaning("person"))
+        return self.at(place) in word_table("fields.owning") and self.at(place + 1) in ("by", "to") and bool(named)
 
     def is_only_named(self, mention: Mention) -> bool:
         """Return whether nothing is said of a plain value where no other content stands beside it: two of one field
@@ -163,7 +174,8 @@ class Sentence:
             return SentenceKind.LISTING
         if self.follow_up:
             return SentenceKind.FRAGMENT
-        opening = [n for n, word in enumerate(self.words) if (n == 0 or word.opens_clause) and n not in self.inside]
+        named = {n for n, mention in self.inside.items() if not mention.shy}
+        opening = [n for n, word in enumerate(self.words) if (n == 0 or word.opens_clause) and n not in named]
         return SentenceKind.QUESTION if any(self.at(n) in QUESTION for n in opening) else SentenceKind.FRAGMENT
 
     def _asks_for_documents(self) -> bool:
@@ -220,7 +232,11 @@ def _longest(
         meanings = vocabulary.meanings([word.lower for word in phrase])
         if meanings:
             word, value = phrase[0], str(meanings[0].value).lower()
-            small = last == place and (word.lower in EMPTY or len(word.lower) == 1 or word.lower.isdigit())
+            small = last == place and (len(word.lower) == 1 or word.lower.isdigit())
+            # "how to" is grammar like its words, "how-to" is a kind of document.
+            small = small or (
+                all(one.lower in EMPTY for one in phrase) and not any(one.gap == "-" for one in phrase[1:])
+            )
             name = word.text.isupper() and len(word.text) > 1 and not shouted
             plural = meanings[0].role == "status" and word.lower.endswith("s") and not value.endswith("s")
             everyday = last == place and meanings[0].role == "kind" and word.text.islower() and is_everyday(word.lower)

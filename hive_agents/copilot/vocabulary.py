@@ -262,7 +262,8 @@ def _pieces() -> WordPieces:
 def _key(words: Sequence[str]) -> str:
     # Joined, so that "change log", "change-log" and "changelog" are one phrase.
     joined = "".join(words)
-    if joined.endswith("s") and not _VOWELS.intersection(joined):  # Snowball leaves "rfcs" as it is
+    # Snowball leaves "rfcs" and "slas" as they are; of three letters the "s" may well be one of the word: "bus".
+    if joined.endswith("s") and not _VOWELS.intersection(joined[:-2] if len(joined) > 3 else joined):
         joined = joined[:-1]
     return "".join(terms(joined))
 

@@ -108,3 +108,9 @@ def test_the_terminal_tells_it_above_the_passages(place: Workspace) -> None:
             console.print(part)
     shown = captured.get()
     assert 0 <= shown.index("No document that you may read") < shown.index("Guide 1")
+
+
+def test_a_word_that_became_a_filter_is_not_searched_for_and_not_told(place: Workspace) -> None:
+    reply = ask(place, "dana", "effective documents issued since 1999 about the tractor")
+    assert {one["field"] for one in reply["filters"]} == {"status", "effective"}
+    assert reply["notice"] == 'No document that you may read has the word "tractor".'
