@@ -38,6 +38,7 @@ def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage |
     value = _parsed(answer, usage) if isinstance(answer, str) else answer
     if not isinstance(value, Mapping):
         raise ModelError("garbage", f"the answer is not an object: {_shortened(value)}", usage=usage)
+    value = value if isinstance(schema, type) else _spelled(value, schema)
     wrong = _model_faults(value, schema) if isinstance(schema, type) else _faults(value, schema)
     if wrong:
         raise ModelError("garbage", f"the answer doesn't fit: {'; '.join(wrong[:5])}: {_shortened(value)}", usage=usage)
@@ -89,6 +90,27 @@ def _faults(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
         fix = "mend the schema that answers are asked for in"
         raise HiveError.of("HIVE-105", f"the schema cannot be used: {'; '.join(broken)}", path="schema", fix=fix)
     return faults(value, schema)
+
+
+def _spelled(value: Any, schema: Any) -> Any:
+    """Return the value with the members of its enumerations in the schema's own letters: a model may shout.
+
+    >>> _spelled({"verdict": "ACCEPT"}, {"properties": {"verdict": {"enum": ["accept", "retry"]}}})
+    {'verdict': 'accept'}
+    """
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, Mapping):
+        inner = schema.get("properties")
+        inner = inner if isinstance(inner, Mapping) else {}
+        return {key: _spelled(one, inner.get(key)) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_spelled(one, schema.get("items")) for one in value]
+    members = schema.get("enum")
+    if not isinstance(value, str) or not isinstance(members, list) or value in members:
+        return value
+    meant = [one for one in members if isinstance(one, str) and one.casefold() == value.strip().casefold()]
+    return meant[0] if len(meant) == 1 else value
 
 
 def _model_faults(value: Mapping[str, Any], model: type[BaseModel]) -> list[str]:

@@ -67,3 +67,17 @@ def test_what_does_not_fit_is_garbage(answer: str, schema: Any) -> None:
     with pytest.raises(ModelError) as caught:
         validated(answer, schema)
     assert caught.value.kind == "garbage"
+
+
+def test_a_member_of_an_enumeration_may_be_written_in_any_case() -> None:
+    verdict = {"type": "object", "properties": {"action": {"type": "string", "enum": ["accept", "retry"]}}}
+    steps = {"properties": {"steps": {"type": "array", "items": {"properties": {"strategy": {"enum": ["NoMatch"]}}}}}}
+    assert validated('{"action": "ACCEPT"}', verdict) == {"action": "accept"}
+    assert validated({"steps": [{"strategy": "nomatch"}]}, steps) == {"steps": [{"strategy": "NoMatch"}]}
+
+
+@pytest.mark.parametrize("answer", [{"action": "APPROVE"}, {"action": "Accept"}, {"action": ["ACCEPT"]}])
+def test_what_is_no_one_member_stays_garbage(answer: Any) -> None:
+    schema = {"properties": {"action": {"enum": ["accept", "ACCEPT", "retry"]}}}
+    with pytest.raises(ModelError):
+        validated(answer, schema)
