@@ -22,7 +22,7 @@ from hive_agents.judging import (
     Signal,
     load_rules,
 )
-from hive_agents.llm import Chain
+from hive_agents.llm import Chain, Usage
 from hive_agents.retrieval import terms
 
 if TYPE_CHECKING:
@@ -74,11 +74,12 @@ def plain_judge(workspace: Workspace) -> JudgeBuilder:
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgment, what it was on, and who judged."""
+    """A judgment, what it was on, who judged, and what each call of a model for it cost."""
 
     goal: Goal
     judgment: Judgment
     judge: HybridJudge
+    spent: Sequence[Usage] = ()
 
     @property
     def sent_back(self) -> bool:
@@ -102,14 +103,15 @@ async def judge_answer(
     """
     goal, settings = answer_goal(workspace), workspace.settings
     language, build = settings.index.language.lower(), build or plain_judge(workspace)
+    spent: list[Usage] = []
     if model is None:
         judge = build(goal, evidence(language), [])
     else:
         # A chain's deadline holds for each of its models.
         deadline = settings.models.deadline_seconds * max(1, len(model.models))
-        opinion = ModelEvaluator(model, workspace=workspace, deadline=deadline)
+        opinion = ModelEvaluator(model, workspace=workspace, deadline=deadline, on_usage=spent.append)
         judge = build(goal, opinion, [evidence(language, veto=True)])
-    return Judged(goal, await judge.evaluate(goal, as_result(query, answer, passages)), judge)
+    return Judged(goal, await judge.evaluate(goal, as_result(query, answer, passages)), judge, spent)
 
 
 def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[str, Any]:

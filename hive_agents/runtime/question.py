@@ -16,6 +16,7 @@ from hive_agents.access import Principal, Standing
 from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
+from hive_agents.llm import Usage
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunCost, RunRow, RunStore, new_run_id
 from hive_agents.runtime.beside import beside
@@ -239,7 +240,10 @@ class QuestionRun(Run):
             "documents": outcome.documents,
             "thread_id": thread_id,
         }
-        number = runtime.log_decision(judged.goal, result, judgment, judge=judged.judge)
+        spent = sum(judged.spent, Usage())
+        number = runtime.log_decision(
+            judged.goal, result, judgment, judge=judged.judge, usage=spent, llm_calls=len(judged.spent)
+        )
         if not judgment.escalated:
             return outcome
         id = runtime.file_judgment(number, title="check an answer of the copilot", thread_id=thread_id)

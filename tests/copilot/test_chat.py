@@ -349,6 +349,18 @@ def test_a_model_plans_answers_and_is_judged_in_three_calls(place: Workspace) ->
     assert reply["usage"]["input_tokens"] >= 100
 
 
+def test_the_decision_log_knows_what_the_judge_of_an_answer_cost(place: Workspace) -> None:
+    verdict = {"action": "accept", "confidence": 0.2, "reasoning": "not sure"}
+    use_models(
+        place,
+        answer=[{"content": "A recall takes two signatures [1].", "usage": {"input_tokens": 900, "output_tokens": 9}}],
+        judge=[{"structured": verdict, "usage": {"input_tokens": 70, "output_tokens": 5}}],
+    )
+    ask(place, "dana", "how many signatures does a recall take?")
+    (decision,) = DecisionLog(place).rows()
+    assert (decision.llm_calls, decision.input_tokens, decision.output_tokens) == (1, 70, 5)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
