@@ -148,7 +148,11 @@ class Conversation:
 
     def open(self, rest: str) -> None:
         document = self.chat.document(self.result(rest)["doc_id"])
-        about = "\n".join(f"{name}: {value}" for name, value in document["metadata"].items())
+        told = {
+            name: ", ".join(map(str, value)) if isinstance(value, list) else value
+            for name, value in document["metadata"].items()
+        }
+        about = "\n".join(f"{name}: {value}" for name, value in told.items())
         self.out.print(safe_text(document["title"]), style="bold cyan")
         self.out.print(safe_text(f"{document['doc_id']}\n{about}\n"), style="dim")
         # As written: code that is wrapped here could not be copied.

@@ -79,9 +79,11 @@ def results_table(results: list[dict[str, Any]], *, one_document: bool = False) 
 def _heading(result: dict[str, Any]) -> Text:
     from rich.text import Text
 
+    from hive_agents.copilot import document_status
+
     told = [safe_text(result["doc_id"])]
-    if (status := result["metadata"].get("status")) is not None:  # what is retired must not pass for what holds
-        told.append(safe_text(str(status)))
+    if (status := document_status(result["metadata"])) is not None:
+        told.append(safe_text(status))
     if result["relevance"] is not None:
         told.append(f"{result['relevance_source']} {result['relevance']:.2f}")
     return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (" · ".join(told), "dim"))

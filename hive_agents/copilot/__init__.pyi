@@ -66,4 +66,5 @@ from .threads import (
 )
 from .vocabulary import (
     declared as declared,
+    document_status as document_status,
 )

@@ -198,6 +198,16 @@ def role_of(name: str) -> FieldRole:
     return next((roles[part] for part in (*named[-1:], *named[:1]) if part in roles), "other")
 
 
+def document_status(metadata: Mapping[str, object]) -> str | None:
+    """Return how a document stands, by whatever field says so; what is retired must not pass for what holds.
+
+    >>> document_status({"owner": "mei", "state": "retired"}), document_status({"owner": "mei"})
+    ('retired', None)
+    """
+    found = (value for name, value in metadata.items() if role_of(name) == "status")
+    return next((str(value) for value in found if isinstance(value, str)), None)
+
+
 def date_role_of(name: str) -> str | None:
     """Return what happened on the day that a field holds; None where its name doesn't say.
 

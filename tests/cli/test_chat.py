@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -230,3 +231,18 @@ def test_diagnostics_do_not_speak_to_the_terminal_either(monkeypatch: pytest.Mon
 
 def test_text_keeps_its_order_on_a_terminal() -> None:
     assert safe_text("a\u202eb\u2066c\td") == "a�b�c\td"
+
+
+def test_how_a_document_stands_is_told_by_whatever_field_says_so(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = place.root / "collections" / "kb.json"
+    fields = {"state": {"type": "keyword", "filterable": True}, "tags": {"type": "keyword", "filterable": True}}
+    known = json.loads(collection.read_text("utf-8"))
+    collection.write_text(json.dumps(known | {"fields": known["fields"] | fields}), encoding="utf-8")
+    head = "title: The old kiln\ntenant: acme\nview: [tenant]\nstate: retired\ntags: [oven, clay]"
+    write_document(place, "kiln.md", f"---\n{head}\n---\nThe kiln burns clay.\n")
+    place.index()
+    shown = typed(monkeypatch, place, "which clay does the kiln burn", "/open 1", "/quit")
+    assert "kiln.md · retired" in shown
+    assert "tags: oven, clay" in shown

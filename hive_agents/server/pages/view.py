@@ -149,12 +149,15 @@ def environment() -> Environment:
     """Return the templates; all that they show is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    from hive_agents.copilot import document_status
+
     found = Environment(
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     found.globals |= {"asset": address}
     found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
+    found.filters["document_status"] = document_status
     return found
 
 
