@@ -140,7 +140,7 @@ def _listed(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, A
 
 def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
     value = rule_value(rule) | {
-        "rule": rule.rule,
+        "rule": rule.fields,
         "proposal": rule.proposal,
         "author": rule.author,
         "approved_by": list(rule.approved_by),

@@ -137,6 +137,7 @@ def test_rules_are_mined_listed_shown_approved_and_retired(recorded: Workspace) 
     assert asked == {"rule"}
     shown = hive("judge", "rules", "show", rule, *place).json
     assert [step["stage"] for step in shown["history"]] == ["proposed", "approved", "shadow"]
+    assert shown["rule"]["metadata"]["approved_by"] == ["user:bo"]
     assert hive("judge", "rules", "retire", rule, "--reason", "obsolete", *place).json["stage"] == "retired"
     assert hive("judge", "rules", "show", "learned_none", *place).code == 2
 

@@ -51,10 +51,14 @@ class LearnedRule:
         stage."""
         return self.stage in _ACTING and place_of(run_id, self.id) < int(self.stage)
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The `EvaluationRule` fields with who approved it."""
+        return {**self.rule, "metadata": {**self.rule["metadata"], "approved_by": list(self.approved_by)}}
+
     def for_run(self, run_id: str) -> dict[str, Any]:
-        """Return the `EvaluationRule` fields with the mode that holds in this run."""
-        metadata = {**self.rule["metadata"], "approved_by": list(self.approved_by)}
-        return {**self.rule, "mode": "active" if self.acts_on(run_id) else "shadow", "metadata": metadata}
+        """The same with the mode that holds in this run."""
+        return {**self.fields, "mode": "active" if self.acts_on(run_id) else "shadow"}
 
 
 def place_of(run_id: str, rule_id: str) -> int:
