@@ -26,14 +26,17 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
         if near or alone or (span.led and (cue is not None or s.has_head())):
             plain = [name for name in fields if date_role_of(name) not in ("due", "expires")] or fields
             field = [*_date_fields(s, cue), *plain][0] if cue is not None else plain[0]
-            bounds = [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in _bounds(s, span, field)]
+            bounds = [
+                DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in _bounds(s, span, field, cue)
+            ]
             found.append((bounds, {*inside, *_naming(s, field, cue)}))
     return found
 
 
-def _bounds(s: Sentence, span: DateSpan, field: str) -> tuple[Bound, ...]:
-    """Return the bounds of a date: what is due by 1 December is so by the one to come, what was updated by the last."""
-    ahead = date_role_of(field) in ("due", "expires")
+def _bounds(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
+    """Return the bounds of a date: "due by 1 May" is the one to come, "reviewed by" it the last."""
+    happened = cue is not None and s.at(cue).endswith("ed")
+    ahead = date_role_of(field) in ("due", "expires") and not happened
     return to_come(s.words, span, s.today) if ahead else span.bounds
 
 

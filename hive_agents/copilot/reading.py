@@ -135,14 +135,21 @@ class _Values:
 
     def _is_state_of_documents(self, mention: Mention) -> bool:
         """Whether a word of grammar is said of documents, as their status: "open orders", "which orders are done"."""
-        s, after = self.s, mention.last + 1
+        s, after = self.s, self._noun_after(mention)
         if mention.meanings[0].role != "status":
             return False
         head = s.inside[after].last if after in s.inside else after
         ordered = mention.first == 0 and not s.at(head).endswith("s")  # "open order 7" asks for one document
         described = s.is_head(after) and s.at(mention.first - 1) != "to" and not ordered
         said = s.at(s.back(mention.first, ADVERBS - BE, NEGATIONS)) in BE and s.has_head(mention.first)
-        return described or (said and (s.ends_clause(mention.last) or s.at(after) in PREPOSITIONS - {"to"}))
+        return described or (said and (s.ends_clause(mention.last) or s.at(mention.last + 1) in PREPOSITIONS - {"to"}))
+
+    def _noun_after(self, mention: Mention) -> int:
+        """Return the place behind a value and what is listed with it: "open and closed orders"."""
+        s, after = self.s, mention.last + 1
+        while s.at(after) in CONNECTIVES or (after in s.inside and not s.is_head(after)):
+            after += 1
+        return after
 
     def _named(self, mention: Mention) -> Meaning | None:
         """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"."""
@@ -210,8 +217,7 @@ class _Values:
         if s.at(after) == "'s" and any(s.is_head(n) for n in (after + 1, after + 2)):
             self.used.add(after)
             return mention.meaning("person") or meaning
-        while s.at(after) in CONNECTIVES or (after in s.inside and not s.is_head(after)):
-            after += 1
+        after = self._noun_after(mention)
         if meaning.role == "status":  # an adjective may stand away from its noun: "effective cleaning SOPs"
             for _ in range(3):
                 plain = s.at(after) not in FUNCTION | {""} and not s.words[after].opens_clause

@@ -47,6 +47,7 @@ def test_a_status_that_is_a_word_of_grammar_filters_where_documents_have_it(text
     ("text", "filters"),
     [
         ("done tasks", ["type eq task", "status eq done"]),
+        ("open and blocked bugs", ["type eq bug", "status in ['open', 'blocked']"]),
         ("which tasks are not done", ["type eq task", "status not_in ['done']"]),
         ("how many bugs are open in production?", ["type eq bug", "status eq open"]),
         ("bugs assigned to anna", ["type eq bug", "assignee eq anna"]),
@@ -73,6 +74,7 @@ def test_what_is_opened_is_no_status(text: str) -> None:
         ("ndas", ["doc_type eq nda"]),
         ("all SLAs with more than 3 pages", ["doc_type eq sla", "pages gt 3"]),
         ("amendments since 2023-05-01", ["doc_type eq amendment", "signed_on gte 2023-05-01"]),
+        ("ndas reviewed before March", ["doc_type eq nda", "review_due lt 2026-03-01"]),
         ("ndas due for review before 2027", ["doc_type eq nda", "review_due lt 2027-01-01"]),
     ],
 )
