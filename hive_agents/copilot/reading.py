@@ -134,7 +134,8 @@ class _Values:
         return meaning
 
     def _is_state_of_documents(self, mention: Mention) -> bool:
-        """Whether a word of grammar is said of documents, as their status: "open orders", "which orders are done"."""
+        """Return whether a word of grammar is said of documents, as their status: "open orders", "which orders are
+        done"."""
         s, after = self.s, self._noun_after(mention)
         if mention.meanings[0].role != "status":
             return False

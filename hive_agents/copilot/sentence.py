@@ -92,7 +92,7 @@ class Sentence:
         return "".join(terms(self.at(place)))
 
     def is_content(self, place: int, used: set[int]) -> bool:
-        """Whether a word means something and is none of those that were `used` by a filter."""
+        """Return whether a word means something and is none of those that were `used` by a filter."""
         return place not in used and self.at(place) not in EMPTY | {"'s"}
 
     def is_head(self, place: int) -> bool:
@@ -117,7 +117,7 @@ class Sentence:
         return (before < 0 or described or asked_for) and goes_on
 
     def _is_owned(self, place: int) -> bool:
-        """Whether it goes on with whose the documents are: "assigned to raj"."""
+        """Return whether it goes on with whose the documents are: "assigned to raj"."""
         person = self.inside.get(place + 2)
         named = self.at(place + 2) in word_list("words", "first_person") or (person and person.meaning("person"))
         return self.at(place) in word_table("fields.owning") and self.at(place + 1) in ("by", "to") and bool(named)

@@ -57,7 +57,7 @@ class LearnedRule:
         return {**self.rule, "metadata": {**self.rule["metadata"], "approved_by": list(self.approved_by)}}
 
     def for_run(self, run_id: str) -> dict[str, Any]:
-        """The same with the mode that holds in this run."""
+        """Return the same with the mode that holds in this run."""
         return {**self.fields, "mode": "active" if self.acts_on(run_id) else "shadow"}
 
 
