@@ -40,7 +40,7 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "15"
+VERSION = "16"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS, _SMALL = ("markdown", "text"), 200_000

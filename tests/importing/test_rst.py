@@ -149,3 +149,50 @@ def test_plain_words_of_the_source_are_plain_words_in_markdown() -> None:
     source = "Use <b>, a*b*c, _meta, __all__, [x](y) and &amp; freely."
     [paragraph] = [token for token in MarkdownIt().parse(markdown(source)) if token.type == "inline"]
     assert "".join(child.content for child in paragraph.children or []) == source
+
+
+PROPOSAL = """\
+PEP: 9001
+Title: Lamps that say when they are off
+Author: Ada Lovelace <ada@example.org>,
+        Bob Byte
+Status: Superseded
+Superseded-By: 9002
+Created: 05-Jul-2001
+Resolution:
+
+Abstract
+========
+
+A lamp says it.
+"""
+
+
+def test_a_header_as_in_mail_is_front_matter_and_its_title_the_title() -> None:
+    imported = from_rst(PROPOSAL)
+    assert imported.title == "Lamps that say when they are off"
+    assert imported.metadata == {
+        "pep": "9001",
+        "author": "Ada Lovelace <ada@example.org>, Bob Byte",
+        "status": "Superseded",
+        "superseded_by": "9002",
+        "created": "05-Jul-2001",
+    }
+    assert "- **PEP**: 9001\n" in imported.markdown, "whoever searches for the number finds it"
+    assert imported.markdown.endswith("# Abstract\n\nA lamp says it.\n")
+
+
+@pytest.mark.parametrize("first", ["Note: mind the gap.\n", "Note: one\nTip: two\n", "Title: x\nand so on.\n"])
+def test_a_paragraph_with_a_colon_is_no_header(first: str) -> None:
+    imported = from_rst(f"{first}\nLamps\n=====\n\nText.\n")
+    assert (imported.title, imported.metadata) == ("Lamps", {})
+    assert imported.markdown.startswith(first.split("\n")[0])
+
+
+@pytest.mark.parametrize("above", ["Lamps\n=====\n\n", ".. _label:\n\nLamps\n=====\n\n.. a comment\n\n", ""])
+def test_fields_before_the_text_are_front_matter(above: str) -> None:
+    imported = from_rst(
+        f"{above}:Status: Final\n:Release: |release|\n:Abstract: One.\n\n  Two.\n\nText.\n\n:not: one\n"
+    )
+    assert imported.metadata == {"status": "Final"}
+    assert "- **Abstract**: One." in imported.markdown

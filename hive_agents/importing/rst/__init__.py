@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.parsers.rst import Parser
 
 from hive_agents.importing.decoding import decode
 from hive_agents.importing.imported import Imported
 from hive_agents.importing.rst.dialect import sphinx_dialect
+from hive_agents.importing.rst.header import begins_with_header, header
 from hive_agents.importing.rst.writer import MarkdownWriter
 
 _SETTINGS = {
@@ -29,9 +31,12 @@ def from_rst_bytes(data: bytes) -> Imported:
 
 
 def from_rst(text: str) -> Imported:
-    """Return the text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    """The text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    text = text.lstrip("\ufeff\r\n")
+    parser = Parser(rfc2822=begins_with_header(text))
     with sphinx_dialect():
-        document = publish_doctree(text, settings_overrides=dict(_SETTINGS))
+        document = publish_doctree(text, parser=parser, settings_overrides=dict(_SETTINGS))
+    metadata = header(document)
     section = next(document.findall(nodes.section), None)
-    title = section[0].astext() if section else None
-    return Imported(MarkdownWriter(document).markdown(), title)
+    title = metadata.pop("title", None) or (section[0].astext() if section else None)
+    return Imported(MarkdownWriter(document).markdown(), title, metadata)
