@@ -100,12 +100,12 @@ class _Values:
 
     def filters(self) -> list[DocumentFilter]:
         found: list[DocumentFilter] = []
-        for meaning, excluded in self.accepted.values():
+        for mention, (meaning, excluded) in self.accepted.items():
             if isinstance(meaning.value, bool):
                 found.append(DocumentFilter(field=meaning.field, value=meaning.value != excluded))
             else:
                 op: Operator = "not_in" if excluded else "in"
-                found.append(DocumentFilter(field=meaning.field, op=op, value=[meaning.value]))
+                found.append(DocumentFilter(field=meaning.field, op=op, value=mention.values(meaning)))
         return found
 
     def _open(self) -> list[Mention]:

@@ -10,6 +10,7 @@ from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.language import Word, at, pattern, spoken, word_list, word_table, words
+from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday
 from hive_agents.retrieval import terms
 
@@ -66,6 +67,11 @@ class Mention:
     def meaning(self, *roles: FieldRole) -> Meaning | None:
         """Return the first meaning whose field has one of these roles."""
         return next((meaning for meaning in self.meanings if meaning.role in roles), None)
+
+    def values(self, meant: Meaning) -> list[FilterValue]:
+        """Return the values that one of the meanings stands for: of versions all ("1.12": 1.12.0 and 1.12.2)."""
+        together = [one.value for one in self.meanings if one.field == meant.field]
+        return together if meant.role == "version" else [meant.value]
 
 
 class Sentence:

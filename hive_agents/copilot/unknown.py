@@ -12,7 +12,7 @@ from hive_agents.copilot.asking import asked_terms, content_terms, spoken_langua
 from hive_agents.copilot.language import LANGUAGES, Word, at, function_words, word_list, words
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, Sentence, SentenceKind
-from hive_agents.copilot.vocabulary import Vocabulary, role_of
+from hive_agents.copilot.vocabulary import Vocabulary, role_of, version_parts
 from hive_agents.retrieval import ScopedIndex, WordPieces, terms
 
 SHORTEST, LONGEST = 5, 24
@@ -216,7 +216,7 @@ def unknown_version(
         return None
     if s.at(s.back(place, ARTICLES, named)) in ABOUT - {"on"}:
         return None
-    if _is_there(_parts(word.lower), *_versions_of(known, vocabulary)):
+    if _is_there(version_parts(word.lower), *_versions_of(known, vocabulary)):
         return None
     mentioned = re.compile(rf"(?<![\w.])v?{re.escape(word.lower.removeprefix('v'))}(?!\w|\.\d)", re.I)
     return None if any(map(mentioned.search, shown)) else word.text
@@ -252,13 +252,5 @@ def _versions_of(known: ScopedIndex, vocabulary: Vocabulary) -> tuple[frozenset[
         values = " ".join(str(value) for name in fields for value, _ in known.values(name))
         titles = "\n".join(f"{doc_id}\n{title}" for doc_id, title, _ in known.documents())
         numbers = _NUMBER.findall(values), _WRITTEN.findall(titles)
-        found = _named[known] = frozenset(map(_parts, numbers[0])), frozenset(map(_parts, numbers[1]))
+        found = _named[known] = frozenset(map(version_parts, numbers[0])), frozenset(map(version_parts, numbers[1]))
     return found
-
-
-def _parts(version: str) -> _Version:
-    """
-    >>> _parts("v2.11"), _parts("2.0")
-    ((2, 11), (2, 0))
-    """
-    return tuple(int(part) for part in version.lower().removeprefix("v").split("."))

@@ -92,7 +92,8 @@ class Vocabulary:
         return cls(fields)
 
     def meanings(self, phrase: Sequence[str]) -> tuple[Meaning, ...]:
-        """Return what lower-case words mean as one phrase: as a value, else as a synonym, else misspelt.
+        """Return what lower-case words mean as one phrase: as a value or a synonym, else as a version that is written
+        shorter or longer than theirs, else misspelt.
 
         >>> kb = Vocabulary({"kind": FieldWords("keyword", ("tutorials", "memos"))})
         >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("tutorial", "tutorails", "recipe")]
@@ -100,9 +101,31 @@ class Vocabulary:
         """
         found = self._phrases.find(phrase)
         if not found and len(phrase) == 1:
+            found = self._kindred_versions(phrase[0])
+        if not found and len(phrase) == 1:
             near = self._long_words.get(phrase[0][:1], ())
             found = list(dict.fromkeys(meaning for word, meaning in near if _one_edit(phrase[0], word)))
         return tuple(found)
+
+    def _kindred_versions(self, word: str) -> list[Meaning]:
+        """Return the versions that are of the one asked about ("1.12" of 1.12.2), else the one that it is of.
+
+        >>> kb = Vocabulary({"version": FieldWords("keyword", ("v1.11.0", "1.11.4", "2.0"))})
+        >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("1.11", "v2", "2", "2.0.7", "1.1")]
+        [['v1.11.0', '1.11.4'], ['2.0'], [], ['2.0'], []]
+        """
+        if not _VERSION.fullmatch(word) or word.isdecimal():
+            return []
+        asked = version_parts(word)
+        ours = [
+            (version_parts(value), Meaning(name, value, "version", False))
+            for name in self.in_role("version")
+            for value in self.fields[name].values
+            if _VERSION.fullmatch(value)
+        ]
+        narrower = [meaning for of, meaning in ours if of[: len(asked)] == asked]
+        wider = [of for of, _ in ours if asked[: len(of)] == of and (len(of) > 1 or word.startswith("v"))]
+        return narrower or [meaning for of, meaning in ours if of == max(wider, key=len, default=())]
 
     def of_type(self, *types: FieldType) -> list[str]:
         return [name for name, words in self.fields.items() if words.type in types]
@@ -288,6 +311,14 @@ def other_form(version: str) -> list[str]:
     if not _VERSION.fullmatch(plain):
         return []
     return [plain] if plain != version.lower() else [f"v{plain}"]
+
+
+def version_parts(version: str) -> tuple[int, ...]:
+    """
+    >>> version_parts("v2.11"), version_parts("2.0")
+    ((2, 11), (2, 0))
+    """
+    return tuple(int(part) for part in version.lower().removeprefix("v").split("."))
 
 
 def _spelt(phrase: str) -> list[str]:

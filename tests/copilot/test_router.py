@@ -273,6 +273,40 @@ def test_a_version_that_documents_have_is_asked_for_with_or_without_its_v(text: 
     assert decided.decision.search_value == search
 
 
+RELEASES = Vocabulary({"release": FieldWords("keyword", ("1.11.0", "1.11.4", "v1.12.2", "2.0", "v3"))})
+
+
+@pytest.mark.parametrize(
+    ("text", "op", "releases"),
+    [
+        ("how do I take a snapshot in 1.12", "eq", "v1.12.2"),
+        ("how do I take a snapshot in 1.11", "in", ["1.11.0", "1.11.4"]),
+        ("how do I take a snapshot in version 1.11?", "in", ["1.11.0", "1.11.4"]),
+        ("snapshots, only v1", "in", ["1.11.0", "1.11.4", "v1.12.2"]),
+        ("list everything except 1.11", "not_in", ["1.11.0", "1.11.4"]),
+        ("how do I take a snapshot in 1.11.4", "eq", "1.11.4"),
+        ("how do I take a snapshot in 2.0.7", "eq", "2.0"),
+        ("how do I take a snapshot in v3.1", "eq", "v3"),
+    ],
+)
+def test_a_version_stands_for_those_that_are_of_it_else_for_the_one_it_is_of(text: str, op: str, releases: object):
+    assert filters(ask(text, vocabulary=RELEASES)) == [("release", op, releases)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a snapshot in 1.1",
+        "which jack is in 3.5",
+        "upgrade from 1.11",
+        "what changed between 1.11 and 1.12",
+        "limits in 1.11.2",
+    ],
+)
+def test_a_version_that_is_of_none_of_theirs_filters_nothing(text: str):
+    assert filters(ask(text, vocabulary=RELEASES)) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
