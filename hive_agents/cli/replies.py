@@ -56,16 +56,24 @@ def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def results_table(results: list[dict[str, Any]], *, one_document: bool = False) -> Iterator[RenderableType]:
-    """Yield each result's title, passage and reason; the title once, above, where all are of one document."""
+    """Each result's title, passage and reason; the title once, above, where all are of one document.
+
+    Of a passage that stands above already, as that of another release, its document alone.
+    """
     from rich.console import Group
     from rich.table import Table
+
+    from hive_agents.copilot import told_before
 
     if one_document:
         yield _heading(results[0])
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=3)
     table.add_column(overflow="fold")
-    for result in results:
+    for result, above in zip(results, told_before(results), strict=True):
+        if above is not None and not one_document:
+            table.add_row(str(result["rank"]), styled(f"{_where(result)} · the same passage as {above}", "dim"))
+            continue
         parts = [] if one_document else [_heading(result)]
         parts.append(marked(result["excerpt"]))
         if result["relevance_source"] != "filter":  # the filters are the reason, and stand above
@@ -79,6 +87,10 @@ def results_table(results: list[dict[str, Any]], *, one_document: bool = False) 
 def _heading(result: dict[str, Any]) -> Text:
     from rich.text import Text
 
+    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (_where(result), "dim"))
+
+
+def _where(result: dict[str, Any]) -> str:
     from hive_agents.copilot import document_status
 
     told = [safe_text(result["doc_id"])]
@@ -86,7 +98,7 @@ def _heading(result: dict[str, Any]) -> Text:
         told.append(safe_text(status))
     if result["relevance"] is not None:
         told.append(f"{result['relevance_source']} {result['relevance']:.2f}")
-    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (" · ".join(told), "dim"))
+    return " · ".join(told)
 
 
 def _counted(reply: dict[str, Any]) -> str:

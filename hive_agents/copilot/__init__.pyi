@@ -33,6 +33,7 @@ from .reply import (
     fresh_reply as fresh_reply,
     render_reply as render_reply,
     rows_of as rows_of,
+    told_before as told_before,
 )
 from .router import (
     reread as reread,

@@ -348,6 +348,19 @@ def _unknown_words_notice(unknown: Sequence[str]) -> list[str]:
     return [f"No document that you may read has {told}."]
 
 
+def told_before(results: Sequence[dict[str, Any]]) -> list[int | None]:
+    """Return for each result of a reply the rank of the first that shows the same, if there is one before it.
+
+    One page in several releases fills a list with its passage; whoever reads it wants to see it once.
+
+    >>> told_before([{"rank": n, "title": "Keys", "excerpt": text} for n, text in enumerate(("a", "b", "a"), start=1)])
+    [None, None, 1]
+    """
+    first: dict[tuple[str, str], int] = {}
+    ranks = [first.setdefault((one["title"], one["excerpt"]), one["rank"]) for one in results]
+    return [rank if rank != one["rank"] else None for rank, one in zip(ranks, results, strict=True)]
+
+
 def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:
     """Return nothing of the turn but the reader's words: a filter may name a value that only hidden documents have."""
     decision = RouterDecision(route=outcome.decision.route, rewritten_query=text, strategy=outcome.decision.strategy)

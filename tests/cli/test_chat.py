@@ -246,3 +246,15 @@ def test_how_a_document_stands_is_told_by_whatever_field_says_so(
     shown = typed(monkeypatch, place, "which clay does the kiln burn", "/open 1", "/quit")
     assert "kiln.md · retired" in shown
     assert "tags: oven, clay" in shown
+
+
+def test_a_passage_of_two_releases_is_shown_once(place: Workspace) -> None:
+    text = "title: Zephyr valve\ntenant: acme\nview: [tenant]\n---\nThe zephyr valve is opened by its red lever.\n"
+    for release in ("one", "two"):
+        (place.documents / f"zephyr-{release}.md").write_text(f"---\n{text}", encoding="utf-8")
+    place.index()
+    shown = chat(place, "open the zephyr valve").out
+    assert shown.count("red lever") == 1
+    again = next(line for line in shown.splitlines() if "zephyr-two.md" in line)
+    assert again.split()[:2] == ["2", "zephyr-two.md"]
+    assert again.endswith("the same passage as 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from hive_agents.copilot import told_before
 from hive_agents.server import copilot, runs
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
@@ -135,6 +136,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
         "copied": _copied(reply) if reply is not None and reply["answer"] else None,
         "excerpts": [marked(one["excerpt"]) for one in reply["results"]] if reply is not None else [],
+        "above": told_before(reply["results"]) if reply is not None else [],
         "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
         "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
         "searched": reply is not None and reply["strategy"] not in ("NoMatch", "NeedsClarification"),
