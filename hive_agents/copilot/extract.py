@@ -100,7 +100,8 @@ class _Candidate:
     """A sentence that may answer; `score` is a share of the question, from 0 to 1.
 
     `before` is the sentence that it goes on from, as "It is …" does; "" where it stands on its own. `in_force` is false
-    where its document says of itself that it isn't, and wasn't asked for as such.
+    where its document says of itself that it isn't, and wasn't asked for as such. `table` is the head of the table
+    whose row it is, None where it is none.
     """
 
     passage: Passage
@@ -109,6 +110,7 @@ class _Candidate:
     score: float
     before: str
     in_force: bool
+    table: str | None
 
     @property
     def figures(self) -> frozenset[str]:
@@ -145,6 +147,11 @@ def extractive(
     if not found:
         return None
     best = found[0]
+    if best.table is not None and any(
+        each.passage == best.passage and each.table == best.table and each.score >= BESIDE * best.score
+        for each in found[1:]
+    ):
+        return None  # a row for each case, and the question says of none that it is meant
     others = (
         each
         for each in found[1:]
@@ -236,7 +243,8 @@ def _candidates(
             covered = {term: max(each.get(term, 0.0) for each in (own, around, beside)) for term in asked}
             if share(own) >= own_share and share(covered) >= COVERED:
                 score = (share(own) + share(covered)) / 2 * RANK_DECAY**rank
-                yield _Candidate(passage, place, sentence.text, score, before, passage.n not in stale)
+                table = sentence.above if sentence.kind == "table" else None
+                yield _Candidate(passage, place, sentence.text, score, before, passage.n not in stale, table)
 
 
 def _states(sentence: ProseSentence) -> bool:

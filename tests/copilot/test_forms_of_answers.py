@@ -97,3 +97,9 @@ def test_what_has_no_form_of_its_own_is_left_to_the_passages(query: str, text: s
     """On documents that nobody had seen more than half of such quotes were wrong."""
     language = "german" if query.startswith(("wo", "darf")) else "english"
     assert said(query, passages(text, heading="Harbour"), language) is None
+
+
+def test_a_row_of_a_table_answers_only_a_question_that_says_which_row_it_means() -> None:
+    rows = "| Barge | Crew | Lamps |\n|---|---|---|\n| 1 mast | 2 sailors | 4 |\n| 3 masts | 9 sailors | 6 |\n"
+    rigs = passages(f"# Crews of barges\n\n{rows}")
+    assert said("how many sailors are needed?", rigs) is None
