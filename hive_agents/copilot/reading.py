@@ -109,7 +109,14 @@ class _Values:
         return found
 
     def _open(self) -> list[Mention]:
-        return [mention for mention in self.s.mentions if self.used.isdisjoint(mention.places)]
+        """Return the mentions that may filter still; a version that something came with or is compared does nowhere."""
+        s = self.s
+        return [
+            mention
+            for mention in s.mentions
+            if self.used.isdisjoint(mention.places)
+            and not (mention.meanings[0].role == "version" and s.tells_of_change(mention.first, mention.last))
+        ]
 
     def _accept(self, mention: Mention, meaning: Meaning) -> None:
         s = self.s
@@ -153,7 +160,8 @@ class _Values:
         return after
 
     def _named(self, mention: Mention) -> Meaning | None:
-        """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"."""
+        """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"; in a
+        question that asks about content only a number right behind its field: "who wrote ticket 4711"."""
         s, after = self.s, mention.last + 1
         before = s.back(mention.first, frozenset({"is", "of"}), NEGATIONS)
         signed = before >= 0 and any(sign in s.words[before + 1].gap for sign in ":=")
@@ -162,7 +170,8 @@ class _Values:
         for meaning in mention.meanings:
             stems = cue_stems(meaning.field, meaning.role)
             asked = s.kind is not SentenceKind.QUESTION or (led and meaning.role in ("place", "team"))
-            for place in [before] * signed + beside * asked:
+            number = before == mention.first - 1 and s.at(mention.first).isdecimal() and meaning.role != "version"
+            for place in [before] * (signed or number) + beside * asked:
                 if s.stem(place) in stems and place not in s.inside:
                     self.used.add(place)
                     return meaning

@@ -162,7 +162,7 @@ class Sentence:
         """
         named = word_list("fields.versions", "named")
         before = self.back(first, ARTICLES, named)
-        if {self.at(before), self.at(last + 1)} & word_list("fields.versions", "changes"):
+        if self.tells_of_change(first, last):
             return None
         is_named = self.at(first - 1) in named
         leads = word_list("fields.prepositions", "version") | word_list("fields.versions", "doing")
@@ -171,6 +171,12 @@ class Sentence:
         if not (written or (led and self.ends_clause(last))):
             return None
         return before if led or is_named or self.filters_by_description else None
+
+    def tells_of_change(self, first: int, last: int) -> bool:
+        """Whether a version is one that something came with, or is compared: "since v3.7", "new in v3.7"."""
+        before = self.back(first, ARTICLES, word_list("fields.versions", "named"))
+        changes, came = (word_list("fields.versions", name) for name in ("changes", "came"))
+        return self.at(before - 1) in came or bool({self.at(before), self.at(last + 1)} & changes)
 
     def _kind(self) -> SentenceKind:
         text = " ".join(word.lower for word in self.words)

@@ -273,6 +273,23 @@ def test_a_version_that_documents_have_is_asked_for_with_or_without_its_v(text: 
     assert decided.decision.search_value == search
 
 
+TICKETS = Vocabulary({"ticket": FieldWords("keyword", ("17", "42", "x9")), "team": FieldWords("keyword", ("3",))})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("is ticket 42 still open", [("ticket", "eq", "42")]),
+        ("how do I close ticket 17 and ticket 42?", [("ticket", "in", ["17", "42"])]),
+        ("how do I sell 42 tickets", []),
+        ("how long does a ticket with 42 lines take", []),
+        ("how do I open ticket 43", []),
+    ],
+)
+def test_a_number_behind_the_name_of_its_field_says_which_document_is_asked_about(text: str, found: list[object]):
+    assert filters(ask(text, vocabulary=TICKETS)) == found
+
+
 RELEASES = Vocabulary({"release": FieldWords("keyword", ("1.11.0", "1.11.4", "v1.12.2", "2.0", "v3"))})
 
 
@@ -314,6 +331,8 @@ def test_a_version_that_is_of_none_of_theirs_filters_nothing(text: str):
         "how do I upgrade from v2.11",
         "upgrade to v3.7",
         "when was v3.7 released",
+        "what is new in v3.7",
+        "what's new in version 3.7?",
         "does it wait for 3.7 seconds",
         "a pause of 3.7 seconds",
         "how do I use v9.9",
