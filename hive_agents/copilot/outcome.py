@@ -49,8 +49,9 @@ class TurnOutcome(Format):
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
     the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others;
-    `unknown` their words that no document has, `unknown_version` a version that none is of; `by_words` says that
-    nothing could be searched by meaning; `count`, how many documents there are, where that was asked.
+    `unknown` their words that no document has, `unknown_version` a version that none is of; `left_out` says that
+    the config's filters keep out all that the reader's ask for, `by_words` that nothing could be searched by meaning;
+    `count`, how many documents there are, where that was asked.
     """
 
     decision: RouterDecision
@@ -65,6 +66,7 @@ class TurnOutcome(Format):
     corrected: dict[str, str] = {}
     unknown: list[str] = []
     unknown_version: str | None = None
+    left_out: bool = False
     count: int | None = None
     by_words: bool = False
     removed_citations: int = 0

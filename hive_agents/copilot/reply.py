@@ -15,7 +15,7 @@ from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, Tur
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
-from hive_agents.copilot.steps import how_many
+from hive_agents.copilot.steps import how_many, leaves_out
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -34,6 +34,7 @@ BY_WORDS = (
     "question's words."
 )
 GONE = "This answer is no longer available."
+LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NOT_FOUND = "I found nothing that answers this."
 HELP = (
     "Ask me about the documents that you can open: a question in your own words, a list by their fields, or both. "
@@ -85,7 +86,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     )
     if outcome.status in ("results", "not_found"):
         version, words = _unknown(session, decision, rows)
-        outcome = outcome.model_copy(update={"unknown_version": version, "unknown": words})
+        left_out = not results and session.knows_all and leaves_out(session, decision)
+        outcome = outcome.model_copy(update={"unknown_version": version, "unknown": words, "left_out": left_out})
     answer, judged = session.conclusion.answer, session.conclusion.judged
     if answer is not None and judged is not None:
         judgment = judged.judgment
@@ -337,6 +339,7 @@ def _notice(outcome: TurnOutcome) -> str | None:
     said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     if outcome.unknown_version is not None:
         said.append(f"No document that you may read is of version {outcome.unknown_version}.")
+    said += [LEFT_OUT] if outcome.left_out else []
     said += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
     return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
 

@@ -226,6 +226,15 @@ def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
 
+def leaves_out(session: TurnSession, decision: RouterDecision) -> bool:
+    """Whether documents meet the plan's filters, and none of them those of the config that serves."""
+    kept = session.index.select(session.config.conditions, checked=True)
+    if kept is None or decision.strategy is not SearchStrategy.HYBRID:
+        return False
+    asked = _universe(session, decision.filters)
+    return bool(asked.any()) and not (asked & kept).any()
+
+
 async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
     """Rerank content candidates, of which a reranker sees those that passed a check; metadata rows pass through."""
     search = session.found.search

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,19 @@ def test_the_terminal_tells_it_above_the_answer_and_the_passages(place: Workspac
             console.print(part)
     shown = captured.get()
     assert 0 <= shown.index("is of version v9.9") < shown.index("A limit of requests")
+
+
+def test_a_version_that_the_config_leaves_out_is_told_of(place: Workspace, tmp_path: Path) -> None:
+    copied = Workspace(shutil.copytree(place.root, tmp_path / "copied", symlinks=True))
+    for config in (copied.root / "configs").glob("*.json"):
+        filters = {"version": ["v3.7"]}
+        config.write_text(json.dumps(json.loads(config.read_text(encoding="utf-8")) | {"filters": filters}), "utf-8")
+    question = "how is a limit of requests set in v2.88?"
+    assert ask(place, "dana", question)["status"] == "results"
+    told = ask(copied, "dana", question)
+    assert (told["status"], told["notice"]) == (
+        "not_found",
+        "There are documents that meet the filter, but the search that serves here leaves them out.",
+    )
+    assert "leaves them out" not in (ask(copied, "guest", question)["notice"] or ""), "hers has no such document"
+    assert ask(copied, "dana", question.replace("v2.88", "v3.7"))["status"] == "results"
