@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 SHOWN = 5
+SAMPLE = 100
+"""Documents whose language is looked at."""
 
 
 @with_surface()
@@ -59,7 +61,7 @@ def command(
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
-    lines += _undeclared(place) if report.added else []
+    lines += [*_undeclared(place), *_otherwise_spoken(place)] if report.added else []
     for skipped in report.skipped:
         place_of = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
         lines.append(styled(f"skipped {place_of}: {skipped['message']}", "red"))
@@ -80,4 +82,22 @@ def _undeclared(place: Workspace) -> list[str]:
             shown = ", ".join(f"{one.name} ({count(one.documents, 'document')})" for one in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             lines.append(f"fields that can't be filtered yet: {shown}{more}; see `hive fields`")
+    return lines
+
+
+def _otherwise_spoken(place: Workspace) -> list[str]:
+    """Tell where most documents are in another language than the one whose endings words are searched without."""
+    from hive_agents.copilot import language_of_most
+    from hive_agents.retrieval import SearchEngine, collection_names
+
+    engine, own, lines = SearchEngine(place), place.settings.index.language, []
+    for name in collection_names(place):
+        index = engine.index(name)
+        documents = index.doc_ids()
+        sample = documents[:: len(documents) // SAMPLE + 1]
+        texts = [index.rows(index.chunks_of(doc_id)[:2].tolist())[-1].text for doc_id in sample]
+        better = language_of_most(texts, own)
+        if better != own:
+            fix = f'set [index] language = "{better}" in hive.toml, and index once more'
+            lines.append(f"most documents of {name} are in {better.title()}, and are searched as {own.title()}: {fix}")
     return lines

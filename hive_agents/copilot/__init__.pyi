@@ -1,3 +1,6 @@
+from .asking import (
+    language_of_most as language_of_most,
+)
 from .documents import (
     document_filters as document_filters,
     require_known as require_known,

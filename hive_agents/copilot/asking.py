@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,6 +148,19 @@ def spoken_language(text: str, index_language: str) -> str:
     said = [word[0].lower() for word in found_words(text[:_OPENING])]
     counts = {code: sum(word in function_words(code) for word in said) for code in LANGUAGES.values()}
     return max(counts, key=lambda code: (counts[code], code == own))
+
+
+def language_of_most(texts: Sequence[str], index_language: str) -> str:
+    """Return the language of an index that most of these texts would be searched better by: its own where none is.
+
+    >>> language_of_most(["Der Hund ist im Garten.", "Die Katze und der Hund sind da.", "The dog."], "english")
+    'german'
+    """
+    spoken = Counter(spoken_language(text, index_language) for text in texts)
+    names = {code: name for name, code in LANGUAGES.items()}
+    code, most = max(spoken.items(), key=lambda pair: pair[1], default=("", 0))
+    known = index_language not in LANGUAGES or code == LANGUAGES[index_language]
+    return index_language if known or most * 2 <= len(texts) else names[code]
 
 
 def tells(question: str, sentence: str) -> bool | None:

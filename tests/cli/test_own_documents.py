@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
+from tests.conftest import write_document
 from tests.sample import hive
 
 LEAVE = "# Leave\n\nEmployees have thirty days of leave a year.\n"
@@ -141,3 +142,15 @@ def test_files_skipped_for_one_reason_are_told_in_one_line(own: Workspace, tmp_p
     assert skipped[0] == f"skipped {tmp_path / 'docs' / 'empty.md'}: the file is empty"
     assert skipped[1] == "skipped 10 files of kinds that aren't supported: 9 .png, 1 .ico (all: --json)"
     assert len(skipped) == 2
+
+
+def test_documents_in_another_language_than_the_index_are_told_of(own: Workspace) -> None:
+    for number in range(3):
+        text = f"# Ordnung {number}\n\nDie Arbeit ist nach der Ordnung {number} und mit einer Pause zu tun.\n"
+        write_document(own, f"ordnung-{number}.md", text)
+    write_document(own, "order.md", "# Order\n\nThis is the order of the house, and it is in force.\n")
+    assert 'set [index] language = "german" in hive.toml' in hive("index", "-w", own.root).out
+    settings = own.root / "hive.toml"
+    settings.write_text(settings.read_text(encoding="utf-8") + '\n[index]\nlanguage = "german"\n', encoding="utf-8")
+    write_document(own, "ordnung-9.md", "# Ordnung 9\n\nDas ist die Ordnung des Hauses.\n")
+    assert "language" not in hive("index", "-w", own.root).out
