@@ -72,14 +72,17 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     values.find_alone()
     filters = _merged([*values.filters(), *filters], vocabulary)
     content = [s.at(n) for n in range(len(s.words)) if s.is_content(n, used)]
-    return Reading(s.kind, filters, search_words(s, used, filtered=bool(filters)), content, lists_documents(s))
+    searched = search_words(s, used - values.told, filtered=bool(filters))
+    return Reading(s.kind, filters, searched, content, lists_documents(s))
 
 
 class _Values:
-    """The values of a sentence that are demands on the documents, from left to right; `used` takes their words."""
+    """The values of a sentence that are demands on the documents, from left to right; `used` takes their words, and
+    `told` those that are searched for all the same: a question that names its document says little beside."""
 
     def __init__(self, sentence: Sentence, used: set[int]) -> None:
         self.s, self.used = sentence, used
+        self.told: set[int] = set()
         self.accepted: dict[Mention, tuple[Meaning, bool]] = {}
 
     def find(self) -> None:
@@ -174,6 +177,7 @@ class _Values:
             for place in [before] * (signed or number) + beside * asked:
                 if s.stem(place) in stems and place not in s.inside:
                     self.used.add(place)
+                    self.told.update((place, *mention.places) if number and not asked else ())
                     return meaning
         return None
 

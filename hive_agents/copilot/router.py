@@ -14,7 +14,7 @@ from hive_agents.copilot.language import clean, language, pattern, spoken, word_
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.sentence import SentenceKind
-from hive_agents.copilot.vocabulary import Vocabulary, role_of
+from hive_agents.copilot.vocabulary import Vocabulary, is_version, role_of
 
 _MOST_WORDS = 15
 """Words of a greeting, or of a question about the copilot."""
@@ -246,6 +246,8 @@ def _narrowed(
     points = any(word.lower in word_list("follow_up", "points") for word in words(message))
     if reading.content and len(reading.content) <= (4 if cued else 3 if points else 0):
         search = f"{searched} {' '.join(reading.content)}".strip()
+        if any(map(is_version, reading.content)):  # another one, of which there is no document: not that of before
+            kept = [demand for demand in kept if role_of(demand.field) != "version"]
         return _FollowUp(_merged(kept, reading.filters, False), search, "goes on from the turn before")
     return None
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from hive_agents.copilot.asking import asked_terms, content_terms, spoken_language
 from hive_agents.copilot.language import LANGUAGES, Word, at, function_words, word_list, words
 from hive_agents.copilot.router import without_politeness
-from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, Sentence, SentenceKind
+from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, QUESTION, Sentence, SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of, version_parts
 from hive_agents.retrieval import ScopedIndex, WordPieces, terms
 
@@ -214,7 +214,8 @@ def unknown_version(
     written = word.lower.startswith("v") or s.at(place - 1) in named or place - 1 in s.inside
     if not written or word.quoted or s.kind is SentenceKind.DEFINITION or s.version_lead(place, place) is None:
         return None
-    if s.at(s.back(place, ARTICLES, named)) in ABOUT - {"on"}:
+    before = s.back(place, ARTICLES, named)
+    if s.at(before) in ABOUT - {"on"} and s.at(before - 1) not in QUESTION:  # "what about v9.9" goes on from before
         return None
     if _is_there(version_parts(word.lower), *_versions_of(known, vocabulary)):
         return None

@@ -114,7 +114,7 @@ class Vocabulary:
         >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("1.11", "v2", "2", "2.0.7", "1.1")]
         [['v1.11.0', '1.11.4'], ['2.0'], [], ['2.0'], []]
         """
-        if not _VERSION.fullmatch(word) or word.isdecimal():
+        if not is_version(word):
             return []
         asked = version_parts(word)
         ours = [
@@ -311,6 +311,15 @@ def other_form(version: str) -> list[str]:
     if not _VERSION.fullmatch(plain):
         return []
     return [plain] if plain != version.lower() else [f"v{plain}"]
+
+
+def is_version(word: str) -> bool:
+    """Return whether a word can only be a version: a number with a dot or a v.
+
+    >>> [is_version(word) for word in ("v3", "3.7", "3", "lamp")]
+    [True, True, False, False]
+    """
+    return bool(_VERSION.fullmatch(word)) and not word.isdecimal()
 
 
 def version_parts(version: str) -> tuple[int, ...]:

@@ -290,6 +290,11 @@ def test_a_number_behind_the_name_of_its_field_says_which_document_is_asked_abou
     assert filters(ask(text, vocabulary=TICKETS)) == found
 
 
+def test_the_number_of_a_document_is_searched_for_in_it():
+    decided = ask("who welded ticket 42", vocabulary=TICKETS).decision
+    assert decided.search_value == "who welded ticket 42"
+
+
 RELEASES = Vocabulary({"release": FieldWords("keyword", ("1.11.0", "1.11.4", "v1.12.2", "2.0", "v3"))})
 
 
@@ -356,6 +361,14 @@ def test_a_version_named_later_replaces_the_one_before():
         after = route(text, MANUALS, reader="dana", today=TODAY, history=then)
         assert filters(after) == [("version", "eq", "v3.7")]
         assert after.decision.search_value == "how do I limit requests"
+
+
+@pytest.mark.parametrize("text", ["and in v9.9?", "what about 9.9"])
+def test_a_version_without_documents_that_is_named_later_leaves_the_one_before(text: str):
+    before = ask("how do I limit requests, hub v2.11", vocabulary=MANUALS).decision
+    assert [demand.field for demand in before.filters] == ["category", "version"]
+    after = route(text, MANUALS, reader="dana", today=TODAY, history=[PastTurn("how do I limit …", before, ())])
+    assert [demand.field for demand in after.decision.filters] == ["category"]
 
 
 @pytest.mark.parametrize(
