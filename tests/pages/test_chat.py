@@ -74,3 +74,18 @@ async def test_golden_pages_show_coverage_pool_and_worth(tmp_path: Path) -> None
             page = await client.get(path, headers=root)
             assert page.status_code == 200, page.text
         assert (await client.get("/golden", headers=bearer(place))).status_code == 403
+
+
+async def test_a_passage_of_two_releases_is_shown_once(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    for release in ("one", "two"):
+        head = "title: Zephyr valve\ntenant: acme\nview: [tenant]"
+        text = f"---\n{head}\n---\nThe zephyr valve is opened by its red lever.\n"
+        (place.documents / f"zephyr-{release}.md").write_text(text, encoding="utf-8")
+    place.index()
+    async with served(place) as client:
+        dana = bearer(place)
+        run = await answered(client, dana, "open the zephyr valve")
+        page = (await client.get(f"/chat/{run['thread_id']}", headers=dana)).text
+        assert page.count("red lever") + page.count("lever</mark>") == 1
+        assert "The same passage as 1." in page
