@@ -56,7 +56,7 @@ def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def results_table(results: list[dict[str, Any]], *, one_document: bool = False) -> Iterator[RenderableType]:
-    """Each result's title, passage and reason; the title once, above, where all are of one document.
+    """Yield each result's title, passage and reason; the title once, above, where all are of one document.
 
     Of a passage that stands above already, as that of another release, its document alone.
     """

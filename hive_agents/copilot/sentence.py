@@ -173,7 +173,7 @@ class Sentence:
         return before if led or is_named or self.filters_by_description else None
 
     def tells_of_change(self, first: int, last: int) -> bool:
-        """Whether a version is one that something came with, or is compared: "since v3.7", "new in v3.7"."""
+        """Return whether a version is one that something came with, or is compared: "since v3.7", "new in v3.7"."""
         before = self.back(first, ARTICLES, word_list("fields.versions", "named"))
         changes, came = (word_list("fields.versions", name) for name in ("changes", "came"))
         return self.at(before - 1) in came or bool({self.at(before), self.at(last + 1)} & changes)

@@ -227,7 +227,7 @@ def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
 
 
 def leaves_out(session: TurnSession, decision: RouterDecision) -> bool:
-    """Whether documents meet the plan's filters, and none of them those of the config that serves."""
+    """Return whether documents meet the plan's filters, and none of them those of the config that serves."""
     kept = session.index.select(session.config.conditions, checked=True)
     if kept is None or decision.strategy is not SearchStrategy.HYBRID:
         return False

@@ -31,7 +31,7 @@ def from_rst_bytes(data: bytes) -> Imported:
 
 
 def from_rst(text: str) -> Imported:
-    """The text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    """Return the text as Markdown; what the parser refuses is kept as a code block, never lost."""
     text = text.lstrip("\ufeff\r\n")
     parser = Parser(rfc2822=begins_with_header(text))
     with sphinx_dialect():
