@@ -21,7 +21,7 @@ from hive_agents.copilot.unknown import corrections, mended
 from hive_agents.copilot.vocabulary import role_of
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
-from hive_agents.retrieval import Mask
+from hive_agents.retrieval import Mask, ScopedIndex
 
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
@@ -220,19 +220,22 @@ def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Ma
 
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
     """Return the chunks in scope of the documents that meet every filter; a value of a plan's own may be nobody's."""
-    index = session.index
     require_known(session.known, session.request.pinned)
+    return _matching(session.index, filters)
+
+
+def _matching(index: ScopedIndex, filters: Sequence[DocumentFilter]) -> Mask:
     masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
 
 def leaves_out(session: TurnSession, decision: RouterDecision) -> bool:
-    """Return whether documents meet the plan's filters, and none of them those of the config that serves."""
-    kept = session.index.select(session.config.conditions, checked=True)
+    """Return whether the reader's documents meet the plan's filters, and none of them those of the active config."""
+    kept = session.known.select(session.config.conditions, checked=True)
     if kept is None or decision.strategy is not SearchStrategy.HYBRID:
         return False
-    asked = _universe(session, decision.filters)
-    return bool(asked.any()) and not (asked & kept).any()
+    matching = _matching(session.known, decision.filters)
+    return bool(matching.any()) and not (matching & kept).any()
 
 
 async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:

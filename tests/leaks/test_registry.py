@@ -47,7 +47,7 @@ SURFACES = {
     ),
     "turn": dict.fromkeys(
         "decision doc_id planner pinned status results answer_source rests_on by_words named corrected unknown"
-        " unknown_version count removed_citations judgment approval_id next_cursor usage".split(),
+        " unknown_version left_out count removed_citations judgment approval_id next_cursor usage".split(),
         "thread rows",
     ),
     "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),
