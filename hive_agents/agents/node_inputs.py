@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,12 @@ from hive_agents.text import cut, encodable, fenced, sha256
 
 @dataclass(frozen=True)
 class InputTexts:
-    """Inputs as texts of at most `limit` characters; longer ones are kept whole in `files`."""
+    """Inputs as texts of at most `limit` characters; longer ones are kept whole in what `files` returns.
 
-    files: DataFiles
+    The files are asked for only where an input is long: a run without one needs no folder.
+    """
+
+    files: Callable[[], DataFiles]
     limit: int
 
     def as_data(self, values: Mapping[str, Any]) -> str:
@@ -40,9 +43,10 @@ class InputTexts:
         whole = as_text(value)
         # A later visit may be given another value: each has a name of its own, which no agent's file can take.
         file = f"input-{key}-{sha256(whole)[:8]}.txt"
-        with self.files.lock():
-            if file not in {one.name for one in self.files.list()}:
-                self.files.seal(file, whole if isinstance(value, str) else pretty(whole))
+        files = self.files()
+        with files.lock():
+            if file not in {one.name for one in files.list()}:
+                files.seal(file, whole if isinstance(value, str) else pretty(whole))
         saved = f"[Input {key}: {len(whole):,} chars — too large for context, saved to '{file}'."
         return f"{saved} Use load_data(filename='{file}') to read all of it.]"
 

@@ -54,7 +54,10 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
     await session.emit(EventType.NODE_STARTED, work.key, node.id, visit=work.visit)
     if work.memory is not None:
         work.memory.seed(work.identity, notes=session.accepted_notes())
-    words = await why_here(work)
+    try:
+        words = await why_here(work)
+    except HiveError as error:
+        return _unprompted(error)
     if advice:
         words += f"\n\n[Advice]: {advice}"
     session.store.append(work.conversation, Message(role="user", content=words), key=f"{work.key}/enter")
@@ -99,9 +102,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         needed = need(chain, messages, tools)
         found = await session.effects.once(f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed)
     except HiveError as error:
-        if error.exit_code == 3 and not isinstance(error, NoModel):
-            raise
-        return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
+        return _unprompted(error)
     if "error" in found and _mendable(found, state, iteration < node.max_iterations):
         return _mended(work, key, found, state)
     if "error" in found:
@@ -367,6 +368,13 @@ def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
 
 def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:
     return {"next": "leave", "error": fault(code, reason, message)}
+
+
+def _unprompted(error: HiveError) -> Update:
+    """Return the failed visit of a prompt that couldn't be made; what needs a person's approval goes on up."""
+    if error.exit_code == 3 and not isinstance(error, NoModel):
+        raise error
+    return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
 
 
 def _wait(requests: list[str], after: str) -> Update:

@@ -106,7 +106,7 @@ class NodeWork:
     def input_texts(self) -> InputTexts:
         settings = self.session.workspace.settings.agents
         # As long as a tool's result may be, and a quarter of the context or so: a token has four characters or so.
-        return InputTexts(self.files, min(settings.spillover_chars, settings.context_tokens))
+        return InputTexts(lambda: self.files, min(settings.spillover_chars, settings.context_tokens))
 
     @cached_property
     def tools(self) -> Tools:

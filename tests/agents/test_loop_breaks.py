@@ -258,6 +258,18 @@ def test_a_runs_folder_is_no_link(place: Workspace, tmp_path: Path, link: str) -
     assert not [path for path in outside.rglob("*") if path.is_file()]
 
 
+def test_a_long_input_is_kept_behind_no_link(place: Workspace, tmp_path: Path) -> None:
+    """The first node's message needs the folder before any call of a tool does."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    long = {"task": "x" * (place.settings.agents.spillover_chars + 1)}
+    run = start(place, one(node={"input_keys": ["task"]}), said([SAVE], ITEMS), input=long)
+    (place.state / "runs").symlink_to(outside, target_is_directory=True)
+    ended = run.go()
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "HIVE-114")
+    assert not [path for path in outside.rglob("*") if path.is_file()]
+
+
 def test_events_show_which_calls_are_the_same(place: Workspace) -> None:
     """The order of arguments doesn't count; a refused call is one, too."""
     registry = ToolRegistry()
