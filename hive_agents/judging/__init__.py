@@ -1,6 +1,6 @@
 """Judgement: rules, an evaluator and people, none of them trusted alone.
 
-It stands on models, approvals and statistics, and knows nothing of what is judged. A new reason to ask a person goes to
+It depends on models, approvals and statistics, not on what is judged. A new reason to ask a person goes to
 `hybrid`, a new guarantee to `certify` or `thresholds`, what is learned from people's answers to `learning`.
 """
 

@@ -33,7 +33,7 @@ class AuditItem:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """An audit that was entered; only now may the auditor learn what the judge had said."""
+    """An entered audit, with the judge's action, which the auditor may see from now on."""
 
     id: int
     action: str
@@ -45,10 +45,10 @@ class Audited:
 def queue(
     workspace: Workspace, *, by: str | None = None, goal_type: str | None = None, holder: Principal | None = None
 ) -> list[AuditItem]:
-    """Return what waits for an auditor, oldest first.
+    """Return the decisions that wait for an audit, oldest first.
 
-    Without `by`, all that nobody has audited; with it, all that this person has not: a second auditor
-    of the same decision shows how far people agree among themselves. `holder` is an auditor with a token: they get
+    Without `by`, those that nobody has audited; with it, those that this person has not: a second auditor
+    of the same decision shows how far people agree. `holder` is an auditor with a token: they get
     what concerns their tenant or none, and rests on documents that they may view; None is the workspace's owner.
     """
     rows = DecisionLog(workspace).rows(goal_type=goal_type)
@@ -67,7 +67,7 @@ def answer(
     comment: str | None = None,
     holder: Principal | None = None,
 ) -> Audited:
-    """Enter an auditor's verdict, and weigh it in the drift test of its goal type.
+    """Enter an auditor's verdict, and update the drift test of its goal type.
 
     Raises: HIVE-409 when the decision was not drawn for audit, isn't one that the `holder` of a token is shown, or the
     person has labelled it before.
@@ -80,7 +80,7 @@ def answer(
 
 
 def human_agreement(rows: Sequence[JudgedCase]) -> tuple[int, int]:
-    """Return how many decisions two or more people labelled, and on how many of them all said the same."""
+    """Return how many decisions two or more people labelled, and on how many of them all agreed."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
 
@@ -90,19 +90,19 @@ def left_out(rows: Sequence[JudgedCase]) -> list[str]:
     automatic = [row for row in rows if row.automatic]
     undrawn = sum(len(row.labels) for row in automatic if not row.audit)
     seen = sum(not label.blind for row in automatic if row.audit for label in row.labels)
-    found = []
+    warnings = []
     if undrawn:
         were = "was no audit" if undrawn == 1 else "were no audits"
-        found.append(
+        warnings.append(
             f"{count(undrawn, 'label')} {were}: of what the judge decided alone only decisions count that were drawn at"
             " random, which `hive judge audit` lists"
         )
     if seen:
         were = "wasn't blind" if seen == 1 else "weren't blind"
-        found.append(
+        warnings.append(
             f"{count(seen, 'label')} of drawn decisions {were}: `hive judge audit ID --action …` enters those that are"
         )
-    return found
+    return warnings
 
 
 def _may_see_work(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:

@@ -41,26 +41,26 @@ def calibrate(
     A lower threshold waits for a second person; so does one found with a laxer `alpha` or `delta` than the settings',
     and one that ends a drift alarm. Raises: HIVE-409 for an `alpha` or `delta` that isn't between 0 and 1.
     """
-    for setting, given in (("alpha", alpha), ("delta", delta)):
-        if not 0 < given < 1:
-            raise HiveError.of("HIVE-409", f"{setting} is {given}", fix="use a number between 0 and 1, such as 0.05")
+    for setting, level in (("alpha", alpha), ("delta", delta)):
+        if not 0 < level < 1:
+            raise HiveError.of("HIVE-409", f"{setting} is {level}", fix="use a number between 0 and 1, such as 0.05")
     at = now or dt.datetime.now(dt.UTC)
     log = DecisionLog(workspace)
-    every = log.rows()
-    rows = [row for row in every if row.proposal is not None and row.proposal[0] != "escalate"]
+    logged = log.rows()
+    rows = [row for row in logged if row.proposal is not None and row.proposal[0] != "escalate"]
     newest = {row.goal_type: row.judge_hash for row in rows}
     current = [row for row in rows if newest[row.goal_type] == row.judge_hash]
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
-    everywhere = [threshold_for(workspace, GLOBAL, judge, now=at) for judge in (None, *newest.values())]
-    before[GLOBAL] = next((found for found in everywhere if found.status == "expired"), everywhere[0])
+    pooled_before = [threshold_for(workspace, GLOBAL, judge, now=at) for judge in (None, *newest.values())]
+    before[GLOBAL] = next((each for each in pooled_before if each.status == "expired"), pooled_before[0])
     pooled = certify(_strata(current, pooled=True), alpha=alpha, delta=delta)
     overall = _no_lower(pooled.threshold, before[GLOBAL], floor)
-    found: dict[str, tuple[Recommendation | None, float]] = {GLOBAL: (pooled, overall)}
+    results: dict[str, tuple[Recommendation | None, float]] = {GLOBAL: (pooled, overall)}
     for name in sorted(newest):
         result = certify(_strata([row for row in current if row.goal_type == name]), alpha=alpha, delta=delta)
-        own = result if result.n >= OWN_FROM else None  # a lax alpha certifies on fewer
-        found[name] = (own, _threshold_of(workspace, name, own, overall, before[name], floor))
-    waiting = _store(workspace, found, newest, before, at, by, alpha, delta)
+        enough = result if result.n >= OWN_FROM else None  # a lax alpha certifies on fewer
+        results[name] = (enough, _threshold_of(workspace, name, enough, overall, before[name], floor))
+    waiting = _store(workspace, results, newest, before, at, by, alpha, delta)
     expired = before[GLOBAL].status == "expired"
     status: CalibrationStatus = (
         "certified" if pooled.threshold is not None else "expired" if expired else "insufficient"
@@ -71,7 +71,7 @@ def calibrate(
         recommended_threshold=pooled.threshold,
         previous=before[GLOBAL].value,
         needed_audits=pooled.needed,
-        threshold_by_goal_type={name: value for name, (_, value) in found.items() if name != GLOBAL},
+        threshold_by_goal_type={name: value for name, (_, value) in results.items() if name != GLOBAL},
         accept_accuracy_by_confidence=accept_accuracy(current),
         retry_success_rate=retry_success(current),
         guarantee=Guarantee(alpha=alpha, delta=delta, n=pooled.n, coverage=pooled.coverage)
@@ -81,12 +81,12 @@ def calibrate(
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,
-        warnings=[*log.warnings, *_warnings(rows, alpha), *left_out(current), *_beside(every, current)],
+        warnings=[*log.warnings, *_warnings(rows, alpha), *left_out(current), *_unused_labels(logged, current)],
     )
 
 
 def _strata(rows: Sequence[JudgedCase], *, pooled: bool = False) -> list[Stratum]:
-    """Automatic decisions, labelled where drawn for audit; escalated ones, labelled by whoever decided them.
+    """Return automatic decisions, labelled where drawn for audit, and escalated ones, labelled by whoever decided them.
 
     Pooled, security's extra draws are left out, so that every automatic decision had the same chance.
     """
@@ -118,11 +118,16 @@ def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:
 
 
 def _threshold_of(
-    workspace: Workspace, name: str, own: Recommendation | None, overall: float, before: Threshold, floor: float
+    workspace: Workspace,
+    name: str,
+    result: Recommendation | None,
+    overall: float,
+    before: Threshold,
+    floor: float,
 ) -> float:
-    """Return the threshold of a goal type: of its `own` decisions, else of those of all types together."""
-    if own is not None and own.threshold is not None:
-        value = max(floor, own.threshold)
+    """Return the threshold of a goal type: its own from `result`, else `overall` of all types together."""
+    if result is not None and result.threshold is not None:
+        value = max(floor, result.threshold)
     else:  # never a pooled lowering of a certified one
         certified = name == SECURITY or was_certified(workspace, name)
         value = max(overall, min(before.value, 1.0) if certified else 0.0)
@@ -136,7 +141,7 @@ def _no_lower(value: float | None, before: Threshold, floor: float) -> float:
 
 def _store(
     workspace: Workspace,
-    found: Mapping[str, tuple[Recommendation | None, float]],
+    results: Mapping[str, tuple[Recommendation | None, float]],
     newest: Mapping[str, str],
     before: Mapping[str, Threshold],
     at: dt.datetime,
@@ -144,7 +149,7 @@ def _store(
     alpha: float,
     delta: float,
 ) -> dict[str, int]:
-    """Write what was found; returns the calibrations that wait for a second person, by goal type."""
+    """Store the thresholds; return the calibrations that wait for a second person, by goal type."""
     numbers: dict[str, dict[str, int]] = {"certified": {}, "awaiting_approval": {}, "insufficient": {}}
     settings = workspace.settings.judge
     laxer = alpha > settings.alpha or delta > settings.delta
@@ -152,7 +157,7 @@ def _store(
     with connected(workspace.records) as connection:
         with transaction(connection):
             alarms = drift.states_in(connection)
-            for name, (result, value) in found.items():
+            for name, (result, value) in results.items():
                 status = "insufficient"
                 if result is not None and result.threshold is not None:
                     alarmed = name in alarms and alarms[name].alarmed
@@ -175,14 +180,14 @@ def _store(
         workspace,
         "judge.calibration",
         by=by,
-        certified={name: found[name][1] for name in numbers["certified"]},
+        certified={name: results[name][1] for name in numbers["certified"]},
         awaiting_approval=numbers["awaiting_approval"],
     )
     return numbers["awaiting_approval"]
 
 
 def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
-    """Add a calibration; what still waited for its goal type is superseded by a newer certificate."""
+    """Add a calibration, which supersedes those that still wait for its goal type."""
     if row[2] != "insufficient":
         connection.execute(
             "UPDATE calibrations SET status = 'superseded' WHERE goal_type = ? AND status = 'awaiting_approval'",
@@ -196,12 +201,16 @@ def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
     return int(number)
 
 
-def _beside(every: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[str]:
-    """Return what else of the log has labels that say nothing about a threshold."""
-    here = {row.id for row in current}
-    fixed = [row for row in every if row.id not in here and row.proposal is None]
+def _unused_labels(logged: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[str]:
+    """Return warnings about labels that are no evidence for a threshold."""
+    current_ids = {row.id for row in current}
+    fixed = [row for row in logged if row.id not in current_ids and row.proposal is None]
     fixed += [row for row in current if not row.automatic and row.escalation_reason not in THRESHOLD_REASONS]
-    past = [row for row in every if row.id not in here and row.proposal is not None and row.proposal[0] != "escalate"]
+    past = [
+        row
+        for row in logged
+        if row.id not in current_ids and row.proposal is not None and row.proposal[0] != "escalate"
+    ]
     reasons = (
         (fixed, "what no confidence decided: a rule, a constraint, a fault"),
         (past, "decisions under another model, prompt or rubric"),
@@ -211,12 +220,12 @@ def _beside(every: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[
 
 
 def _warnings(rows: Sequence[JudgedCase], alpha: float) -> list[str]:
-    found = []
+    warnings = []
     double, same = human_agreement(rows)
     if double >= 20 and same / double < 1 - alpha:
-        found.append(
+        warnings.append(
             f"two people agree on {same} of {double} decisions: a target of {1 - alpha:.0%} asks more than they do"
         )
     if not any(row.labels for row in rows):
-        found.append(f"no decision has been audited; {minimum_n(0, alpha)} agreeing audits are the least")
-    return found
+        warnings.append(f"no decision has been audited; {minimum_n(0, alpha)} agreeing audits are the least")
+    return warnings

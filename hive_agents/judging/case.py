@@ -1,4 +1,4 @@
-"""One result on its way to a judgment: its scores, signals and violations, and what follows from them."""
+"""The evaluation of one result: its scores, signals and violations, and the judgment that follows from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Constraint, Goal
+from hive_agents.judging.decisions import storable
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
 
@@ -15,7 +16,7 @@ ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 
 class Case:
-    """One result on its way to a judgment: what is known of it so far."""
+    """The state of one result's evaluation."""
 
     def __init__(self, goal: Goal, result: Any) -> None:
         self.goal, self.result = goal, result
@@ -47,7 +48,7 @@ class Case:
         return None
 
     def _constraints(self, named: Sequence[str]) -> tuple[list[Constraint], list[str]]:
-        """Return the goal's constraints that are named, however they are written, and names of none of them."""
+        """Return the goal's constraints of these names, in any spelling, and the names that match none."""
         keys = {_key(name): name for name in named}
         meant = [constraint for constraint in self.goal.constraints if _key(constraint.id) in keys]
         known = {_key(constraint.id) for constraint in meant}
@@ -70,7 +71,7 @@ class Case:
     def by_verdict(
         self, verdict: Judgment, violations: list[str], threshold: float, hold: HoldReason | None
     ) -> Judgment:
-        """Return what becomes of the evaluator's verdict; with a panel, of the least sure one."""
+        """Return the judgment that follows from the evaluator's verdict; of a panel, from the least confident one."""
         named, unknown = self._constraints(violations)
         broken = [each for each in named if each not in self.violated]
         self.violated += broken
@@ -147,13 +148,8 @@ class Case:
 
 
 def _key(name: str) -> str:
-    """Return what a model may make of an id: NO_PII and "no pii" are no_pii."""
+    """Return an id's normal form, as models vary the spelling: NO_PII and "no pii" are no_pii."""
     return "".join(letter for letter in name.casefold() if letter.isalnum()) or name
-
-
-def storable(said: str) -> str:
-    """Return what can be stored: a result may hold halves of characters."""
-    return said.encode("utf-8", "replace").decode()
 
 
 def _hard(constraints: list[Constraint]) -> list[Constraint]:

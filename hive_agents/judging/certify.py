@@ -54,7 +54,7 @@ class Recommendation:
 
 @lru_cache(maxsize=200_000)
 def binomial_cdf(k: int, n: int, p: float) -> float:
-    """P(Bin(n, p) <= k).
+    """Return P(Bin(n, p) <= k).
 
     >>> round(binomial_cdf(0, 45, 0.05), 4), round(binomial_cdf(2, 4, 0.5), 4)
     (0.0994, 0.6875)
@@ -75,7 +75,7 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
 
 @lru_cache(maxsize=200_000)
 def upper_bound(k: int, n: int, delta: float) -> float:
-    """Clopper-Pearson: the largest rate under which k or fewer in n still has a probability of delta.
+    """Return the upper Clopper-Pearson bound: the largest rate under which k or fewer in n has a probability of delta.
 
     >>> round(upper_bound(0, 45, 0.10), 4), upper_bound(0, 0, 0.10)
     (0.0499, 1.0)
@@ -90,7 +90,7 @@ def upper_bound(k: int, n: int, delta: float) -> float:
 
 
 def lower_bound(k: int, n: int, level: float = 0.95) -> float:
-    """Return the one-sided lower confidence bound of a rate of which k in n were seen; 0 for n = 0.
+    """Return the one-sided lower confidence bound of the rate behind k in n; 0 for n = 0.
 
     >>> [round(lower_bound(n, n), 3) for n in (10, 29, 59, 149)]
     [0.741, 0.902, 0.95, 0.98]
@@ -136,8 +136,8 @@ def recommended_threshold(
 
 
 def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA) -> float | None:
-    """Return the lowest threshold above which the sample agrees often enough. It describes, and promises nothing:
-    chosen among many on the same labels it misses its target in half of all cases or more."""
+    """Return the lowest threshold above which the sample agrees often enough. It carries no guarantee:
+    chosen among many on the same labels, it misses its target in half of all cases or more."""
     values, same = np.asarray(confidence, dtype=np.float64), np.asarray(agrees, dtype=bool)
     sound = _sound(values)
     values, same = values[sound], same[sound]
@@ -148,11 +148,11 @@ def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: floa
 
 
 def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = DELTA) -> Recommendation:
-    """As `recommended_threshold`, for strata labelled at different rates.
+    """Return what `recommended_threshold` does, for strata labelled at different rates.
 
     With more than one stratum the error rate is the sum of theirs, weighted by how many decisions
-    each has, and delta is divided among them. The first is the scarce one, whose labels were drawn by
-    chance: it says whether there are enough for several starts, and where these lie.
+    each has, and delta is divided among them. The first, whose labels were
+    drawn at random, is the scarce one: it decides whether there are enough for several starts, and where they lie.
     """
     rejected = sum(int((~_sound(s.confidence)).sum()) for s in strata)
     clean = [
@@ -183,10 +183,10 @@ def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = D
         )
 
     # A threshold that even a faultless sample couldn't pass is left out before any label is looked at.
-    able = [at for at in range(len(grid)) if bound(at, count_errors=False) <= alpha]
+    testable = [at for at in range(len(grid)) if bound(at, count_errors=False) <= alpha]
     passed, stops = -1, []
-    for start in _starts(able, audits, STARTS if many else 1):
-        for at in able[start:]:
+    for start in _starts(testable, audits, STARTS if many else 1):
+        for at in testable[start:]:
             if bound(at, count_errors=True) > alpha:
                 stops.append(at)
                 break
@@ -203,18 +203,18 @@ def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = D
 
 
 def _needed(n_all: _Ints, k_all: _Ints, stops: Sequence[int], alpha: float, delta: float) -> int:
-    """Return how many more agreeing labels the nearest threshold lacks."""
+    """Return how many more agreeing labels would certify the nearest threshold."""
     last = max(stops) if stops else len(n_all) - 1
     return min(max(1, minimum_n(int(k_all[at]), alpha, delta) - int(n_all[at])) for at in range(last + 1))
 
 
-def _starts(able: Sequence[int], audits: _Ints, count: int) -> list[int]:
-    """Return where the sequences begin: the first testable threshold, and those at each further fifth of the labels."""
-    if not able:
+def _starts(testable: Sequence[int], audits: _Ints, count: int) -> list[int]:
+    """Return where the test sequences start: the first testable threshold, then one at each further fifth of labels."""
+    if not testable:
         return []
     shares = [int(audits[-1]) * part / count for part in range(count)]
-    found = [next((i for i, at in enumerate(able) if audits[at] >= share), None) for share in shares]
-    return sorted({start for start in found if start is not None})
+    starts = [next((i for i, at in enumerate(testable) if audits[at] >= share), None) for share in shares]
+    return sorted({start for start in starts if start is not None})
 
 
 def _grid(confidence: _Floats) -> _Floats:
@@ -224,7 +224,7 @@ def _grid(confidence: _Floats) -> _Floats:
 
 
 def _counts(confidence: _Floats, chosen: NDArray[np.bool_], grid: _Floats) -> _Ints:
-    """Return per threshold, how many of the chosen reach it."""
+    """Return how many of the chosen reach each threshold."""
     values = np.sort(confidence[chosen])
     return (len(values) - np.searchsorted(values, grid, side="left")).astype(np.int64)
 

@@ -42,7 +42,7 @@ _registered: dict[str, Custom] = {}
 def register_criterion(name: str, score: Custom) -> None:
     """Make `score(goal, result)` the measure of `custom` criteria of that target or id.
 
-    It gives a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds. It has
+    It returns a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds. It has
     `CUSTOM_SECONDS`, after which the criterion is absent; a plain function runs in a thread of its own.
 
     >>> register_criterion("short", lambda goal, result: len(str(result)) < 80)
@@ -51,7 +51,7 @@ def register_criterion(name: str, score: Custom) -> None:
 
 
 async def score_criteria(goal: Goal, result: Any) -> dict[str, float]:
-    """Criterion id → score from 0 to 1, without `llm_judge` and without those that could not be evaluated."""
+    """Return criterion id → score from 0 to 1, without `llm_judge` and those that could not be evaluated."""
     scores = {}
     for criterion in goal.success_criteria:
         try:
@@ -77,8 +77,8 @@ async def _score(criterion: SuccessCriterion, goal: Goal, result: Any) -> float 
         case "output_equals":
             return float(_same(_output(result), target))
         case "output_matches":
-            found = await asyncio.to_thread(_matches, target, _texts(_output(result)))
-            return None if found is None else float(found)
+            matched = await asyncio.to_thread(_matches, target, _texts(_output(result)))
+            return None if matched is None else float(matched)
     number = _number(criterion, result)
     limit = target["value"] if isinstance(target, dict) else target
     if number is None:
@@ -102,31 +102,31 @@ def _is_async(measure: Custom) -> bool:
 
 
 def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Return what the work gives. A daemon's: one that never ends must not keep the process from ending."""
+    """Return the result of work in a daemon thread: one that never ends must not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def tell(set_it: Callable[[Any], None], value: Any) -> None:
+    def settle(set_outcome: Callable[[Any], None], value: Any) -> None:
         if not done.done():
-            set_it(value)
+            set_outcome(value)
 
     def run() -> None:
         try:
-            told = (done.set_result, context.run(work))
+            outcome = (done.set_result, context.run(work))
         except BaseException as error:
-            told = (done.set_exception, error)
+            outcome = (done.set_exception, error)
         try:
-            loop.call_soon_threadsafe(tell, *told)
+            loop.call_soon_threadsafe(settle, *outcome)
         except RuntimeError:
-            return  # the loop was closed: nobody waits any more
+            return  # the loop was closed
 
     threading.Thread(target=run, name="criterion", daemon=True).start()
     return done
 
 
 def _output(result: Any) -> Any:
-    """Return what a result is about: its `output` when it has one."""
+    """Return the `output` of a result that has one, else the result."""
     return result["output"] if isinstance(result, dict) and "output" in result else result
 
 
@@ -134,19 +134,19 @@ def _texts(value: Any) -> list[str]:
     """Return every text in the value, other values as JSON. Raises: ValueError for more than `MAX_PARTS`."""
     texts, level, parts = [], [value], 0
     while level:
-        found = level.pop()
+        part = level.pop()
         parts += 1
         if parts > MAX_PARTS:
             raise ValueError("too large, or holds itself")
-        if isinstance(found, dict | list | tuple):
-            level += list(reversed(list(found.values()) if isinstance(found, dict) else found))
-        elif found is not None:
-            texts.append(found if isinstance(found, str) else json.dumps(found, default=str))
+        if isinstance(part, dict | list | tuple):
+            level += list(reversed(list(part.values()) if isinstance(part, dict) else part))
+        elif part is not None:
+            texts.append(part if isinstance(part, str) else json.dumps(part, default=str))
     return texts
 
 
 def _contains(output: Any, target: Any) -> bool:
-    """Return a text in any of the output's texts, or another value among those of a list or dict."""
+    """Return whether a text is in one of the output's texts, or another value among those of a list or dict."""
     if isinstance(target, str):
         return any(target in text for text in _texts(output))
     inner = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else [output]
@@ -154,7 +154,7 @@ def _contains(output: Any, target: Any) -> bool:
 
 
 def _same(value: Any, target: Any) -> bool:
-    """As JSON sees it, all the way down: 1 is 1.0 and not true, and a tuple is a list."""
+    """Return whether values are equal as JSON: 1 is 1.0 and not true, and a tuple is a list."""
     try:
         return _equal(json.loads(json.dumps(value)), json.loads(json.dumps(target)))
     except TypeError:
@@ -170,8 +170,7 @@ def _equal(value: Any, target: Any) -> bool:
 
 
 def _number(criterion: SuccessCriterion, result: Any) -> float | None:
-    """Return the result's number: of the target's field, of the output, or of the key that is called as the
-    criterion."""
+    """Return the result's number: of the target's field, of the output, or of the key named after the criterion."""
     value: Any = _output(result)
     if isinstance(criterion.target, dict):
         value = result.get(criterion.target["field"]) if isinstance(result, dict) else None
@@ -187,7 +186,7 @@ def _number(criterion: SuccessCriterion, result: Any) -> float | None:
 
 
 def _matches(pattern: str, texts: list[str]) -> bool | None:
-    """Return whether the pattern is in one of the texts; None when that takes too long, or too much room."""
+    """Return whether the pattern is in one of the texts; None where that takes too much time or memory."""
     if sum(map(len, texts)) > MAX_TEXT:
         return None
     try:

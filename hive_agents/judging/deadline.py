@@ -1,4 +1,4 @@
-"""Code of others, kept to a deadline: late is late, also for what takes no notice of being cancelled."""
+"""Foreign code under a deadline, which holds even where the code ignores its cancellation."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ T = TypeVar("T")
 
 
 async def within(seconds: float, awaited: Awaitable[T]) -> T:
-    """Return what is awaited; its own task is cancelled at the deadline, and not waited for.
+    """Return the awaited result; at the deadline its task is cancelled, and not waited for.
 
-    Raises: TimeoutError when it is late; asyncio.CancelledError also where it cancels itself.
+    Raises: TimeoutError at the deadline; asyncio.CancelledError also where it cancels itself.
     """
     loop = asyncio.get_running_loop()
     task: asyncio.Future[T] = asyncio.ensure_future(awaited)
-    task.add_done_callback(_looked_at)
+    task.add_done_callback(_retrieve_exception)
     end = loop.time() + seconds
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     finally:
         task.cancel()
-    # The clock, too: who blocks the loop keeps the deadline from being noticed.
+    # Code that blocks the loop delays the timeout, so the clock is checked, too.
     if not done or loop.time() > end:
         raise TimeoutError
     return task.result()
 
 
 def must_end(error: BaseException) -> bool:
-    """Return whether an error of others' code is none of theirs: the process is to end, or the task that runs now."""
+    """Return whether an error is no fault of foreign code: the process ends, or the current task was cancelled."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(must_end, error.exceptions))
     if isinstance(error, asyncio.CancelledError):
@@ -38,7 +38,7 @@ def must_end(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | SystemExit)
 
 
-def _looked_at(task: asyncio.Future[T]) -> None:
-    """What comes after the deadline interests nobody: asyncio would complain that it wasn't looked at."""
+def _retrieve_exception(task: asyncio.Future[T]) -> None:
+    """Retrieve an exception after the deadline, which asyncio would log as never retrieved."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The decision log: every judgement, what people said of it, and what became of it."""
+"""The decision log: judgements, people's labels of them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from hive_agents.access import same_person
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
-from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, JudgedCase, Label, decision_of, source_of
+from hive_agents.judging.decisions import (
+    ACTIONS,
+    OUTCOMES,
+    SECURITY,
+    JudgedCase,
+    Label,
+    decision_of,
+    source_of,
+    storable,
+)
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
@@ -25,7 +34,7 @@ _MOST_BYTES = 65_536
 
 
 class Spent(Protocol):
-    """What a judgement cost, in the fields that a model's usage has."""
+    """The cost of a judgement, in the fields of a model's usage."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -42,7 +51,7 @@ class DecisionLog:
     `judge.audit_rate_security`). The draw depends on the decision's number and on a secret of the workspace, so
     nobody can tell beforehand which decisions a person will look at.
 
-    Rows that were damaged are left out; `damaged` counts those that the last reading met.
+    Damaged rows are left out; `damaged` counts those of the last reading.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -51,7 +60,7 @@ class DecisionLog:
 
     @property
     def warnings(self) -> list[str]:
-        """What the last reading left out, in words."""
+        """Warnings about rows that the last reading left out."""
         return [f"{self.damaged} damaged rows of the decision log were left out"] if self.damaged else []
 
     def log(
@@ -67,7 +76,7 @@ class DecisionLog:
         llm_calls: int | None = None,
         options: Sequence[str] = ACTIONS,
     ) -> int:
-        """Record a judgement; returns the decision's number. `options` are the actions that were open."""
+        """Record a judgement and return its number. `options` are the actions that the judge could choose from."""
         goal_type = goal_type_of(goal_type)
         value = judgment.model_dump(mode="json", exclude={"decision_id"}) | {"options": list(options)}
         entry = {
@@ -90,7 +99,7 @@ class DecisionLog:
         return number
 
     def label(self, decision_id: int, action: str, by: str, blind: bool = False, comment: str | None = None) -> None:
-        """Record a person's verdict. The first stays: a second one of the same person is refused.
+        """Record a person's verdict, at most one for each person and decision.
 
         Raises: HIVE-409 for an unknown decision or action, or when the person has labelled it already.
         """
@@ -110,7 +119,7 @@ class DecisionLog:
             )
 
     def outcome(self, decision_id: int, outcome: str) -> None:
-        """Record what became of it: `succeeded` or `failed`, for a retry whether it mended the result.
+        """Record the outcome, `succeeded` or `failed`; of a retry, whether it mended the result.
 
         Raises: HIVE-409 for an unknown decision or outcome.
         """
@@ -125,8 +134,8 @@ class DecisionLog:
         """Blank what a reader asked in the results of these runs; the judgement and its numbers stay."""
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for run_id in run_ids:
-                found = connection.execute("SELECT id, result FROM judge_decisions WHERE run_id = ?", (run_id,))
-                for number, text in found.fetchall():
+                rows = connection.execute("SELECT id, result FROM judge_decisions WHERE run_id = ?", (run_id,))
+                for number, text in rows.fetchall():
                     connection.execute(
                         "UPDATE judge_decisions SET result = ? WHERE id = ?", (_without_question(text), number)
                     )
@@ -153,7 +162,7 @@ class DecisionLog:
         return found[0]
 
     def load(self, lines: Iterable[str]) -> int:
-        """Append a recorded log: one JSON object a line, {judgment, labels, …}; returns how many were added.
+        """Append a recorded log: one JSON object a line, {judgment, labels, …}; return how many were added.
 
         The audit flags of the record are kept, because the labels were given to the decisions drawn then.
         """
@@ -169,20 +178,20 @@ class DecisionLog:
         return len(entries)
 
     def _select(self, bounds: Mapping[str, str | int | None]) -> list[JudgedCase]:
-        used = {clause: value for clause, value in bounds.items() if value is not None}
-        where = f" WHERE {' AND '.join(used)}" if used else ""
+        bounded = {clause: value for clause, value in bounds.items() if value is not None}
+        where = f" WHERE {' AND '.join(bounded)}" if bounded else ""
         with connected(self.workspace.records, rows=True) as connection:
             labels: dict[int, list[Label]] = {}
             chosen = f"SELECT id FROM judge_decisions{where}"
             for row in connection.execute(
-                f"SELECT * FROM human_labels WHERE decision IN ({chosen}) ORDER BY at, by", tuple(used.values())
+                f"SELECT * FROM human_labels WHERE decision IN ({chosen}) ORDER BY at, by", tuple(bounded.values())
             ):
                 label = Label(row["action"], row["by"], row["at"], bool(row["blind"]), row["comment"])
                 labels.setdefault(row["decision"], []).append(label)
-            found = connection.execute(f"SELECT * FROM judge_decisions{where} ORDER BY id", tuple(used.values()))
+            rows = connection.execute(f"SELECT * FROM judge_decisions{where} ORDER BY id", tuple(bounded.values()))
             decisions = []
             self.damaged = 0
-            for row in found:
+            for row in rows:
                 try:
                     decisions.append(decision_of(row, labels.get(row["id"], ())))
                 except ValueError:
@@ -190,12 +199,12 @@ class DecisionLog:
             return decisions
 
     def _drawn(self, number: int, goal_type: str) -> int:
-        draw = hmac.new(self._salt(), str(number).encode(), hashlib.sha256).digest()
-        place = int.from_bytes(draw[:8], "big") / 2**64
+        digest = hmac.new(self._salt(), str(number).encode(), hashlib.sha256).digest()
+        uniform = int.from_bytes(digest[:8], "big") / 2**64
         rates = self.workspace.settings.judge
-        if place < rates.audit_rate:
+        if uniform < rates.audit_rate:
             return 1
-        return 2 if goal_type == SECURITY and place < rates.audit_rate_security else 0
+        return 2 if goal_type == SECURITY and uniform < rates.audit_rate_security else 0
 
     def _salt(self) -> bytes:
         path = self.workspace.state / "judge-audit.salt"
@@ -214,17 +223,16 @@ def unknown_decision(decision_id: int) -> HiveError:
 
 
 def _bounded(result: Any) -> str:
-    """Return the result as JSON, or what it shows of itself where it is none, cut to `_MOST_BYTES`."""
+    """Return the result as JSON, or its `repr` where it can't be, cut to `_MOST_BYTES`."""
     try:
-        text = _storable(json.dumps(result, ensure_ascii=False, default=str))
+        text = storable(json.dumps(result, ensure_ascii=False, default=str))
     except Exception:
-        return json.dumps({"unreadable": _storable(_repr_of(result))[:_MOST_BYTES]}, ensure_ascii=False)
+        return json.dumps({"unreadable": storable(_repr_of(result))[:_MOST_BYTES]}, ensure_ascii=False)
     return text if len(text) <= _MOST_BYTES else json.dumps({"cut": text[:_MOST_BYTES]}, ensure_ascii=False)
 
 
 def _without_question(text: str) -> str:
-    """Return a stored result without the question; one that was cut or is damaged may hold it anywhere, and goes
-    whole."""
+    """Return a stored result without the question; a cut or damaged one, which may hold it anywhere, becomes {}."""
     try:
         result = json.loads(text)
     except ValueError:
@@ -232,11 +240,6 @@ def _without_question(text: str) -> str:
     if not isinstance(result, dict) or result.keys() & {"cut", "unreadable"}:
         return "{}"
     return json.dumps(result | {"question": ""} if "question" in result else result, ensure_ascii=False)
-
-
-def _storable(text: str) -> str:
-    """Without halves of characters, which nothing can write."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _repr_of(result: Any) -> str:
@@ -247,7 +250,7 @@ def _repr_of(result: Any) -> str:
 
 
 def _insert(connection: RecordsConnection, entry: Mapping[str, Any]) -> int:
-    """Add a recorded decision without its labels; returns its number."""
+    """Add a recorded decision without its labels, and return its number."""
     judgment = entry["judgment"]
     columns = {
         "at": entry["at"],
@@ -261,7 +264,7 @@ def _insert(connection: RecordsConnection, entry: Mapping[str, Any]) -> int:
         "rule_id": judgment.get("rule_id"),
         "escalation_reason": judgment.get("escalation_reason"),
         "judge_hash": entry["judge_hash"],
-        "judgment": _storable(json.dumps(judgment, ensure_ascii=False, default=str)),
+        "judgment": storable(json.dumps(judgment, ensure_ascii=False, default=str)),
         "result": _bounded(entry.get("result")),
         "audit": int(entry.get("audit", 0)),
         "outcome": entry.get("outcome"),

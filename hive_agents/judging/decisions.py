@@ -1,4 +1,4 @@
-"""What the decision log holds: decisions of judges, and the labels that people gave them."""
+"""The decision log's records: decisions of judges, and the labels that people gave them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JudgedCase:
     def proposal(self) -> tuple[str, float] | None:
         """The evaluator's own action and confidence, also where a low confidence made it an escalation.
 
-        None when a rule decided or no evaluator was heard.
+        None when a rule decided or no evaluator answered.
         """
         if self.source not in EVALUATORS:
             return None
@@ -83,26 +83,26 @@ class JudgedCase:
     def evidence(self) -> tuple[Label, ...]:
         """The labels that say how often the judge is right.
 
-        Of an automatic decision those of blind audits only: who complains unasked does so where it was wrong.
+        Of an automatic decision only those of blind audits: unsolicited labels are biased towards errors.
         """
         if self.automatic:
             return tuple(label for label in self.labels if label.blind and self.audit)
         return self.labels
 
     def human_action(self, *, blind: bool = False) -> str | None:
-        """Return what most reviewers said, with `blind` the blind ones alone; None without a label or on a tie."""
+        """Return the majority's action, with `blind` of blind labels only; None without a label or on a tie."""
         counts = Counter(label.action for label in self.labels if label.blind or not blind)
         first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
         return None if first[1] == second[1] else first[0]
 
 
 def people(labels: Iterable[Label]) -> list[str]:
-    """Return who gave the labels, each person once, however they wrote their name."""
-    found: list[str] = []
+    """Return the people who gave the labels, once each, whatever the spelling of their name."""
+    names: list[str] = []
     for by in dict.fromkeys(label.by for label in labels):
-        if not any(same_person(by, other) for other in found):
-            found.append(by)
-    return found
+        if not any(same_person(by, other) for other in names):
+            names.append(by)
+    return names
 
 
 def decision_of(row: SelectedRow, labels: Sequence[Label]) -> JudgedCase:
@@ -116,7 +116,7 @@ def decision_of(row: SelectedRow, labels: Sequence[Label]) -> JudgedCase:
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     if not (_sound(values) and all(map(_sound_label, labels))):
-        raise ValueError("a column holds what was never written there")
+        raise ValueError("a column holds an invalid value")
     first: list[Label] = []
     for label in labels:
         if not any(same_person(label.by, other.by) for other in first):
@@ -150,9 +150,9 @@ def _sound_label(label: Label) -> bool:
 
 
 def source_of(judgment: Mapping[str, Any]) -> str:
-    """Return which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard.
+    """Return which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when no evaluator answered.
 
-    A verdict that stands and names neither rule nor signal can only be an evaluator's.
+    An automatic verdict that names neither rule nor signal is an evaluator's.
 
     >>> source_of({"action": "accept"}), source_of({"action": "escalate"})
     ('llm', 'none')
@@ -160,8 +160,13 @@ def source_of(judgment: Mapping[str, Any]) -> str:
     if judgment.get("rule_id") or judgment.get("escalation_reason") in ("hard_constraint", "rule_error"):
         return "rule"
     sources = [signal.get("source") for signal in judgment.get("signals") or []]
-    unnamed = "none" if judgment["action"] == "escalate" else "llm"
-    return str(next((source for source in reversed(sources) if source != "human"), unnamed))
+    fallback = "none" if judgment["action"] == "escalate" else "llm"
+    return str(next((source for source in reversed(sources) if source != "human"), fallback))
+
+
+def storable(text: str) -> str:
+    """Return the text with lone surrogates, which can't be encoded, replaced."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _number(value: Any) -> float:

@@ -44,7 +44,7 @@ def e_value(errors: Iterable[bool], *, start: float = 1.0, alpha: float = ALPHA,
 def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
     """Enter one blind audit of an automatic decision; the caller opens a ticket when `new` is set.
 
-    What speaks for an alarm speaks against every threshold that waits for a second person: it was found without this.
+    A disagreement under an alarm supersedes the thresholds that wait for approval: they were calibrated without it.
     """
     goal_type = goal_type_of(goal_type)
     with connected(workspace.records) as connection:
@@ -69,17 +69,17 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 
 
 def states(workspace: Workspace) -> dict[str, DriftState]:
-    """Return what is known of every goal type that was ever audited."""
+    """Return the drift state of every audited goal type."""
     with connected(workspace.records) as connection:
         return states_in(connection)
 
 
 def states_in(connection: RecordsConnection) -> dict[str, DriftState]:
-    """As `states`, on an open connection."""
+    """Return the same as `states`, on an open connection."""
     rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
     return {row[0]: DriftState(*row) for row in rows}
 
 
 def forget(connection: RecordsConnection, goal_types: Iterable[str]) -> None:
-    """Begin anew, in the transaction that puts a new certificate of these types in force."""
+    """Restart the tests of these types, in the transaction that puts a new certificate in force."""
     connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])

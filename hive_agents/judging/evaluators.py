@@ -1,4 +1,4 @@
-"""Evaluators: a chat model of ours, one of LangChain's or an async function, all asked in the same way."""
+"""Evaluators: one interface to our chat models, LangChain's and async functions."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ AsyncEvaluator = Callable[[Goal, Any, FeedbackContext | None], Awaitable[Judgmen
 
 
 class EvaluatorFault(Exception):
-    """No verdict that can be used, and the reason for which a person decides instead.
+    """No usable verdict; `reason` says why a person decides instead.
 
-    With `outage` the evaluator couldn't be asked.
+    With `outage` the evaluator couldn't be reached.
     """
 
     def __init__(self, reason: EscalationReason, detail: str, *, outage: bool = False) -> None:
@@ -70,15 +70,15 @@ def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
 
 
 def fingerprint_of(evaluators: Sequence[Evaluator]) -> str:
-    """That of the only evaluator, one for all of a panel, or "none"."""
-    found = sorted(each.fingerprint for each in evaluators)
-    return _hashed(*found) if len(found) > 1 else "".join(found) or "none"
+    """Return the only evaluator's fingerprint, a panel's joint one, or "none"."""
+    fingerprints = sorted(each.fingerprint for each in evaluators)
+    return _hashed(*fingerprints) if len(fingerprints) > 1 else "".join(fingerprints) or "none"
 
 
 class FunctionEvaluator:
-    """An async function (goal, result, context) -> Judgment; whatever it does wrong is a fault, so is being late.
+    """An async function (goal, result, context) -> Judgment; its errors are faults, and so is a timeout.
 
-    The deadline, in seconds, is noticed where the function awaits something.
+    The deadline, in seconds, takes effect where the function awaits something.
     """
 
     def __init__(self, function: AsyncEvaluator, *, deadline: float = DEADLINE) -> None:
@@ -87,23 +87,23 @@ class FunctionEvaluator:
     @property
     def fingerprint(self) -> str:
         """The function's own attribute `fingerprint`, which should change with what it measures; else its name's."""
-        own = getattr(self._function, "fingerprint", None)
+        declared = getattr(self._function, "fingerprint", None)
         named = self._function if hasattr(self._function, "__qualname__") else type(self._function)
-        return str(own) if own is not None else _hashed(named.__module__, named.__qualname__)
+        return str(declared) if declared is not None else _hashed(named.__module__, named.__qualname__)
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
-        async def asked() -> Any:
-            found: Any = self._function(goal, result, context)
-            return await found if inspect.isawaitable(found) else found
+        async def call() -> Any:
+            answer: Any = self._function(goal, result, context)
+            return await answer if inspect.isawaitable(answer) else answer
 
-        found = await _within(self._deadline, asked())
-        if isinstance(found, Judgment):
-            found = found.model_dump()  # once more: model_construct checks nothing
-        return read_verdict(found)
+        answer = await _within(self._deadline, call())
+        if isinstance(answer, Judgment):
+            answer = answer.model_dump()  # to be validated: model_construct checks nothing
+        return read_verdict(answer)
 
 
 class ModelEvaluator:
-    """A chat model with the prompt `judge`; `on_usage` is told what each call cost."""
+    """A chat model with the prompt `judge`; `on_usage` is called with the cost of each call."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ModelEvaluator:
         self._on_usage = on_usage
 
     def counted(self, on_usage: Callable[[Usage], None]) -> ModelEvaluator:
-        """Return the same evaluator that tells what each call cost."""
+        """Return the same evaluator with this `on_usage`."""
         return ModelEvaluator(
             self._model, workspace=self._workspace, prompt=self._prompt, deadline=self._deadline, on_usage=on_usage
         )
@@ -131,10 +131,10 @@ class ModelEvaluator:
         return _hashed(name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True))
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
-        text = self._asked(goal, result, context)
+        text = self._prompt_text(goal, result, context)
         try:
-            asked = self._ours(text) if hasattr(self._model, "complete") else self._langchain(text)
-            answer = await _within(self._deadline, asked)
+            call = self._complete(text) if hasattr(self._model, "complete") else self._langchain(text)
+            answer = await _within(self._deadline, call)
         except EvaluatorFault as fault:
             usage = getattr(fault.__cause__, "usage", None)
             if self._on_usage is not None and usage is not None:
@@ -145,7 +145,7 @@ class ModelEvaluator:
             answer = {key: answer[key] for key in SCHEMA["properties"] if key in answer}
         return read_verdict(answer)
 
-    def _asked(self, goal: Goal, result: Any, context: FeedbackContext | None) -> str:
+    def _prompt_text(self, goal: Goal, result: Any, context: FeedbackContext | None) -> str:
         described = goal.model_dump(mode="json", exclude={"eval_cases"}, exclude_none=True)
         return prompts.load(
             self._prompt,
@@ -153,15 +153,15 @@ class ModelEvaluator:
             goal=_shown(described),
             context="Nothing." if context is None else _shown(context.model_dump(mode="json")),
             result=_shown(result),
-            # Nothing in the result can close what it can't foresee.
+            # Random, so that nothing in the result can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",
         )
 
-    async def _ours(self, text: str) -> Any:
+    async def _complete(self, text: str) -> Any:
         from hive_agents.llm import Message
 
-        asked = [Message(role="user", content=text)]
-        answer = await self._model.complete(asked, schema=SCHEMA, deadline=self._deadline)
+        messages = [Message(role="user", content=text)]
+        answer = await self._model.complete(messages, schema=SCHEMA, deadline=self._deadline)
         if self._on_usage is not None:
             self._on_usage(answer.usage)
         return answer.structured
@@ -172,12 +172,12 @@ class ModelEvaluator:
 
         with untraced():
             try:
-                asked = self._model.with_structured_output(SCHEMA, include_raw=True)
+                structured = self._model.with_structured_output(SCHEMA, include_raw=True)
             except NotImplementedError:  # the base class's: a model without tools is asked in words
                 words = f"{text}\n\n{IN_WORDS}{json.dumps(SCHEMA)}"
                 answer = {"raw": await self._model.ainvoke([("user", words)]), "parsed": None}
             else:
-                answer = await asked.ainvoke([("user", text)])
+                answer = await structured.ainvoke([("user", text)])
         if not isinstance(answer, Mapping) or "parsed" not in answer:
             return answer
         raw: Any = answer.get("raw")
@@ -186,21 +186,21 @@ class ModelEvaluator:
             raise EvaluatorFault("unparsable", str(answer["parsing_error"])[:500])
         if getattr(raw, "content", None) and not getattr(raw, "tool_calls", None):
             # LangChain reads the first of several objects in a text, which may be a quoted one, or none at all.
-            said_in_words = validated(str(raw.text), {"type": "object"})
-            return said_in_words if answer["parsed"] is None else answer["parsed"]
+            from_text = validated(str(raw.text), {"type": "object"})
+            return from_text if answer["parsed"] is None else answer["parsed"]
         return answer["parsed"]
 
     def _count(self, raw: Any) -> None:
         from hive_agents.llm import Usage
 
-        counted = getattr(raw, "usage_metadata", None)
-        if self._on_usage is not None and counted:
-            tokens = {key: counted.get(key, 0) for key in ("input_tokens", "output_tokens")}
+        usage = getattr(raw, "usage_metadata", None)
+        if self._on_usage is not None and usage:
+            tokens = {key: usage.get(key, 0) for key in ("input_tokens", "output_tokens")}
             self._on_usage(Usage(**tokens, priced=False))
 
 
 class Unavailable:
-    """An evaluator that couldn't be opened: whatever it is asked, a person decides."""
+    """An evaluator that couldn't be opened: every verdict is left to a person."""
 
     fingerprint = "unavailable"
 
@@ -221,25 +221,25 @@ def read_verdict(answer: Any) -> Judgment:
     if not 0 <= confidence <= 1:
         shown = confidence if isinstance(confidence, float) or abs(confidence) < 10**12 else "a huge number"
         raise EvaluatorFault("confidence_out_of_range", f"the confidence is {shown}, not from 0 to 1")
-    known = {key: value for key, value in answer.items() if key in Judgment.model_fields and value is not None}
+    fields = {key: value for key, value in answer.items() if key in Judgment.model_fields and value is not None}
     try:
-        return Judgment.model_validate(known)
+        return Judgment.model_validate(fields)
     except ValueError as error:
         raise EvaluatorFault("unparsable", str(error)[:500]) from None
 
 
 def signals_of(judgment: Judgment) -> list[Signal]:
-    """Return the evaluator's own signals, else its verdict as a model's."""
+    """Return the signals of the judgment; without any, its verdict as a model's signal."""
     if judgment.signals:
         return list(judgment.signals)
     detail = judgment.reasoning
     return [Signal(source="llm", action=judgment.action, confidence=judgment.confidence, detail=detail)]
 
 
-async def _within(seconds: float, asked: Awaitable[Any]) -> Any:
-    """Return the answer. Raises: EvaluatorFault for every fault but what ends this process, or its own task."""
+async def _within(seconds: float, call: Awaitable[Any]) -> Any:
+    """Return the answer. Raises: EvaluatorFault for every error but those that end the process or the current task."""
     try:
-        return await within(seconds, asked)
+        return await within(seconds, call)
     except EvaluatorFault:
         raise
     except TimeoutError as error:
@@ -250,12 +250,12 @@ async def _within(seconds: float, asked: Awaitable[Any]) -> Any:
         unread = getattr(error, "kind", None) in ("garbage", "truncated")
         garbage = unread or type(error).__name__ == "OutputParserException"
         raise EvaluatorFault(
-            "unparsable" if garbage else "model_error", said(error), outage=is_outage(error)
+            "unparsable" if garbage else "model_error", error_text(error), outage=is_outage(error)
         ) from error
 
 
-def said(error: BaseException) -> str:
-    """Kind and text of an error, also of one that can't be shown."""
+def error_text(error: BaseException) -> str:
+    """Return the type and text of an error; the type alone where its `str` fails."""
     try:
         return f"{type(error).__name__}: {error}"[:500]
     except Exception:

@@ -11,11 +11,11 @@ from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError
 from hive_agents.files import Count, Format
 from hive_agents.goals import Goal, goal_type_of
-from hive_agents.judging.case import Case, HoldReason, ids_of, storable
+from hive_agents.judging.case import Case, HoldReason, ids_of
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
-from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED
-from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, evaluator, fingerprint_of, said, signals_of
+from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED, storable
+from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, error_text, evaluator, fingerprint_of, signals_of
 from hive_agents.judging.rules import EvaluationRule, decide, in_order, names_of, tried
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction
 
@@ -27,13 +27,13 @@ MAX_REPLANS = 2
 
 
 class Attempts(Format):
-    """Retries of the present plan, and plans so far; part of a graph's state."""
+    """Retries of the present plan, and new plans so far; part of a graph's state."""
 
     retries: Count = 0
     replans: Count = 0
 
     def after(self, judgment: Judgment) -> tuple[Judgment, Attempts]:
-        """Return the judgment as it holds, and the count that goes with it; a new plan has all its retries.
+        """Return the judgment within the limits, and the count after it; a new plan starts without retries.
 
         >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
         >>> Attempts(retries=2).after(again)[1]
@@ -53,7 +53,7 @@ class Attempts(Format):
 
 
 def within_bounds(judgment: Judgment, attempt: int) -> Judgment:
-    """Return the judgment as it holds for a plan's result of this number, from 1 on: no plan has more than its retries.
+    """Return the judgment within the limits, for a plan's result of this number, from 1 on.
 
     >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
     >>> [within_bounds(again, attempt).escalation_reason for attempt in (3, 4)]
@@ -62,7 +62,7 @@ def within_bounds(judgment: Judgment, attempt: int) -> Judgment:
     if judgment.action is JudgmentAction.RETRY:
         return Attempts(retries=max(0, attempt - 1)).after(judgment)[0]
     if judgment.action is JudgmentAction.REPLAN and attempt > MAX_RETRIES + 1:
-        # Who counts so far counts over plans, and then they have been spent.
+        # A number this high counts across plans, so the new plans have been spent, too.
         return _exhausted(judgment, "replans_exhausted", f"{attempt - 1} attempts")
     return judgment
 
@@ -78,7 +78,7 @@ ESCALATE = JudgmentAction.ESCALATE
 
 
 class JudgeProtocol(Protocol):
-    """Whatever can judge a result.
+    """An object that judges results.
 
     >>> class Patient:
     ...     async def evaluate(self, goal, result, context=None):
@@ -122,23 +122,23 @@ class HybridJudge:
         self._rules: list[EvaluationRule] = []
         self.add_rules(rules)
         self._evaluators: list[Evaluator] = [
-            evaluator(found, workspace) for found in (llm, *panel) if found is not None
+            evaluator(source, workspace) for source in (llm, *panel) if source is not None
         ]
         self._threshold = _sound(llm_confidence_threshold, "llm_confidence_threshold")
         self._thresholds: dict[str, float] = {}
         for name, value in (thresholds or {}).items():
-            # Of two that are one type, such as Code and code, the higher holds.
-            known = self._thresholds.get(_type(name), 0.0)
-            self._thresholds[_type(name)] = max(known, _sound(value, f"thresholds.{name}"))
+            # Of two spellings of a type, such as Code and code, the higher threshold holds.
+            lowest = self._thresholds.get(_type(name), 0.0)
+            self._thresholds[_type(name)] = max(lowest, _sound(value, f"thresholds.{name}"))
         self._holds = {None if name is None else _type(name): hold for name, hold in (holds or {}).items()}
 
     @property
     def rules(self) -> tuple[EvaluationRule, ...]:
-        """The rules in the order in which they are asked."""
+        """The rules in the order of evaluation."""
         return tuple(self._rules)
 
     def add_rules(self, rules: Iterable[EvaluationRule]) -> None:
-        """Raises: ValueError for an id that is there already."""
+        """Add rules. Raises: ValueError for an id that is there already."""
         added = in_order([*self._rules, *rules])
         ids = [rule.id for rule in added]
         twice = next((name for name in ids if ids.count(name) > 1), None)
@@ -168,14 +168,14 @@ class HybridJudge:
         try:
             return within_bounds(await self._judged(Case(goal, result), context, attempt), attempt)
         except Exception as error:
-            # Nothing is known to come here; should anything, it is no verdict.
-            why = storable(f"The judge failed: {said(error)}")
+            # No cause is known; an unexpected error must never become a verdict.
+            why = storable(f"The judge failed: {error_text(error)}")
             return Judgment(action=ESCALATE, confidence=0.0, reasoning=why, escalation_reason="model_error")
 
     async def _judged(self, case: Case, context: FeedbackContext | None, attempt: int) -> Judgment:
         goal, result = case.goal, case.result
         case.scores = await score_criteria(goal, result)
-        checks = [one for one in goal.constraints if one.check is not None and not one.of_calls]
+        checks = [each for each in goal.constraints if each.check is not None and not each.of_calls]
         names: dict[str, Any] = {"goal": {"goal_type": goal.goal_type}}
         if self._rules or checks:
             try:
@@ -200,17 +200,17 @@ class HybridJudge:
         hold = self._holds.get(_type(case.goal.goal_type)) or self._holds.get(None)
         if hold == "budget":
             return case.escalate("budget", "The budget for evaluators is spent.")
-        asked = [each(case.goal, case.result, context) for each in self._evaluators]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        verdicts = [one for one in found if isinstance(one, Judgment)]
+        calls = [each(case.goal, case.result, context) for each in self._evaluators]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        verdicts = [each for each in answers if isinstance(each, Judgment)]
         case.signals += [signal for verdict in verdicts for signal in signals_of(verdict)]
-        for fault in found:
+        for fault in answers:
             if isinstance(fault, EvaluatorFault):
                 return case.escalate(fault.reason, fault.detail).model_copy(update={"outage": fault.outage})
             if isinstance(fault, BaseException):
                 if must_end(fault):
                     raise fault
-                return case.escalate("model_error", said(fault))
+                return case.escalate("model_error", error_text(fault))
         if len({verdict.action for verdict in verdicts}) > 1:
             actions = ", ".join(verdict.action for verdict in verdicts)
             lowest = min(verdict.confidence for verdict in verdicts)

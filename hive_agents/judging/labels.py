@@ -1,4 +1,4 @@
-"""People's verdicts: entered once, and weighed wherever they count, in the drift test and for learned rules."""
+"""People's verdicts, which update the drift test and learned rules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hive_agents.workspace import Workspace
 def enter(
     workspace: Workspace, decision_id: int, action: str, by: str, *, blind: bool = False, comment: str | None = None
 ) -> drift.DriftState:
-    """Record a person's verdict on a decision; returns how its goal type's drift test stands.
+    """Record a person's verdict on a decision, and return the state of its goal type's drift test.
 
-    The first verdict that is evidence counts: one decision is one observation, however many people look at it.
+    Only the first verdict that is evidence updates a test: one decision is one observation, whoever reviews it.
     It is an observation of the judge where the judge decided, and of each learned rule that matched.
 
-    Raises: HIVE-409 for an unknown decision or action, who is no person, or has labelled it before.
+    Raises: HIVE-409 for an unknown decision or action, or a `by` that is no person or has labelled it before.
     """
     by, action, log = person(by), action.lower(), DecisionLog(workspace)
     before = log.get(decision_id)
@@ -32,7 +32,7 @@ def enter(
 
 
 def _observe_rules(workspace: Workspace, row: JudgedCase, action: str) -> None:
-    matched = {rule_id for rule_id, found in (row.judgment.get("tried") or {}).items() if found}
+    matched = {rule_id for rule_id, matches in (row.judgment.get("tried") or {}).items() if matches}
     if not matched:
         return
     book = RuleBook(workspace)

@@ -1,4 +1,4 @@
-"""What a calibration reports: its guarantee, and how often people said what the judge said."""
+"""The report of a calibration: its guarantee, and how often people agree with the judge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Guarantee(Format):
 
 
 class CalibrationMetrics(Format):
-    """What a calibration found. A type without enough audits of its own has the global threshold.
+    """The result of a calibration. A type without enough audits of its own has the global threshold.
 
     `recommended_threshold` is None where nothing could be certified: `previous` stays, and `needed_audits` more
     agreeing audits might change that. `awaiting_approval` names the types whose new threshold is lower than the
@@ -72,7 +72,7 @@ class CalibrationMetrics(Format):
 
 
 def accept_accuracy(rows: Sequence[JudgedCase]) -> list[Accuracy]:
-    """Return how often people accept, too, what the judge accepted, per confidence; blind audits only."""
+    """Return how often people accept what the judge accepted, per confidence; blind audits only."""
     bins: dict[int, list[bool]] = {}
     for row in rows:
         human = row.human_action(blind=True)

@@ -1,4 +1,4 @@
-"""Rules: definitive verdicts from conditions that people wrote, or approved."""
+"""Rules: final verdicts from conditions that people wrote or approved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEARNED_BELOW = 200
 
 
 class InvalidRule(HiveError, ValueError):
-    """A rule that cannot be added; carries the diagnostics."""
+    """An invalid rule, with its diagnostics."""
 
 
 class EvaluationRule(FileFormat):
@@ -69,7 +69,7 @@ class EvaluationRule(FileFormat):
         self._expression = parse(self.condition)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = True) -> Self:
-        """Return a copy that was checked, and whose condition is parsed, like any other rule. Raises: InvalidRule."""
+        """Return a validated copy with its condition parsed. Raises: InvalidRule."""
         return type(self)(**(self.model_dump() | dict(update or {})))
 
     @property
@@ -78,7 +78,7 @@ class EvaluationRule(FileFormat):
 
     @property
     def tier(self) -> int:
-        """0 for security rules that a person wrote: nothing that was learned comes before them."""
+        """0 for security rules that a person wrote, which precede all learned ones; else 1."""
         tier = self.metadata.get("tier")
         security = SECURITY in self.goal_types or (isinstance(tier, str) and goal_type_of(tier) == SECURITY)
         return 0 if security and not self.learned else 1
@@ -89,7 +89,7 @@ class EvaluationRule(FileFormat):
     def matches(self, result: Any, goal: Goal | dict[str, Any] | None = None, attempt: int = 1) -> bool:
         """Return whether the condition holds; without a goal `goal` is an empty dict, and goal types don't matter.
 
-        Raises: ExpressionError when the condition cannot be worked out on this result.
+        Raises: ExpressionError when the condition can't be evaluated on this result.
         """
         names = names_of(result, goal, attempt)
         if goal is not None and not self.applies_to(names["goal"].get("goal_type")):
@@ -97,12 +97,12 @@ class EvaluationRule(FileFormat):
         return self.holds(names)
 
     def holds(self, names: dict[str, Any]) -> bool:
-        """As `matches`, over what `names_of` made, whatever the goal's type."""
+        """Return whether the condition holds for names from `names_of`, whatever the goal's type."""
         return bool(self._expression.evaluate_plain(names))
 
 
 def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) -> dict[str, Any]:
-    """Return what conditions see. Raises: ExpressionError for data that is not plain."""
+    """Return the names that conditions use. Raises: ExpressionError for data that is not plain."""
     try:
         described = {} if goal is None else dict(goal) if isinstance(goal, dict) else goal.model_dump(mode="json")
     except ValueError:
@@ -113,13 +113,13 @@ def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) 
 
 
 def in_order(rules: Iterable[EvaluationRule]) -> list[EvaluationRule]:
-    """As they are asked: people's security rules, then by priority, highest first, then by id."""
+    """Return the rules in the order of evaluation: people's security rules, then by falling priority, then by id."""
     return sorted(rules, key=lambda rule: (rule.tier, -rule.priority, rule.id))
 
 
 @dataclass(frozen=True)
 class Decided:
-    """The rule that decided, and why it could not when it raised."""
+    """The rule that decided, and its error where it raised."""
 
     rule: EvaluationRule
     error: str | None = None
@@ -141,20 +141,20 @@ def decide(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> Decided | 
 
 def tried(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> dict[str, bool | None]:
     """Return whether each shadow or learned rule of the goal's type matches, by id; None where it raises."""
-    found: dict[str, bool | None] = {}
+    matches: dict[str, bool | None] = {}
     for rule in rules:
         if (rule.mode == "shadow" or rule.learned) and rule.applies_to(names["goal"].get("goal_type")):
             try:
-                found[rule.id] = rule.holds(names)
+                matches[rule.id] = rule.holds(names)
             except ExpressionError:
-                found[rule.id] = None
-    return found
+                matches[rule.id] = None
+    return matches
 
 
 def load_rules(workspace: Workspace) -> list[EvaluationRule]:
     """Return the rules of `rules/*.json` in their order.
 
-    Raises: HiveError with every fault of every file, and all that stands in `rules/` and would not be read.
+    Raises: HiveError with every fault of every file, and every entry of `rules/` that would not be read.
     """
     rules: list[EvaluationRule] = []
     files, faults = json_files(workspace, "rules")
@@ -182,14 +182,14 @@ def _load(data: bytes, file: str, name: str) -> EvaluationRule:
     try:
         rule = EvaluationRule(**value)
     except InvalidRule as error:
-        raise HiveError([_placed(found, file, text) for found in error.diagnostics]) from None
+        raise HiveError([_placed(each, file, text) for each in error.diagnostics]) from None
     if rule.id != name:
         fix = f'write "id": "{name}", or rename the file'
-        found = Diagnostic("HIVE-113", f'the rule in {file} calls itself "{rule.id}"', file, "id", fix)
-        raise HiveError([_placed(found, file, text)])
+        mismatch = Diagnostic("HIVE-113", f'the rule in {file} calls itself "{rule.id}"', file, "id", fix)
+        raise HiveError([_placed(mismatch, file, text)])
     return rule
 
 
-def _placed(found: Diagnostic, file: str, text: str) -> Diagnostic:
-    key = (found.path or "$").split(".")[0].split("[")[0]
-    return replace(found, file=file, line=jsontext.line_of(text, [] if key == "$" else [key]))
+def _placed(diagnostic: Diagnostic, file: str, text: str) -> Diagnostic:
+    key = (diagnostic.path or "$").split(".")[0].split("[")[0]
+    return replace(diagnostic, file=file, line=jsontext.line_of(text, [] if key == "$" else [key]))

@@ -1,4 +1,4 @@
-"""What the judge did: rates, agreement with people, cost, thresholds and weights."""
+"""Statistics of the judge: rates, agreement with people, cost, thresholds and weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def judge_stats(
 ) -> dict[str, Any]:
     """Return the measures of `hive judge stats`; a rate of nothing is null.
 
-    `since` and `until` are ISO times, UTC unless they say otherwise. Raises: HIVE-409 for what is none.
+    `since` and `until` are ISO times, UTC without an offset. Raises: HIVE-409 for an invalid one.
     """
     log = DecisionLog(workspace)
     rows = log.rows(since=_time(since), until=_time(until), tenant=tenant)
@@ -34,9 +34,9 @@ def judge_stats(
     drifting = states(workspace)
     thresholds: dict[str, Any] = {}
     for name in (GLOBAL, *types):
-        found = threshold_for(workspace, name, newest.get(name))
+        threshold = threshold_for(workspace, name, newest.get(name))
         alarm = drifting.get(name)
-        thresholds[name] = {"value": found.value, "status": found.status, "expires_at": found.expires_at}
+        thresholds[name] = {"value": threshold.value, "status": threshold.status, "expires_at": threshold.expires_at}
         thresholds[name]["e_value"] = alarm.e_value if alarm is not None else None
     return {
         "window": {
@@ -52,22 +52,22 @@ def judge_stats(
     }
 
 
-def _time(given: str | None) -> str | None:
-    """As the decision log writes times, so that they compare as texts."""
-    if given is None:
+def _time(text: str | None) -> str | None:
+    """Return a time as the decision log writes it, so that they compare as texts."""
+    if text is None:
         return None
     try:
-        found = dt.datetime.fromisoformat(given)
-        at = found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+        time = dt.datetime.fromisoformat(text)
+        at = time.astimezone(dt.UTC) if time.tzinfo else time.replace(tzinfo=dt.UTC)
     except (ValueError, OverflowError):
         fix = "use an ISO date or time, such as 2026-01-31"
-        raise HiveError.of("HIVE-409", f'"{given}" is no time', fix=fix) from None
+        raise HiveError.of("HIVE-409", f'"{text}" is no time', fix=fix) from None
     return at.isoformat(timespec="seconds")
 
 
 def _damaged(thresholds: dict[str, Any]) -> list[str]:
-    found = [name for name, threshold in thresholds.items() if threshold["status"] == "damaged"]
-    return [f"the calibration of {name} is damaged: calibrate again" for name in found]
+    damaged = [name for name, threshold in thresholds.items() if threshold["status"] == "damaged"]
+    return [f"the calibration of {name} is damaged: calibrate again" for name in damaged]
 
 
 def measures(rows: Sequence[JudgedCase]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def measures(rows: Sequence[JudgedCase]) -> dict[str, Any]:
 
 
 def histogram(confidences: Sequence[float]) -> list[dict[str, float | int]]:
-    """Ten equal bins; the last one includes 1. Confidences that are no number in 0..1 are left out.
+    """Return ten equal bins; the last one includes 1. Confidences that are no number in 0..1 are left out.
 
     >>> [bin["n"] for bin in histogram([0.0, 0.05, 1.0, float("nan")])]
     [2, 0, 0, 0, 0, 0, 0, 0, 0, 1]
@@ -102,7 +102,7 @@ def histogram(confidences: Sequence[float]) -> list[dict[str, float | int]]:
 
 
 def agreement(rows: Sequence[JudgedCase], *, blind: bool) -> dict[str, Any]:
-    """Return how often people say what the judge said; of an escalation, what its evaluator had proposed."""
+    """Return how often people agree with the judge; of an escalation, with what its evaluator proposed."""
     pairs = [
         (row.proposal[0] if row.proposal is not None else row.action, human)
         for row in rows

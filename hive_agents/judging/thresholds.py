@@ -1,4 +1,4 @@
-"""The threshold in force for a goal type: what was certified, what expired, and what a person has let in."""
+"""The thresholds in force for goal types, and the approval of lower ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Threshold:
 
 
 def default_threshold(workspace: Workspace) -> float:
-    """Return what holds until something was certified: `judge.llm_confidence_threshold` of the settings."""
+    """Return the threshold before any calibration: `judge.llm_confidence_threshold` of the settings."""
     return workspace.settings.judge.llm_confidence_threshold
 
 
@@ -43,12 +43,12 @@ def standing(
     *,
     now: dt.datetime | None = None,
 ) -> dict[str, Threshold]:
-    """Return the thresholds that hold, as one look at the database shows them: of `goal_types`, of every type that was
-    ever calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
+    """Return the thresholds in force, from one read of the database: of `goal_types`, of every type that was ever
+    calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
 
-    A type's threshold is its own, else the global one, else the settings'. While its drift alarm stands it is 1.01,
+    A type's threshold is its own, else the global one, else the settings'. During its drift alarm it is 1.01,
     above every confidence. A certificate of another judge, or one older than 90 days, has expired: its threshold
-    stays where it is above the default, and so does that of a damaged one.
+    is kept where it is above the default, and so is that of a damaged one.
     """
     goal_types = [goal_type_of(name) for name in goal_types]
     with connected(workspace.records) as connection:
@@ -60,27 +60,27 @@ def standing(
         alarms = drift.states_in(connection)
     at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
     default = default_threshold(workspace)
-    certified = {name: _held(value, expires_at, certificate_of(certificate), judge_hash, at, default)
+    certified = {name: _in_force(value, expires_at, certificate_of(certificate), judge_hash, at, default)
                  for name, value, expires_at, certificate in newest}  # fmt: skip
-    everywhere = certified.pop(GLOBAL, None) or Threshold(default, "default")
-    found = {GLOBAL: everywhere}
+    overall = certified.pop(GLOBAL, None) or Threshold(default, "default")
+    thresholds = {GLOBAL: overall}
     for name in {SECURITY, *goal_types, *alarms, *(row[0] for row in calibrated)} - {GLOBAL}:
-        own = certified.get(name)
+        specific = certified.get(name)
         if name in alarms and alarms[name].alarmed:
-            found[name] = Threshold(ESCALATE_ALL, "drift")
+            thresholds[name] = Threshold(ESCALATE_ALL, "drift")
         elif name != SECURITY:
-            found[name] = own or everywhere
+            thresholds[name] = specific or overall
         else:
-            # Never below the others, and what the others show never takes it below the default.
-            least = max(everywhere.value, 0.0 if own else default)
-            found[name] = replace(own or everywhere, value=max(own.value if own else 0.0, least))
-    return found
+            # Never below the global threshold; without its own certificate, never below the default either.
+            least = max(overall.value, 0.0 if specific else default)
+            thresholds[name] = replace(specific or overall, value=max(specific.value if specific else 0.0, least))
+    return thresholds
 
 
 def threshold_for(
     workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
 ) -> Threshold:
-    """Return the threshold that holds for one goal type; see `standing`."""
+    """Return the threshold in force for one goal type; see `standing`."""
     return standing(workspace, [goal_type], judge_hash, now=now)[goal_type_of(goal_type)]
 
 
@@ -92,15 +92,15 @@ def was_certified(workspace: Workspace, goal_type: str) -> bool:
 
 
 def awaiting(workspace: Workspace) -> dict[int, str]:
-    """Return the calibrations that wait for a second person: number → goal type. One older than a drift alarm
-    doesn't."""
+    """Return the calibrations that wait for a second person: number → goal type. Those
+    older than a drift alarm are left out."""
     with connected(workspace.records) as connection:
         rows = connection.execute(f"SELECT id, goal_type FROM calibrations WHERE {_WAITS}")
         return dict(rows.fetchall())
 
 
 def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Threshold:
-    """Put a lower threshold in force that waited for a second person.
+    """Put a lower threshold that waits for a second person in force.
 
     Raises: HIVE-409 when it does not wait, `by` is the one who calibrated, or drift was found since.
     """
@@ -127,7 +127,7 @@ def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Thres
 
 
 def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> None:
-    """A person refused these: they will not come into force, unless a later calibration asks again."""
+    """Reject calibrations: they don't come into force, unless a later calibration asks again."""
     with connected(workspace.records) as connection:
         with transaction(connection):
             connection.executemany(
@@ -137,20 +137,20 @@ def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> N
 
 
 def certificate_of(text: Any) -> dict[str, Any] | None:
-    """Return what a calibration rests on; None where it was damaged."""
+    """Return the certificate of a calibration; None where it is damaged."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return None
-    sound = isinstance(found, dict) and isinstance(found.get("by"), str) and isinstance(found.get("judge_hashes"), dict)
-    return found if sound else None
+    sound = isinstance(value, dict) and isinstance(value.get("by"), str) and isinstance(value.get("judge_hashes"), dict)
+    return value if sound else None
 
 
 def _sound(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
 
 
-def _held(
+def _in_force(
     value: Any, expires_at: Any, certificate: dict[str, Any] | None, judge_hash: str | None, at: str, default: float
 ) -> Threshold:
     if certificate is None or not _sound(value) or not isinstance(expires_at, str):

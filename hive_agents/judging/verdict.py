@@ -1,4 +1,4 @@
-"""What a judge says, and the words it says it in."""
+"""Verdicts, and the types that they consist of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hive_agents.files import AnyCase, Format
 
 
 class JudgmentAction(StrEnum):
-    """What is to happen with a result.
+    """The action on a result.
 
     >>> [str(action) for action in JudgmentAction]
     ['accept', 'retry', 'replan', 'escalate']
@@ -47,18 +47,18 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 
 def _action(value: Any) -> Any:
     """Return the member for its value or its name: files and models write either, in any case."""
-    known = {action.value: action for action in JudgmentAction}
-    found = known.get(value.strip().lower()) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError(f"use one of {', '.join(known)}")
-    return found
+    by_value = {action.value: action for action in JudgmentAction}
+    action = by_value.get(value.strip().lower()) if isinstance(value, str) else None
+    if action is None:
+        raise ValueError(f"use one of {', '.join(by_value)}")
+    return action
 
 
 Action = Annotated[JudgmentAction, BeforeValidator(_action)]
 
 
 class Signal(Format):
-    """One opinion that went into a judgment.
+    """One opinion behind a judgment.
 
     >>> Signal(source="llm", action="accept", confidence=0.91, detail="all is there").action
     <JudgmentAction.ACCEPT: 'accept'>
@@ -71,13 +71,13 @@ class Signal(Format):
 
 
 class Judgment(Format):
-    """A verdict with all that led to it.
+    """A verdict with its reasons.
 
     `satisfaction` is the weighted share of what could be evaluated, None when nothing could; `absent` names the
-    criteria and `violations` the constraints that a reader should look at. `tried` says of each shadow rule and each
-    learned one whether it matches, None where it raised; `decision_id` is the number in the decision log, once logged.
+    criteria without a score, `violations` the constraints that are violated. `tried` maps each shadow or learned rule
+    to whether it matches, None where it raised; `decision_id` is the number in the decision log, once logged.
 
-    With `outage` no model could be asked, so that nothing was judged, and no person is to be asked either.
+    With `outage` no model could be reached: nothing was judged, and no person is asked either.
 
     >>> Judgment(action=JudgmentAction.ACCEPT, confidence=0.9, reasoning="complete").model_dump(mode="json")["action"]
     'accept'
@@ -112,7 +112,7 @@ class FailedStep(Format):
 
 
 class FeedbackContext(Format):
-    """What a judge, and after a REPLAN the planner, should know of the work so far.
+    """The work so far, for a judge and, after a REPLAN, the planner.
 
     >>> failed = {"step_id": "write", "attempts": 2, "errors": ["no source is cited"]}
     >>> FeedbackContext(completed_steps=["collect"], failed_steps=[failed]).failed_steps[0].attempts

@@ -1,7 +1,7 @@
-"""Signal weights: how much each kind of signal says about what people decide, per goal type.
+"""Signal weights: how well each kind of signal predicts people's decisions, per goal type.
 
-They order and weigh signals; they never overrule a rule or a person. A person's verdict is what they are
-learned from, so it has no weight of its own.
+They order and weigh signals; they never overrule a rule or a person. People's verdicts are the training labels, so
+they have no weight.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _Floats = NDArray[np.float64]
 class SignalWeights:
     """Weights of one goal type, with how well they predict the newest 30 % of the labels.
 
-    `brier`, `ece` and `auc` are None below `ANY_FROM` labels; `kept` tells whether the stack beat the
-    best single signal there. Where it did not, the weights are equal.
+    `brier`, `ece` and `auc` are None below `ANY_FROM` labels; `kept` is whether the stack beat the best single
+    signal there; otherwise the weights are equal.
 
     >>> learned = SignalWeights({"rule": 3.0, "llm": 1.0, "evidence": 0.0}, 80, 0.09, 0.12, 0.04, 0.93, kept=True)
     >>> learned.shown()
@@ -49,7 +49,7 @@ class SignalWeights:
     kept: bool
 
     def shown(self) -> dict[str, float | str]:
-        """Shares that sum to 1, for people to read; a person overrides them all."""
+        """Return the weights as shares that sum to 1; a person overrides them all."""
         positive = {source: max(0.0, weight) for source, weight in self.weights.items()}
         total = sum(positive.values())
         return {
@@ -59,27 +59,27 @@ class SignalWeights:
 
 
 def learn(rows: Sequence[JudgedCase]) -> dict[str, SignalWeights]:
-    """Weights by goal type, and under `*` those of all types together."""
+    """Return the weights by goal type, and under `*` those of all types together."""
     labelled = [row for row in rows if row.human_action() is not None and _signals(row)]
-    together = _fit(labelled)
-    found = {"*": together}
+    pooled = _fit(labelled)
+    weights = {"*": pooled}
     for name in sorted({row.goal_type for row in labelled}):
-        own = [row for row in labelled if row.goal_type == name]
-        if len(own) < OWN_FROM or not together.kept:
-            found[name] = SignalWeights(together.weights, len(own), None, None, None, None, together.kept)
+        typed = [row for row in labelled if row.goal_type == name]
+        if len(typed) < OWN_FROM or not pooled.kept:
+            weights[name] = SignalWeights(pooled.weights, len(typed), None, None, None, None, pooled.kept)
             continue
-        fitted = _fit(own, shrink_to=together.weights)
-        found[name] = fitted if fitted.kept else replace(fitted, weights=together.weights)
-    return found
+        fitted = _fit(typed, shrink_to=pooled.weights)
+        weights[name] = fitted if fitted.kept else replace(fitted, weights=pooled.weights)
+    return weights
 
 
-def shrunk(own: Mapping[str, float], everywhere: Mapping[str, float], n: int) -> dict[str, float]:
-    """(n · own + 50 · all) / (n + 50): few labels of a type move its weights little.
+def shrunk(specific: Mapping[str, float], pooled: Mapping[str, float], n: int) -> dict[str, float]:
+    """Return (n · specific + 50 · pooled) / (n + 50): few labels of a type move its weights little.
 
     >>> shrunk({"llm": 2.0}, {"llm": 1.0}, 50)
     {'llm': 1.5}
     """
-    return {source: (n * own[source] + PRIOR * everywhere[source]) / (n + PRIOR) for source in everywhere}
+    return {source: (n * specific[source] + PRIOR * pooled[source]) / (n + PRIOR) for source in pooled}
 
 
 def fit_logistic(features: _Floats, labels: _Floats, penalty: float = PENALTY) -> _Floats:
@@ -100,7 +100,7 @@ def fit_logistic(features: _Floats, labels: _Floats, penalty: float = PENALTY) -
 
 
 def brier(p: _Floats, labels: _Floats) -> float:
-    """Mean squared error of probabilities; 0 is perfect.
+    """Return the mean squared error of probabilities; 0 is perfect.
 
     >>> brier(np.array([1.0, 0.5]), np.array([1.0, 0.0]))
     0.125
@@ -109,7 +109,7 @@ def brier(p: _Floats, labels: _Floats) -> float:
 
 
 def calibration_error(p: _Floats, labels: _Floats, bins: int = 10) -> float:
-    """Expected calibration error over equal bins."""
+    """Return the expected calibration error over equal bins."""
     at = np.minimum((p * bins).astype(int), bins - 1)
     gaps = [abs(float((p[at == b] - labels[at == b]).mean())) * float((at == b).mean()) for b in np.unique(at)]
     return float(sum(gaps))
@@ -131,7 +131,7 @@ def _fit(rows: Sequence[JudgedCase], shrink_to: Mapping[str, float] | None = Non
         return SignalWeights(equal, len(rows), None, None, None, None, False)
     x = np.array([_features(row) for row in rows])
     y = np.array([float(row.human_action() == "accept") for row in rows])
-    cut = round(len(rows) * (1 - _HOLDOUT))  # newest last: what is kept must hold for what comes
+    cut = round(len(rows) * (1 - _HOLDOUT))  # newest last: weights must predict later labels
     intercept, weights = _weights(x[:cut], y[:cut], shrink_to)
     vector = np.array([weights[source] for source in SOURCES])
     p = _sigmoid(intercept + x[cut:] @ vector)
@@ -143,8 +143,8 @@ def _fit(rows: Sequence[JudgedCase], shrink_to: Mapping[str, float] | None = Non
 
 def _weights(x: _Floats, y: _Floats, shrink_to: Mapping[str, float] | None) -> tuple[float, dict[str, float]]:
     fitted = fit_logistic(x, y)
-    own = {source: float(weight) for source, weight in zip(SOURCES, fitted[1:], strict=True)}
-    return float(fitted[0]), shrunk(own, shrink_to, len(y)) if shrink_to is not None else own
+    specific = {source: float(weight) for source, weight in zip(SOURCES, fitted[1:], strict=True)}
+    return float(fitted[0]), shrunk(specific, shrink_to, len(y)) if shrink_to is not None else specific
 
 
 def _single(x: _Floats, y: _Floats, cut: int, column: int) -> float:
@@ -157,7 +157,7 @@ def _signals(row: JudgedCase) -> list[Mapping[str, Any]]:
 
 
 def _features(row: JudgedCase) -> list[float]:
-    """Return per source the log-odds that the result is good; 0 where the source said nothing."""
+    """Return per source the log-odds that the result is good; 0 where the source gave no signal."""
     values = dict.fromkeys(SOURCES, 0.0)
     for signal in _signals(row):
         confidence = signal.get("confidence")

@@ -1,6 +1,6 @@
-"""Rules learned from what people decided, proposed to people, and let in step by step.
+"""Rules learned from people's decisions, proposed to people, and activated step by step.
 
-It stands on the decision log, and puts no rule to work by itself. A new form of predicate goes to `predicates`, a new
+It depends on the decision log, and activates no rule by itself. A new form of predicate goes to `predicates`, a new
 condition of advancing to `stages`.
 """
 

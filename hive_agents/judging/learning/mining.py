@@ -1,4 +1,4 @@
-"""Mining: short conditions under which people always decided the same."""
+"""Mining: short conditions under which people always made the same decision."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ class _Pattern:
 
 
 def mine(rows: Sequence[JudgedCase], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[RuleProposal]:
-    """Proposals from labelled escalations, best first; an empty list where nothing holds.
+    """Return proposals from labelled escalations, best first.
 
     Patterns are looked for in the older 70 % and must hold without contradiction in the newest 30 %.
     Audited automatic decisions count as contradictions when people decided otherwise there.
     """
-    found: list[RuleProposal] = []
+    proposals: list[RuleProposal] = []
     for goal_type in sorted({row.goal_type for row in rows}):
-        found += _mine_type([row for row in rows if row.goal_type == goal_type], goal_type, support, reviewers)
-    return sorted(found, key=lambda proposal: (-proposal.confidence * proposal.coverage, proposal.id))
+        proposals += _mine_type([row for row in rows if row.goal_type == goal_type], goal_type, support, reviewers)
+    return sorted(proposals, key=lambda proposal: (-proposal.confidence * proposal.coverage, proposal.id))
 
 
 def nothing_because(rows: Sequence[JudgedCase], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[str]:
-    """Return for each goal type without a proposal what came nearest to one, and what it lacks."""
-    found = []
+    """Return, for each goal type without a proposal, the nearest pattern and which demand it fails."""
+    reasons = []
     for goal_type in sorted({row.goal_type for row in rows}):
-        mine = [row for row in rows if row.goal_type == goal_type]
-        if not _mine_type(mine, goal_type, support, reviewers):
-            found.append(f"{goal_type}: {_lacking(mine, goal_type, support, reviewers)}")
-    return found
+        typed = [row for row in rows if row.goal_type == goal_type]
+        if not _mine_type(typed, goal_type, support, reviewers):
+            reasons.append(f"{goal_type}: {_lacking(typed, goal_type, support, reviewers)}")
+    return reasons
 
 
 def _mine_type(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers: int) -> list[RuleProposal]:
     traffic = _Traffic.of(rows)
     if len(traffic.escalated) < support:
         return []
-    patterns = [pattern for pattern, lacks in _tried(traffic, goal_type, support, reviewers) if lacks is None]
+    patterns = [pattern for pattern, lacks in _patterns(traffic, goal_type, support, reviewers) if lacks is None]
     return _decision_list(_holm(patterns), traffic.older, traffic.newer, traffic.others, support, reviewers)
 
 
@@ -74,12 +74,15 @@ def _lacking(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers
     n = len(traffic.escalated)
     if n < support:
         return f"{count(n, 'labelled escalation')}; {support} are the least"
-    # Those of the latest demand met the ones before it.
-    tried = [(lacks, pattern) for pattern, lacks in _tried(traffic, goal_type, support, reviewers) if lacks is not None]
-    if not tried:
+    # A pattern that fails a later demand met the earlier ones.
+    failed = [
+        (lacks, pattern) for pattern, lacks in _patterns(traffic, goal_type, support, reviewers) if lacks is not None
+    ]
+    if not failed:
         return f"no condition holds for {support} of the {n} labelled escalations that people decided alike"
     lacks, nearest = max(
-        tried, key=lambda one: (one[0].demand, int(one[1].old.sum() + one[1].new.sum()), -len(one[1].predicates))
+        failed,
+        key=lambda pair: (pair[0].demand, int(pair[1].old.sum() + pair[1].new.sum()), -len(pair[1].predicates)),
     )
     text = " and ".join(predicate.text for predicate in nearest.predicates)
     return f'nearest is "{text}" -> {nearest.action}: {lacks.why}'
@@ -87,7 +90,7 @@ def _lacking(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers
 
 @dataclass(frozen=True)
 class _Traffic:
-    """The decisions of one goal type: labelled escalations, older and newer ones, and what no person decided."""
+    """The decisions of one goal type: older and newer labelled escalations, and automatic decisions."""
 
     older: Sequence[JudgedCase]
     newer: Sequence[JudgedCase]
@@ -106,14 +109,16 @@ class _Traffic:
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a pattern lacks, by the number of the demand; those before it are met."""
+    """The number of the first demand that a pattern fails, and why."""
 
     demand: int
     why: str
 
 
-def _tried(traffic: _Traffic, goal_type: str, support: int, reviewers: int) -> Iterator[tuple[_Pattern, _Lack | None]]:
-    """Yield each pattern that the older part doesn't contradict, with what it lacks; None where it is confirmed."""
+def _patterns(
+    traffic: _Traffic, goal_type: str, support: int, reviewers: int
+) -> Iterator[tuple[_Pattern, _Lack | None]]:
+    """Yield each pattern that the older part doesn't contradict, with the demand that it fails, if any."""
     older, newer, others = traffic.older, traffic.newer, traffic.others
     least = max(1, support - len(newer))
     predicates = candidates([row.result for row in older], least)
@@ -138,32 +143,33 @@ def _lack(
     traffic: _Traffic, old: _Bits, new: _Bits, other: _Bits, otherwise: Sequence[int], support: int, reviewers: int
 ) -> _Lack | None:
     matched = _matched(old, new, traffic.older, traffic.newer)
-    runs, asked = len({_run(row) for row in matched}), len(people(label for row in matched for label in row.labels))
+    runs = len({_run(row) for row in matched})
+    n_people = len(people(label for row in matched for label in row.labels))
     if runs < support:
         return _Lack(1, f"{count(runs, 'run')}; {support} are the least")
-    if asked < reviewers:
-        return _Lack(2, f"{count(asked, 'reviewer')}; {reviewers} are the least")
+    if n_people < reviewers:
+        return _Lack(2, f"{count(n_people, 'reviewer')}; {reviewers} are the least")
     if otherwise:
         return _Lack(3, f"people decided otherwise on {_named(otherwise)}")
     if int(new.sum()) < CONFIRMING:
         seen = f"{int(new.sum())} of the newest {len(new)} labelled escalations"
         return _Lack(4, f"it holds for {seen}; {CONFIRMING} are the least")
     rate = (int(old.sum()) + int(new.sum())) / (len(old) + len(new))
-    elsewhere = float(other.mean()) if len(other) else 0.0
-    if elsewhere * LIFT > rate:
-        shares = f"{rate:.0%} of the labelled escalations and {elsewhere:.0%} of what no person decided"
-        return _Lack(5, f"it holds for {shares}, {rate / elsewhere:.2g} times as often; {LIFT:g} times is the least")
+    other_rate = float(other.mean()) if len(other) else 0.0
+    if other_rate * LIFT > rate:
+        shares = f"{rate:.0%} of the labelled escalations and {other_rate:.0%} of what no person decided"
+        return _Lack(5, f"it holds for {shares}, {rate / other_rate:.2g} times as often; {LIFT:g} times is the least")
     return None
 
 
 def _table(predicates: Sequence[Predicate], rows: Sequence[JudgedCase]) -> _Bits:
-    """Return which predicate (row) holds for which decision (column)."""
+    """Return the matrix of which predicate (row) holds for which decision (column)."""
     cells = [[predicate.test(row.result) for row in rows] for predicate in predicates]
     return np.array(cells, dtype=bool).reshape(len(predicates), len(rows))
 
 
 def _beam(bits: _Bits, same: _Bits, least: int) -> list[tuple[int, ...]]:
-    """Single predicates, and pairs of the most promising ones, that no label of the older part contradicts."""
+    """Return single predicates, and pairs of promising ones, that no label of the older part contradicts."""
     hits, right = bits.sum(axis=1), (bits & same).sum(axis=1)
     ranked = sorted(range(len(bits)), key=lambda i: (-lower_bound(int(right[i]), int(hits[i])), -int(hits[i]), i))
     singles: list[tuple[int, ...]] = [(i,) for i in ranked if hits[i] >= least and hits[i] == right[i]]
@@ -177,7 +183,7 @@ def _beam(bits: _Bits, same: _Bits, least: int) -> list[tuple[int, ...]]:
 
 
 def _holm(patterns: Sequence[_Pattern]) -> list[_Pattern]:
-    """Return the same patterns with p-values adjusted for how many were confirmed."""
+    """Return the patterns with p-values adjusted for multiple tests by Holm's method."""
     ranked = sorted(patterns, key=lambda pattern: pattern.p_value)
     adjusted, highest = [], 0.0
     for place, pattern in enumerate(ranked):
@@ -196,14 +202,14 @@ def _decision_list(
     support: int,
     reviewers: int,
 ) -> list[RuleProposal]:
-    """Return the best pattern, then the best of what it leaves open; near copies of a chosen one are dropped."""
+    """Return proposals by greedy cover: the best pattern, then the best on what is left, without near copies."""
     open_old, open_new = np.ones(len(older), dtype=bool), np.ones(len(newer), dtype=bool)
-    left = list(patterns)
+    rest = list(patterns)
     taken: list[_Bits] = []
-    found: list[RuleProposal] = []
-    while left:
-        best = max(left, key=lambda p: (_score(p, open_old, open_new), -len(p.predicates), -p.p_value, _condition(p)))
-        left.remove(best)
+    proposals: list[RuleProposal] = []
+    while rest:
+        best = max(rest, key=lambda p: (_score(p, open_old, open_new), -len(p.predicates), -p.p_value, _condition(p)))
+        rest.remove(best)
         matches = np.concatenate([best.old, best.new])
         if any(_jaccard(matches, other) > _SIMILAR for other in taken):
             continue
@@ -212,8 +218,8 @@ def _decision_list(
         taken.append(matches)
         open_old &= ~best.old
         open_new &= ~best.new
-        found.append(_proposal(best, older, newer, others))
-    return found
+        proposals.append(_proposal(best, older, newer, others))
+    return proposals
 
 
 def _proposal(

@@ -1,4 +1,4 @@
-"""Predicates over a result, each a plain test and the rule condition that says the same."""
+"""Predicates over a result, each a test and its equivalent rule condition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Predicate:
 
 def candidates(results: Sequence[Any], least: int) -> list[Predicate]:
     """Return every typed predicate that at least `least` of the results fulfil: tokens, field values, numeric cuts."""
-    found: list[Predicate] = []
+    predicates: list[Predicate] = []
     for key in sorted({key for result in results if isinstance(result, dict) for key in result}):
         values = [result[key] for result in results if isinstance(result, dict) and key in result]
         if not isinstance(key, str):
@@ -36,15 +36,15 @@ def candidates(results: Sequence[Any], least: int) -> list[Predicate]:
         numbers = [float(value) for value in values if _is_number(value)]
         texts = [value for value in values if isinstance(value, str)]
         if len(numbers) == len(values):
-            found += _cuts(key, numbers)
+            predicates += _cuts(key, numbers)
         else:
             short = [text for text in texts if len(text) <= _CATEGORY_LENGTH]
-            found += [_equals(key, value) for value in sorted(set(short)) if short.count(value) >= least]
-            found += [_contains(key, token) for token in _tokens(texts, least)]
-        found += [_equals(key, value) for value in (True, False) if sum(v is value for v in values) >= least]
+            predicates += [_equals(key, value) for value in sorted(set(short)) if short.count(value) >= least]
+            predicates += [_contains(key, token) for token in _tokens(texts, least)]
+        predicates += [_equals(key, value) for value in (True, False) if sum(v is value for v in values) >= least]
     plain = [result for result in results if isinstance(result, str)]
-    found += [_contains(None, token) for token in _tokens(plain, least)]
-    return [predicate for predicate in found if sum(map(predicate.test, results)) >= least]
+    predicates += [_contains(None, token) for token in _tokens(plain, least)]
+    return [predicate for predicate in predicates if sum(map(predicate.test, results)) >= least]
 
 
 def _tokens(texts: Iterable[str], least: int) -> list[str]:
@@ -78,23 +78,23 @@ def _equals(key: str, value: str | bool) -> Predicate:
 
 
 def _cuts(key: str, numbers: Sequence[float]) -> list[Predicate]:
-    found = []
+    predicates = []
     for cut in sorted({float(np.round(np.quantile(numbers, q), 6)) for q in _QUANTILES}):
         for sign, missing in ((">=", _beyond(cut, -1.0)), ("<", _beyond(cut, 1.0))):
             # A missing field must not match, and must not raise either.
             condition = f"result.get({key!r}, {missing!r}) {sign} {cut!r}"
-            found.append(Predicate("number", f"{key} {sign} {cut:g}", condition, _number_test(key, sign, cut)))
-    return found
+            predicates.append(Predicate("number", f"{key} {sign} {cut:g}", condition, _number_test(key, sign, cut)))
+    return predicates
 
 
 def _beyond(cut: float, step: float) -> float:
-    """Return a number on the one side of a cut, as short as the cut is.
+    """Return a number on one side of a cut, with as few digits as the cut.
 
     >>> _beyond(0.95, -1.0), _beyond(0.95, 1.0), _beyond(1e17, -1.0)
     (-0.05, 1.95, 0.0)
     """
-    found = round(cut + step, 6)
-    return found if found != cut else cut + step * abs(cut)
+    beyond = round(cut + step, 6)
+    return beyond if beyond != cut else cut + step * abs(cut)
 
 
 def _number_test(key: str, sign: str, cut: float) -> Callable[[Any], bool]:

@@ -1,4 +1,4 @@
-"""What mining hands to a person: a rule, what speaks for it, and where it may err."""
+"""Proposals of mining for people: a rule, its evidence, and its edge cases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RuleProposal(Format):
 
 
 def rule_id(condition: str, action: str, goal_types: list[str]) -> str:
-    """The same pattern has the same id, however often it is mined.
+    """Return the id of a pattern, the same whenever it is mined.
 
     >>> rule_id("'eval(' in str(result.get('code', ''))", "escalate", ["security"])
     'learned_151a3321eb'

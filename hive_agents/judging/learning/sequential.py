@@ -1,6 +1,6 @@
-"""Sequential tests: whether a rule may go on to the next stage, and whether it has to go back.
+"""Sequential tests of whether a rule is promoted to the next stage or rolled back.
 
-A rule that only watches is dropped by the test that would promote it. One that acts goes back on proof alone: two
+A rule in the shadow is dropped by the test that would promote it. One that acts is rolled back on proof alone: two
 tests with an error of 5 % each, stage after stage, would end most rules that are right.
 """
 
@@ -26,7 +26,7 @@ ACCEPT_LOWER = 0.95
 """A rule that lets results through needs 59 agreements without an error."""
 
 PROMISED = 0.05
-"""The share of disagreement that a rule stands for; while it keeps to it, it may act."""
+"""The share of disagreement that that a rule may have while it acts."""
 BROKEN = 0.15
 """The share against which the evidence is weighed: every disagreement trebles it, every agreement takes a tenth."""
 ROLLBACK = 20.0
@@ -39,8 +39,8 @@ _RATE_FROM = 20
 def rollback_evidence(results: Iterable[bool]) -> float:
     """Return the evidence that people disagree with a rule more often than it promised; `results` are its agreements.
 
-    A mixture of likelihood ratios, one begun at each result j with the weight 1 / (j (j + 1)): a rule that was
-    right for long and goes bad can't live on what it has earned. What has not begun yet counts 1 each.
+    A mixture of likelihood ratios, one begun at each result j with the weight 1 / (j (j + 1)): a long
+    record of agreement doesn't hide a later change. Ratios that have not begun yet count 1 each.
     Source: "Game-theoretic statistics and safe anytime-valid inference" (Ramdas et al. 2023), for the bound;
     the weights are chosen so that the sum over all starts is 1.
 
@@ -55,7 +55,7 @@ def rollback_evidence(results: Iterable[bool]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a rule has shown in its present stage: `llr` for going on, `begun` for going back."""
+    """The evidence on a rule in its present stage: `llr` for promotion, `begun` for rollback."""
 
     llr: float = 0.0
     begun: float = 0.0
@@ -65,7 +65,7 @@ class Evidence:
     matches: int = 0
 
     def observed(self, agrees: bool) -> Evidence:
-        """Return the evidence with one more match that a person decided too."""
+        """Return the evidence after one more match that a person decided, too."""
         n = self.n + 1
         ratio = (1 - BROKEN) / (1 - PROMISED) if agrees else BROKEN / PROMISED
         return replace(
@@ -90,18 +90,18 @@ class Evidence:
         return self.matches / self.checks if self.checks else None
 
     def passes(self, action: str) -> bool:
-        """Return whether a rule with this action may go on."""
+        """Return whether a rule with this action is promoted."""
         if action == "escalate":
             return self.n >= ESCALATE_MATCHES and self.k == self.n
         proven = self.llr >= BOUND
         return proven and (action != "accept" or lower_bound(self.k, self.n) >= ACCEPT_LOWER)
 
     def fails(self) -> bool:
-        """Return whether the test has decided against the rule; it ends rules in the shadow."""
+        """Return whether the test has decided against the rule, which drops it from the shadow."""
         return self.llr <= -BOUND
 
     def alarm(self, shadow_rate: float | None) -> str | None:
-        """Return why a rule that acts must go back; None while all is well."""
+        """Return why an acting rule must be rolled back; None where it needn't be."""
         if self.rollback >= ROLLBACK:
             wrong = self.n - self.k
             return f"{wrong} of {self.n} decided otherwise by people, more than {PROMISED:.0%}: e = {self.rollback:.0f}"

@@ -1,4 +1,4 @@
-"""The life of a learned rule: proposed, approved, in the shadow, then acting on more and more runs."""
+"""The stages of a learned rule: proposed, approved, in the shadow, then acting on a growing share of runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTING = ("10", "50", "100")
 
 @dataclass(frozen=True)
 class LearnedRule:
-    """A rule with its stage. `rule` holds an `EvaluationRule`'s fields, `steps` what happened to it and why."""
+    """A rule with its stage. `rule` holds an `EvaluationRule`'s fields, `steps` its changes of stage with reasons."""
 
     id: str
     stage: str
@@ -43,21 +43,20 @@ class LearnedRule:
 
     @property
     def approvers(self) -> int:
-        """How many people have to approve it: two where it reaches security goals, as a rule without types does."""
+        """How many people have to approve it: two where it applies to security goals, as a rule without types does."""
         return 2 if SECURITY in map(goal_type_of, self.rule.get("goal_types") or [SECURITY]) else 1
 
     def acts_on(self, run_id: str) -> bool:
-        """Return whether the rule decides in this run: always the same answer for a run, and more runs at each
-        stage."""
+        """Return whether the rule decides in this run: the same for a run each time, and in more runs at each stage."""
         return self.stage in _ACTING and place_of(run_id, self.id) < int(self.stage)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The `EvaluationRule` fields with who approved it."""
+        """The `EvaluationRule` fields, with the approvers."""
         return {**self.rule, "metadata": {**self.rule["metadata"], "approved_by": list(self.approved_by)}}
 
     def for_run(self, run_id: str) -> dict[str, Any]:
-        """Return the same with the mode that holds in this run."""
+        """Return the fields with the mode in this run."""
         return {**self.fields, "mode": "active" if self.acts_on(run_id) else "shadow"}
 
 
@@ -77,22 +76,22 @@ class RuleBook:
         self.workspace = workspace
 
     def propose(self, proposal: RuleProposal, author: str) -> LearnedRule:
-        """Enter a mined proposal. A rule that is known stays as it is: who retired it need not do so again."""
+        """Enter a mined proposal. A known rule is returned unchanged, so that a retired one stays retired."""
         with connected(self.workspace.records) as connection, transaction(connection):
-            known = _find(connection, proposal.id)
-            if known is not None:
-                return known
+            existing = _find(connection, proposal.id)
+            if existing is not None:
+                return existing
             value = proposal.model_dump(mode="json")
             rule = LearnedRule(proposal.id, "proposed", value.pop("proposed_rule"), value, author)
             return self._keep(connection, _stepped(rule, "proposed", by=author))
 
     def approve(self, rule_id: str, by: str) -> LearnedRule:
-        """A person lets the rule into the shadow; for security goals it takes two, never the author.
+        """Record an approval, which moves the rule to the shadow; security goals need two, none by the author.
 
-        Raises: HIVE-409 for an unknown rule, one that is past approval, or a person who may not approve.
+        Raises: HIVE-409 for an unknown rule, one that is past approval, or a person who may not approve it.
         """
         with connected(self.workspace.records) as connection, transaction(connection):
-            rule = _known(connection, rule_id)
+            rule = _require_rule(connection, rule_id)
             if rule.stage != "proposed":
                 raise HiveError.of(
                     "HIVE-409", f"{rule_id} is {rule.stage}, not proposed", fix="see `hive judge rules list`"
@@ -109,15 +108,15 @@ class RuleBook:
             return self._keep(connection, rule, steps=2 if complete else 1)
 
     def retire(self, rule_id: str, by: str, reason: str = "") -> LearnedRule:
-        """A person ends the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
+        """End the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
         with connected(self.workspace.records) as connection, transaction(connection):
-            rule = _known(connection, rule_id)
+            rule = _require_rule(connection, rule_id)
             if rule.stage in ENDED:
                 raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
             return self._keep(connection, _stepped(rule, "retired", by=by, reason=reason))
 
     def tried(self, matches: Mapping[str, bool]) -> None:
-        """Note which rules, by id, were tried on a result, and whether they matched; unknown ids are let be."""
+        """Record which rules, by id, were tried on a result, and whether they matched; unknown ids are ignored."""
         with connected(self.workspace.records) as connection, transaction(connection):
             for rule_id, matched in matches.items():
                 rule = _find(connection, rule_id)
@@ -125,25 +124,24 @@ class RuleBook:
                     self._note(connection, rule, rule.evidence.checked(matched))
 
     def observe(self, rule_id: str, agrees: bool) -> LearnedRule:
-        """Note that a person decided a result that the rule matches; promotes or rolls back when that decides it."""
+        """Record a person's decision on a result that the rule matches, which may promote or roll back the rule."""
         with connected(self.workspace.records) as connection, transaction(connection):
-            rule = _known(connection, rule_id)
+            rule = _require_rule(connection, rule_id)
             return self._note(connection, rule, rule.evidence.observed(agrees))
 
     def get(self, rule_id: str) -> LearnedRule:
-        """Raises: HIVE-409 for an unknown rule."""
+        """Return a rule. Raises: HIVE-409 for an unknown one."""
         with connected(self.workspace.records) as connection, transaction(connection):
-            return _known(connection, rule_id)
+            return _require_rule(connection, rule_id)
 
     def rules(self) -> list[LearnedRule]:
-        """Return all learned rules by id, those that were ended too."""
-        path = self.workspace.records
-        with connected(path) as connection:
+        """Return all learned rules by id, also those that have ended."""
+        with connected(self.workspace.records) as connection:
             rows = connection.execute("SELECT id, stage, rule, history, updated_at FROM learned_rules ORDER BY id")
             return [_rule(row) for row in rows]
 
     def for_run(self, run_id: str) -> list[dict[str, Any]]:
-        """Return the `EvaluationRule` fields of every rule that acts or watches in this run."""
+        """Return the `EvaluationRule` fields of every rule that is active or in the shadow in this run."""
         return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
 
     def _note(self, connection: RecordsConnection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
@@ -153,7 +151,7 @@ class RuleBook:
         return self._keep(connection, moved, steps=int(moved.stage != rule.stage))
 
     def _keep(self, connection: RecordsConnection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
-        """Save a rule, its newest steps in the audit log first."""
+        """Save a rule after its newest steps are in the audit log."""
         for step in rule.steps[len(rule.steps) - steps :]:
             audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
         _save(connection, rule)
@@ -161,7 +159,7 @@ class RuleBook:
 
 
 def _moved(rule: LearnedRule) -> LearnedRule:
-    """Return the rule in the stage that its evidence asks for; the next stage begins with none."""
+    """Return the rule in the stage that follows from its evidence; a promoted rule starts without any."""
     evidence, action = rule.evidence, str(rule.rule["action"])
     reason = evidence.alarm(rule.shadow_rate) if rule.stage in _ACTING else None
     if rule.stage == "shadow" and evidence.fails():
@@ -189,7 +187,7 @@ def _find(connection: RecordsConnection, rule_id: str) -> LearnedRule | None:
     return _rule(row) if row is not None else None
 
 
-def _known(connection: RecordsConnection, rule_id: str) -> LearnedRule:
+def _require_rule(connection: RecordsConnection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
         raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
