@@ -1,6 +1,6 @@
-"""What a workspace remembers: how its SQLite file is opened, the schema, the audit log, histories that the log decides.
+"""A workspace's databases: connections, the schema, the audit log, and histories for which the log is authoritative.
 
-It stands on files, trust, credentials and the workspace, and knows nothing of what the rows are about. A change of
+It depends on files, trust, credentials and the workspace, not on the meaning of the rows. A change of
 the schema is one more script in `schema`, a new history of decisions a `Ledger` where its rows are understood, and a
 new kind of audit entry needs nothing here.
 """

@@ -3,8 +3,8 @@
 It is the file `audit/log.jsonl`, or lines of a table where hosts share their records. It is authoritative for
 deployments, uses of a holdout and decisions. With a key in `HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of
 the key can continue; without one it is a plain hash, which detects accidents and not attackers. `.hive/audit.head`
-remembers how far the log went when this host wrote to it last, so that a cut shows; it is written after the line, and
-lags where a process dies in between.
+records the log's end after this host's last write, so that a cut shows; it is written after the line, and lags behind
+after a crash between the two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Head = tuple[int, str]
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log that belongs to no workspace; nobody remembers how far it went, so a cut at its end doesn't show."""
+    """A log outside of a workspace; its end is not recorded, so a cut at its end doesn't show."""
 
     path: Path
 
@@ -49,7 +49,7 @@ Place = Workspace | LogFile
 class AuditVerdict:
     """`first_bad` is the 1-based line that breaks the chain, or is missing; `head` the last good line's digest.
 
-    `reason` says in words what is wrong with the log; "" where nothing is.
+    `reason` is what is wrong with the log; "" where nothing is.
     """
 
     ok: bool
@@ -63,7 +63,7 @@ class AuditVerdict:
 def append(place: Place, kind: str, **fields: Any) -> dict[str, Any]:
     """Add an entry, wait until it is on disk, and return it with `seq`, `at` and `digest`.
 
-    A log that was cut can still be written to; that it lacks lines stays recorded.
+    A log that was cut can still be written to; the missing lines stay recorded.
 
     Raises: HIVE-101 for a damaged line, HIVE-413 where `.hive/audit.head` can't be read.
     """
@@ -75,14 +75,14 @@ def append(place: Place, kind: str, **fields: Any) -> dict[str, Any]:
 def extend(
     place: Place, kind: str, fields_of: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
+    """Add an entry as `append`, with fields made from the entries so far, under the log's lock; None adds nothing."""
     medium = _medium(place)
     if isinstance(medium, FileLines):
         medium.require_here()
     with medium.writing() as write:
         log = _read(place)
         if log.damaged is not None:
-            raise _damage(log.damaged, medium.told)
+            raise _damage(log.damaged, medium.name)
         before = log.entries
         fields = fields_of(before)
         if fields is None:
@@ -106,7 +106,7 @@ def extend(
 
 
 def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the entries in order, without a last line that a crash cut short.
+    """Yield the entries in order, except a last line that a crash truncated.
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
@@ -121,25 +121,25 @@ def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     """
     log = _read(workspace)
     if log.damaged is not None:
-        raise _damage(log.damaged, _medium(workspace).told)
+        raise _damage(log.damaged, _medium(workspace).name)
     return [entry for entry in log.entries if entry["kind"] == kind]
 
 
 def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
-    """Return the entries of a kind from a log that was verified: what they say may be carried out.
+    """Return the entries of a kind from a verified log, which may be acted on.
 
     Raises: HIVE-413 for a broken log.
     """
-    found, verdict = intact(workspace, kind)
+    entries, verdict = intact(workspace, kind)
     if not verdict.ok:
         raise broken(verdict)
-    return found
+    return entries
 
 
 def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], AuditVerdict]:
     """Return the entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
 
-    The position of a line decides; after a break, the numbers in the lines prove nothing.
+    Lines are counted by position; after a break, their numbers prove nothing.
     """
     log, verdict = _verified(workspace)
     whole = log.entries if verdict.ok else log.entries[: (verdict.first_bad or 1) - 1]
@@ -160,17 +160,17 @@ def broken(verdict: AuditVerdict) -> HiveError:
 
 
 def reaches(workspace: Workspace, count: int, head: str) -> bool:
-    """Return whether the log still continues from the head that a certificate names."""
+    """Return whether the log still contains the head that a certificate names."""
     return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
 def verify(place: Place) -> AuditVerdict:
-    """Check the chain from the first line, and in a workspace its end against the head that was remembered."""
+    """Check the chain from the first line, and in a workspace its end against the recorded head."""
     return _read(place).verdict if isinstance(place, LogFile) else _verified(place)[1]
 
 
 def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
-    """Return the verdict on a log that lacks a head that is remembered elsewhere."""
+    """Return the verdict on a log that lacks a head recorded elsewhere."""
     count = head[0]
     cut = f"it ends at line {verdict.entries}, and {count} lines were written"
     reason = cut if verdict.entries < count else f"line {count} is not the one that was written"
@@ -179,43 +179,43 @@ def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
 
 @contextmanager
 def held(workspace: Workspace) -> Iterator[bytes]:
-    """Yield the log's lines; nobody adds one meanwhile."""
+    """Yield the log's lines, under its lock."""
     medium = _medium(workspace)
     with medium.writing(long=True):
         yield medium.data()
 
 
 def lines_beside(workspace: Workspace, records: DatabasePlace) -> bytes:
-    """Return the lines of the log that goes with records there, which need not be the workspace's own."""
+    """Return the lines of the log that belongs to `records`, which need not be the workspace's."""
     return _lines_in(workspace, records).data()
 
 
 def copy_beside(workspace: Workspace, records: DatabasePlace, lines: bytes) -> None:
-    """Let that log hold these lines and no others.
+    """Replace the lines of the log that belongs to `records`.
 
-    Raises: HIVE-413 where it holds lines that they don't begin with: a log only grows.
+    Raises: HIVE-413 where they don't extend its present lines: a log only grows.
     """
     medium = _lines_in(workspace, records)
     if not lines.startswith(medium.data()):
         fix = "move that log away, and keep it: it tells what was decided there"
-        message = f"the audit log in {medium.told} isn't the beginning of the one to be copied"
-        raise HiveError.of("HIVE-413", message, file=medium.told, fix=fix, exit_code=1)
+        message = f"the audit log in {medium.name} isn't the beginning of the one to be copied"
+        raise HiveError.of("HIVE-413", message, file=medium.name, fix=fix, exit_code=1)
     medium.replace(lines)
 
 
 def seal_file(workspace: Workspace, target: str) -> None:
-    """Let the log in the file get no more lines; `target` says where it is now."""
+    """Refuse further lines to the log in the file; `target` describes its new place."""
     atomic_write(workspace.state / MOVED, target.encode(), mode=0o600)
 
 
 def unseal_file(workspace: Workspace) -> None:
-    """Let the log in the file go on."""
+    """Allow further lines in the log in the file."""
     (workspace.state / MOVED).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
 class _Log:
-    """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
+    """A reading of the log; `damaged` is the line that ended it, if one did."""
 
     entries: tuple[dict[str, Any], ...]
     verdict: AuditVerdict
@@ -224,12 +224,12 @@ class _Log:
 
 _EMPTY = _Log((), AuditVerdict(True, 0, None, False, ""))
 MOST_WALKS = 4
-"""Logs that are kept as they were read last."""
+"""Logs whose last reading is cached."""
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """A log as it was read last: `size` bytes with a SHA-256, `whole` where they end with a line."""
+    """A log's last reading: `size` bytes with a SHA-256, `whole` where they end with a newline."""
 
     stamp: tuple[int, ...]
     key: bytes | None
@@ -239,7 +239,7 @@ class _Walk:
     log: _Log
 
     def begins(self, data: bytes) -> bool:
-        """Return whether this is how `data` begins, and nothing was wrong with it."""
+        """Return whether `data` begins with this reading, and the reading is sound."""
         sound = self.whole and self.log.verdict.ok and self.size <= len(data)
         return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
 
@@ -249,14 +249,14 @@ _walks: dict[LogLines, _Walk] = {}
 
 def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     try:
-        heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
+        heads = _heads(workspace)  # before the log, so that a line written meanwhile can't make the head lead
     except AuditFault as error:
         log = _read(workspace)
         return log, replace(log.verdict, ok=False, reason=error.diagnostics[0].message)
     log = _read(workspace)
     if not log.verdict.ok:
         return log, log.verdict
-    if len(heads) > 1:  # whatever stands there now, one of the two histories is missing
+    if len(heads) > 1:  # whichever history is there, the other one is missing
         lost = lacking(log.verdict, heads[0])
         return log, replace(lost, reason=f"it was cut before line {heads[0][0]}, and written to since then")
     if heads and not _has(log.entries, heads[0]):
@@ -267,18 +267,18 @@ def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
 def _medium(place: Place) -> LogLines:
     if isinstance(place, LogFile):
         return FileLines(place.path, place.path.name)
-    # What is read alone doesn't ask whose `.hive` it is, as `records` do.
-    return _lines_in(place, place.records) if place.settings.storage.url else _lines_beside(place)
+    # Unlike `records`, reading the log doesn't check whose `.hive` it is.
+    return _lines_in(place, place.records) if place.settings.storage.url else _file_lines(place)
 
 
 def _lines_in(workspace: Workspace, records: DatabasePlace) -> LogLines:
-    """Return the log that goes with records there."""
+    """Return the log that belongs to records."""
     if isinstance(records, RemoteDatabase):
         return TableLines(records)
-    return _lines_beside(workspace)
+    return _file_lines(workspace)
 
 
-def _lines_beside(workspace: Workspace) -> LogLines:
+def _file_lines(workspace: Workspace) -> LogLines:
     return FileLines(workspace.root / FILE, FILE, workspace)
 
 
@@ -291,12 +291,12 @@ def _read(place: Place) -> _Log:
 
 
 def _walked(medium: LogLines, stamp: tuple[int, ...], key: bytes | None) -> _Log:
-    """Return the log as the file has it now; of a file that has only grown, what is new is read and verified."""
-    known = _walks.get(medium)
-    if known is not None and (known.stamp, known.key) == (stamp, key):
-        return known.log
+    """Return the log as it is now; of one that has only grown, only the new lines are read and verified."""
+    cached = _walks.get(medium)
+    if cached is not None and (cached.stamp, cached.key) == (stamp, key):
+        return cached.log
     data = medium.data()
-    grown = known if known is not None and known.key == key and known.begins(data) else None
+    grown = cached if cached is not None and cached.key == key and cached.begins(data) else None
     log = _extended(grown.log, medium, data, grown.size, key) if grown else _extended(_EMPTY, medium, data, 0, key)
     _walks.pop(medium, None)
     _walks[medium] = _Walk(stamp, key, len(data), hashlib.sha256(data).digest(), data.endswith(b"\n"), log)
@@ -306,25 +306,25 @@ def _walked(medium: LogLines, stamp: tuple[int, ...], key: bytes | None) -> _Log
 
 
 def _extended(log: _Log, medium: LogLines, data: bytes, start: int, key: bytes | None) -> _Log:
-    """Return what `log` and the lines from `start` on come to."""
-    found, previous = list(log.entries), log.verdict.head
+    """Return `log` extended by the lines from the byte `start` on."""
+    entries, previous = list(log.entries), log.verdict.head
     verdict, damaged = None, None
     try:
         for entry in _lines(medium, data, start):
-            found.append(entry)
-            if verdict is None and (why := _fault(entry, len(found), previous, key)):
-                verdict = AuditVerdict(False, len(found), len(found), key is not None, previous, why)
+            entries.append(entry)
+            if verdict is None and (why := _fault(entry, len(entries), previous, key)):
+                verdict = AuditVerdict(False, len(entries), len(entries), key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
         damaged = error.diagnostics[0].line
         why = f"line {damaged} is damaged"
-        verdict = verdict or AuditVerdict(False, len(found), damaged, key is not None, previous, why)
-    verdict = verdict or AuditVerdict(True, len(found), None, key is not None, previous)
-    return _Log(tuple(found), verdict, damaged)
+        verdict = verdict or AuditVerdict(False, len(entries), damaged, key is not None, previous, why)
+    verdict = verdict or AuditVerdict(True, len(entries), None, key is not None, previous)
+    return _Log(tuple(entries), verdict, damaged)
 
 
 def _fault(entry: Mapping[str, Any], number: int, previous: str, key: bytes | None) -> str:
-    """Return why an entry can't be the log's next; "" where it is."""
+    """Return why an entry can't be the log's next; "" where it can."""
     if not _signs(entry, key):
         if key is not None and _signs(entry, None):
             return f"line {number} was written without a key, and HIVE_AUDIT_KEY is set: it must be from line 1 on"
@@ -344,7 +344,7 @@ def _has(entries: Sequence[Mapping[str, Any]], head: Head) -> bool:
 
 
 def _heads(workspace: Workspace) -> list[Head]:
-    """Return what was remembered: the last head, and before it the one that a log lacked when it was written to."""
+    """Return the recorded heads: the last one, preceded by the one that a cut log lacked when it was written to."""
     try:
         heads = json.loads(read_bytes(workspace.state / "audit.head"))
         return [(int(count), str(digest)) for count, digest in heads]
@@ -356,7 +356,7 @@ def _heads(workspace: Workspace) -> list[Head]:
 
 
 def _lines(medium: LogLines, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the entries from a place on where a line begins."""
+    """Yield the entries from the byte `start` on, where a line begins."""
     lines = data[start:].split(b"\n")
     first = data.count(b"\n", 0, start) + 1
     for number, line in enumerate(lines, start=first):
@@ -368,7 +368,7 @@ def _lines(medium: LogLines, data: bytes, start: int = 0) -> Iterator[dict[str, 
         elif number == first + len(lines) - 1:
             return
         else:
-            raise _damage(number, medium.told)
+            raise _damage(number, medium.name)
 
 
 def _damage(line: int, file: str) -> HiveError:

@@ -1,4 +1,4 @@
-"""Where the audit log's lines stand, in a file or in a table that hosts share, and what an entry in a line is."""
+"""Storage of the audit log's lines, in a file or in a table that hosts share, and the parsing of a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hive_agents.store.postgres import PostgresConnection
 
 MOVED = "audit.moved"
-"""In `.hive`: where the log is, where it was moved away with the records."""
+"""The file in `.hive` that names the new place of a log that was moved with the records."""
 
 _Write = Callable[[int, str], object]
 """Writes the line of a number."""
@@ -26,10 +26,10 @@ _Write = Callable[[int, str], object]
 
 @dataclass(frozen=True)
 class FileLines:
-    """A log in a file; `told` is its name in diagnostics, `home` the workspace of which it is."""
+    """A log in a file; `name` is for diagnostics, `home` the workspace that it belongs to."""
 
     path: Path
-    told: str
+    name: str
     home: Workspace | None = field(default=None, compare=False)
 
     @contextmanager
@@ -43,7 +43,7 @@ class FileLines:
         """Raise HIVE-403 where the log was moved away with the records."""
         if self.home is not None:
             with suppress(FileNotFoundError):
-                raise moved(read_bytes(self.home.state / MOVED).decode(), self.told)
+                raise moved(read_bytes(self.home.state / MOVED).decode(), self.name)
 
     def data(self) -> bytes:
         try:
@@ -52,7 +52,7 @@ class FileLines:
             return b""
 
     def stamp(self) -> tuple[int, ...] | None:
-        """Return what changes with the log; None where there is none."""
+        """Return a stamp that changes with the log; None where there is none."""
         try:
             status = unlinked(self.path).stat()
         except OSError:
@@ -72,15 +72,15 @@ class TableLines:
     place: RemoteDatabase
 
     @property
-    def told(self) -> str:
+    def name(self) -> str:
         return self.place.name
 
     @contextmanager
     def writing(self, *, long: bool = False) -> Iterator[_Write]:
-        """A turn of its own: the row that follows the line waits to be committed meanwhile."""
+        """Write in another transaction than the row that mirrors the line, which is committed later."""
         from hive_agents.store.database import connected
 
-        # The head that remembers a line is written after it was committed; the lock keeps heads of a host in order.
+        # A head is recorded after its line was committed; the lock keeps the heads of a host in order.
         lock = locked(Workspace(self.place.root).state / "audit.head.lock", "writing the audit log")
         with lock, connected(self.place) as found:
             connection = cast("PostgresConnection", found)
@@ -93,7 +93,7 @@ class TableLines:
             try:
                 yield write
             finally:
-                if connection.in_transaction:  # nothing was to be written, or it can't be
+                if connection.in_transaction:  # nothing was written
                     with suppress(Exception):
                         connection.execute("ROLLBACK")
 
@@ -101,21 +101,21 @@ class TableLines:
         from hive_agents.store.database import connected
 
         with connected(self.place) as connection:
-            found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
-        return b"".join(line.encode() + b"\n" for (line,) in found)
+            rows = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
+        return b"".join(line.encode() + b"\n" for (line,) in rows)
 
     def stamp(self) -> tuple[int, ...] | None:
         from hive_agents.store.database import connected
 
         query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
         with connected(self.place) as connection:
-            found = connection.execute(query).fetchone()
-        return None if not found[0] else tuple(found)
+            row = connection.execute(query).fetchone()
+        return None if not row[0] else tuple(row)
 
     def replace(self, data: bytes) -> None:
         from hive_agents.store.database import connected
 
-        # A text in a line may hold what else ends one.
+        # Not splitlines: texts may contain other line separators.
         lines = data.decode().removesuffix("\n").split("\n") if data else []
         with connected(self.place) as found:
             connection = cast("PostgresConnection", found)
@@ -130,7 +130,7 @@ LogLines = FileLines | TableLines
 
 
 def entry_in(line: bytes) -> dict[str, Any] | None:
-    """Return the entry in a line; None where it is none, cut short or damaged."""
+    """Return the entry in a line; None where it is invalid or truncated."""
     try:
         entry = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -143,14 +143,14 @@ def entry_in(line: bytes) -> dict[str, Any] | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a key that stands twice would be read as one and shown as the other."""
+    """Return the object. Raises: ValueError for a repeated key, which readers would resolve differently."""
     if len(found := dict(pairs)) != len(pairs):
         raise ValueError
     return found
 
 
 def _mend_last_line(path: Path) -> None:
-    """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
+    """Drop an entry that a crash truncated; one that only lacks its newline is kept, since readers have seen it."""
     path = unlinked(path)
     if not path.exists():
         return

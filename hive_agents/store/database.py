@@ -1,4 +1,4 @@
-"""How a database is opened, kept open, told from another one, changed, and what its failures mean."""
+"""Connections to databases: opened, pooled, identified, used in transactions, with failures as diagnostics."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _PAUSE = 0.1
 T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
-"""Where a database is: a file of SQLite's, or a server's."""
+"""Where a database is: an SQLite file, or on a server."""
 ALL = "records"
-"""The turn of a transaction that is alone."""
+"""The turn of a transaction that excludes all others."""
 KEPT = 4
-"""Connections that a thread keeps open in between, each to another file: those used last."""
+"""Connections that a thread keeps open between uses, each to another file: the most recent ones."""
 IDLE = 8
-"""Connections to servers that a process keeps open in between."""
+"""Connections to servers that a process keeps open between uses."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -89,7 +89,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 class Cursor(Protocol):
-    """What a statement gave, from whichever database."""
+    """The result of a statement, on either kind of database."""
 
     @property
     def rowcount(self) -> int: ...
@@ -99,9 +99,9 @@ class Cursor(Protocol):
 
 
 class RecordsConnection(Protocol):
-    """A connection to the records, which take SQLite's SQL on whichever database.
+    """A connection to the records, which takes SQLite's SQL on either kind of database.
 
-    `text_factory` reads text that may be damaged; a server's never is.
+    `text_factory` is for reading damaged text; a server's never is.
     """
 
     text_factory: Any
@@ -121,18 +121,18 @@ class SelectedRow(Protocol):
 
 
 class connected(Generic[C]):
-    """A `with` block that has a connection to itself, for short work.
+    """A `with` block with exclusive use of a connection, for short work.
 
-    It is kept open in between, a file's by the thread and a server's by the process, and `opened`, by default by
-    `connect`, anew where the file was replaced or the server has closed it.
+    Connections are pooled, a file's per thread and a server's per process. A new one is made by `opened`, `connect` by
+    default, where the file was replaced or the server has closed it.
 
-    With `rows`, selected rows are known by their names, too. A use inside another one gets a connection of its own.
+    With `rows`, selected rows have names, too. A nested use gets another connection.
 
     Raises: as `connect`; the database's errors in the body become diagnostics, too.
     """
 
     # No generator: a run enters hundreds of these.
-    __slots__ = ("_kept", "_opened", "_place", "_rows")
+    __slots__ = ("_opened", "_place", "_pooled", "_rows")
 
     @overload
     def __init__(
@@ -154,59 +154,59 @@ class connected(Generic[C]):
     def __enter__(self) -> C:
         place = self._place
         if isinstance(place, RemoteDatabase):
-            return cast(C, self._served(place))
-        found, file = _local.kept.pop(str(place), None), file_identity(place)
-        if found is not None and found.file != file:
-            _close(found)
-            found = None
-        if found is None:
+            return cast(C, self._to_server(place))
+        pooled, file = _local.pool.pop(str(place), None), file_identity(place)
+        if pooled is not None and pooled.file != file:
+            _close(pooled)
+            pooled = None
+        if pooled is None:
             connection = (self._opened or connect)(place)
-            found = _Kept(connection, file or file_identity(place))
-        self._kept = found
-        connection = found.connection
-        if found.waits is _local.at_once:
-            found.waits = not found.waits
-            connection.execute(f"PRAGMA busy_timeout = {int(found.waits * BUSY_SECONDS * 1_000)}")
+            pooled = _Pooled(connection, file or file_identity(place))
+        self._pooled = pooled
+        connection = pooled.connection
+        if pooled.waits is _local.at_once:
+            pooled.waits = not pooled.waits
+            connection.execute(f"PRAGMA busy_timeout = {int(pooled.waits * BUSY_SECONDS * 1_000)}")
         connection.row_factory = sqlite3.Row if self._rows else None
         return cast(C, connection)
 
-    def _served(self, place: RemoteDatabase) -> PostgresConnection:
+    def _to_server(self, place: RemoteDatabase) -> PostgresConnection:
         if _local.at_once:
             raise Busy.of("HIVE-402", "a server is not waited for here")  # `briefly` goes on in a thread
-        found = _idle.taken(str(place))
-        while found is not None and (found.file != (0, 0, os.getpid()) or found.connection.lost()):
-            _close(found)
-            found = _idle.taken(str(place))
-        if found is None:
-            found = _Kept(connect_to(place), (0, 0, os.getpid()))
-        self._kept = found
-        served: PostgresConnection = found.connection
-        served.row_factory = self._rows or None
-        return served
+        pooled = _idle.taken(str(place))
+        while pooled is not None and (pooled.file != (0, 0, os.getpid()) or pooled.connection.lost()):
+            _close(pooled)
+            pooled = _idle.taken(str(place))
+        if pooled is None:
+            pooled = _Pooled(connect_to(place), (0, 0, os.getpid()))
+        self._pooled = pooled
+        connection: PostgresConnection = pooled.connection
+        connection.row_factory = self._rows or None
+        return connection
 
     @property
     def file(self) -> tuple[int, int, int] | None:
-        """Which file it is, as `file_identity` tells."""
-        return self._kept.file
+        """The file's `file_identity`."""
+        return self._pooled.file
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        key, connection, kept = str(self._place), self._kept.connection, _local.kept
+        key, connection, pool = str(self._place), self._pooled.connection, _local.pool
         if error is not None:
             connection.close()
-            if (told := _explained(error, self._place)) is not None:
-                raise told from error
-        elif connection.in_transaction:  # it was left open
+            if (explained := _explained(error, self._place)) is not None:
+                raise explained from error
+        elif connection.in_transaction:  # left open by the body
             connection.close()
         elif isinstance(self._place, RemoteDatabase):
-            _idle.keep(key, self._kept)
-        elif key in kept:  # an inner use has its own
+            _idle.keep(key, self._pooled)
+        elif key in pool:  # put back by a nested use
             connection.close()
         else:
-            kept[key] = self._kept
-            if len(kept) > KEPT:
-                _close(kept.pop(next(iter(kept))))
+            pool[key] = self._pooled
+            if len(pool) > KEPT:
+                _close(pool.pop(next(iter(pool))))
 
 
 def connect_to(place: RemoteDatabase) -> PostgresConnection:
@@ -226,19 +226,18 @@ def connect_to(place: RemoteDatabase) -> PostgresConnection:
 
 
 def disconnect(place: DatabasePlace) -> None:
-    """Close the connection that this thread keeps open, of a server all that nobody uses; the next use opens one."""
-    while (found := _idle.taken(str(place)) or _local.kept.pop(str(place), None)) is not None:
-        _close(found)
+    """Close this thread's pooled connection, to a server all idle ones."""
+    while (pooled := _idle.taken(str(place)) or _local.pool.pop(str(place), None)) is not None:
+        _close(pooled)
 
 
 async def briefly(work: Callable[[], T]) -> T:
-    """Return what short work on databases gives, without letting the event loop wait for another writer.
+    """Return the result of short work on databases, without blocking the event loop on another writer.
 
-    It is done here, and once more in a thread where somebody else is writing at that moment. So it has to begin with
-    the transaction that may fail. A thread for each would cost more than the work, and writers in many threads wait
-    for each other.
+    The work runs here, and again in a thread if another writer holds the lock, so it has to begin with the transaction
+    that may fail. A thread each time would cost more than the work, and writers in many threads wait for each other.
 
-    Raises: HIVE-402 after as long a wait as ever, and what the work raises.
+    Raises: HIVE-402 after the usual wait, and what the work raises.
     """
     try:
         _local.at_once = True
@@ -251,8 +250,8 @@ async def briefly(work: Callable[[], T]) -> T:
 
 
 @dataclass
-class _Kept:
-    """`waits` says whether the connection waits for other writers."""
+class _Pooled:
+    """A pooled connection; `waits` is whether it waits for other writers."""
 
     connection: Any
     file: tuple[int, int, int] | None
@@ -260,49 +259,49 @@ class _Kept:
 
 
 class _Local(threading.local):
-    """What a thread keeps; `at_once` while it may not wait for other writers."""
+    """A thread's pool; `at_once` while it may not wait for other writers."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, _Kept] = {}
+        self.pool: dict[str, _Pooled] = {}
         self.at_once = False
 
 
 class _Idle:
-    """Connections to servers that no thread of this process uses just then.
+    """Idle connections to servers, shared by the threads of this process.
 
-    A host has a hundred threads, most of which wait; a server has a hundred connections for all hosts.
+    A host has a hundred threads, most of them idle; a server has a hundred connections for all hosts.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._kept: list[tuple[str, _Kept]] = []
+        self._pool: list[tuple[str, _Pooled]] = []
 
-    def taken(self, key: str) -> _Kept | None:
-        """Return the one to that server that was used last, None where there is none."""
+    def taken(self, key: str) -> _Pooled | None:
+        """Return the most recently used connection to that server, None where there is none."""
         with self._guard:
-            for place in range(len(self._kept) - 1, -1, -1):
-                if self._kept[place][0] == key:
-                    return self._kept.pop(place)[1]
+            for position in range(len(self._pool) - 1, -1, -1):
+                if self._pool[position][0] == key:
+                    return self._pool.pop(position)[1]
         return None
 
-    def keep(self, key: str, kept: _Kept) -> None:
-        """Keep it for the next use, of whichever thread; of too many, the one that rested longest is closed."""
+    def keep(self, key: str, pooled: _Pooled) -> None:
+        """Add a connection; of too many, the least recently used one is closed."""
         with self._guard:
-            self._kept.append((key, kept))
-            closed = self._kept.pop(0) if len(self._kept) > IDLE else None
-        if closed is not None:
-            _close(closed[1])
+            self._pool.append((key, pooled))
+            oldest = self._pool.pop(0) if len(self._pool) > IDLE else None
+        if oldest is not None:
+            _close(oldest[1])
 
 
-def _close(kept: _Kept) -> None:
-    if kept.file is not None and kept.file[2] != os.getpid():
-        _inherited.append(kept)  # to close it in a child would drop the parent's locks
+def _close(pooled: _Pooled) -> None:
+    if pooled.file is not None and pooled.file[2] != os.getpid():
+        _inherited.append(pooled)  # closing it in a child would drop the parent's locks
     else:
-        kept.connection.close()
+        pooled.connection.close()
 
 
 _local, _idle = _Local(), _Idle()
-_inherited: list[_Kept] = []
+_inherited: list[_Pooled] = []
 
 
 def file_identity(path: Path) -> tuple[int, int, int] | None:
@@ -320,9 +319,9 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 class transaction:
     """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
-    Without a `turn` nobody else writes meanwhile. Transactions of different turns go side by side on a server, and wait
-    for those of their own turn and for those without one; SQLite has one turn for all. A server ends a transaction in
-    which nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
+    Without a `turn` it excludes all other writers. Transactions of different turns run concurrently on a server, and
+    wait for those of the same turn and those without one; SQLite has one turn for all. A server ends a transaction that
+    is idle for half a minute, so that a frozen host doesn't block others, unless it is `long`.
     """
 
     __slots__ = ("_connection", "_long", "_turn")
@@ -334,8 +333,8 @@ class transaction:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            served, turn = cast("PostgresConnection", self._connection), self._turn
-            served.begin(turn or ALL, beside=ALL if turn else None, long=self._long)
+            connection, turn = cast("PostgresConnection", self._connection), self._turn
+            connection.begin(turn or ALL, beside=ALL if turn else None, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -352,7 +351,7 @@ class transaction:
 
 
 def take_turn(connection: RecordsConnection, turn: str) -> None:
-    """Inside a transaction on a server, wait for one more turn. Whoever has it waits for nothing else any more."""
+    """Wait for one more turn in a transaction on a server. Take it last: holding it while waiting could deadlock."""
     if not isinstance(connection, sqlite3.Connection):
         cast("PostgresConnection", connection).take(turn)
 
@@ -360,10 +359,10 @@ def take_turn(connection: RecordsConnection, turn: str) -> None:
 def written_at_once(
     connection: RecordsConnection, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, waking: bool = False
 ) -> list[list[Any]]:
-    """Return the rows that each statement of a whole transaction gives.
+    """Run a whole transaction and return the rows of each statement.
 
-    On a server they are sent together, so that others wait for their turn no longer than the server works; with
-    `waking` those who listen there are woken.
+    To a server they are sent together, so that the turn is held no longer than the server works; with `waking` its
+    listeners are woken.
     """
     if not isinstance(connection, sqlite3.Connection):
         return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
@@ -374,28 +373,28 @@ def written_at_once(
 def last_number(connection: RecordsConnection, table: str, column: str) -> int:
     """Return the highest number that a table has given to a row, 0 where it gave none."""
     if isinstance(connection, sqlite3.Connection):
-        found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
-    else:  # the sequence doesn't know of numbers that were given by hand
+        row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    else:  # the sequence doesn't know of explicitly inserted numbers
         sequence = f"pg_sequence_last_value(pg_get_serial_sequence('{table}', '{column}'))"
-        found = connection.execute(f"SELECT greatest({sequence}, max({column})) FROM {table}").fetchone()
-    return int(found[0] or 0) if found else 0
+        row = connection.execute(f"SELECT greatest({sequence}, max({column})) FROM {table}").fetchone()
+    return int(row[0] or 0) if row else 0
 
 
 def clock_of(place: DatabasePlace) -> Callable[[], float]:
-    """Return the clock that all writers of a database go by, in seconds since 1970: a server's own, or this host's."""
+    """Return the clock that all writers of a database share, in seconds since 1970: the server's, or this host's."""
     return time.time if isinstance(place, Path) else _ServerClock(place)
 
 
 class _ServerClock:
-    """Asks the server now and then; in between this host's clock that never jumps counts on."""
+    """The server's clock, read once in `CLOCK_SECONDS` and continued by this host's monotonic clock."""
 
     def __init__(self, place: RemoteDatabase) -> None:
         self._place = place
 
     def __call__(self) -> float:
-        ahead, asked = _clocks.get(self._place, (0.0, -math.inf))
+        ahead, read_at = _clocks.get(self._place, (0.0, -math.inf))
         now = time.monotonic()
-        if now - asked > CLOCK_SECONDS:
+        if now - read_at > CLOCK_SECONDS:
             with connected(self._place) as connection:
                 ahead = cast("PostgresConnection", connection).time() - time.monotonic()
             _clocks[self._place] = ahead, now
@@ -407,7 +406,7 @@ _clocks: dict[RemoteDatabase, tuple[float, float]] = {}
 
 @contextmanager
 def exclusive(workspace: Workspace, what: str, timeout: float = 30.0) -> Iterator[None]:
-    """`Workspace.exclusive` for what all hosts share: one at a time, on whichever host.
+    """Hold `Workspace.exclusive`, on all hosts that share the records.
 
     Raises: HIVE-402 after `timeout` seconds.
     """
@@ -431,7 +430,7 @@ def exclusive(workspace: Workspace, what: str, timeout: float = 30.0) -> Iterato
 
 
 def require_writable(place: DatabasePlace, seconds: float) -> None:
-    """Commit a change of nothing, waiting so long for other writers: only a commit finds out that the disk is full.
+    """Commit an empty change, waiting `seconds` for other writers: only a commit detects a full disk.
 
     Raises: HIVE-402, HIVE-403, HIVE-407.
     """
@@ -461,14 +460,14 @@ def _explained_errors(place: DatabasePlace) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (told := _explained(error, place)) is not None:
-            raise told from error
+        if (explained := _explained(error, place)) is not None:
+            raise explained from error
         raise
 
 
 @contextmanager
 def database_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's failures into diagnostics that say what to do."""
+    """Raise SQLite's errors as diagnostics."""
     try:
         yield
     except sqlite3.Error as error:
@@ -476,7 +475,7 @@ def database_errors(path: Path) -> Iterator[None]:
 
 
 def _explained(error: BaseException, place: DatabasePlace) -> HiveError | None:
-    """Return the diagnostic of a database's failure, None for another's."""
+    """Return the diagnostic of a database's error, None for any other error."""
     if isinstance(place, Path):
         return _of_sqlite(error, place) if isinstance(error, sqlite3.Error) else None
     import psycopg

@@ -1,8 +1,7 @@
-"""A history of decisions that the audit log keeps, and whose rows in the database follow it.
+"""A history of decisions in the audit log, mirrored by rows of a table.
 
-An entry is a line of the log and a row of a table, made together; whatever dies in between, the line decides. A row
-that is lost, or tells something else than its line, is restored from the log, if the log's chain is intact; a row that
-the log doesn't know is not believed.
+An entry is a line of the log and a row of the table; after a crash between the two, the line decides. A row that is
+lost or differs from its line is restored from the log, if the log's chain is intact; a row without a line is ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ R = TypeVar("R", bound=LedgerRow)
 
 @dataclass(frozen=True)
 class LedgerHistory(Generic[R]):
-    """`rows` is what holds, `unlogged` are rows after the log's last entry: forged, or the log was cut.
+    """`rows` are the valid ones, `unlogged` those after the log's last entry: forged, or the log was cut.
 
     Both are newest first.
     """
@@ -43,15 +42,14 @@ class LedgerHistory(Generic[R]):
 
 @dataclass(frozen=True)
 class Ledger(Generic[R]):
-    """The entries of one kind in the audit log, and the table that follows them.
+    """The entries of one kind in the audit log, and the table that mirrors them.
 
     `logged_as` gives the names of columns in the log where they differ; a column `at` without such a name is the
-    moment of the line itself, which is taken a little later. `subject` is the column by which a table holds several
-    histories. `name` says in messages which entry a row is.
+    time of the line itself, which is slightly later. `subject` is the column that separates the histories of one
+    table. `name` names a row in messages.
 
-    With `vouched_only` nothing holds but what the log's chain vouches for. Without it the log is believed as it
-    stands, and verified before it changes a row; rows older than its first entry hold, since such histories are older
-    than the log.
+    With `vouched_only` only entries that the log's chain vouches for are valid. Without it the log is verified only
+    before it changes a row, and rows older than its first entry are valid, since such histories are older than the log.
     """
 
     row: type[R]
@@ -63,7 +61,7 @@ class Ledger(Generic[R]):
     vouched_only: bool = False
 
     def history(self, workspace: Workspace, subject: str | None = None) -> LedgerHistory[R]:
-        """Return the entries, of one subject where the table holds several; rows that were lost are restored.
+        """Return the entries, of one subject where the table holds several; lost rows are restored.
 
         Raises: HIVE-413 where the log is broken and rows would have to be restored, or, with `vouched_only`, where
         it vouches for none.
@@ -74,13 +72,13 @@ class Ledger(Generic[R]):
             entries, verdict = audit.intact(workspace, self.kind)
         else:
             entries, verdict = audit.recorded(workspace, self.kind), None
-        found = (self._of_entry(entry) for entry in entries if self._is_about(entry, subject))
-        logged = {row.id: row for row in found}
+        logged_rows = (self._of_entry(entry) for entry in entries if self._is_about(entry, subject))
+        logged = {row.id: row for row in logged_rows}
         unlogged = [row for id, row in sorted(rows.items(), reverse=True) if id > max(logged, default=0)]
         if not logged:
             if not self.vouched_only:
                 return LedgerHistory(unlogged, [])
-            # Nobody can say that there never was an entry: its line may be the one that was cut or edited.
+            # An entry may have existed: its line may be the one that was cut or edited.
             if verdict is not None and not verdict.ok:
                 raise audit.broken(verdict)
             if unlogged:
@@ -88,10 +86,10 @@ class Ledger(Generic[R]):
         lost = [row for row in logged.values() if not self._agree(rows.get(row.id), row)]
         if lost:
             self._restore(workspace, lost, verdict or audit.verify(workspace))
-        held = rows | {row.id: row for row in lost}
+        restored = rows | {row.id: row for row in lost}
         first = min(logged, default=0)
-        holds = logged.keys() if self.vouched_only else {*logged, *(id for id in rows if id < first)}
-        return LedgerHistory([held[id] for id in sorted(holds, reverse=True)], unlogged)
+        valid = logged.keys() if self.vouched_only else {*logged, *(id for id in rows if id < first)}
+        return LedgerHistory([restored[id] for id in sorted(valid, reverse=True)], unlogged)
 
     def append(
         self,
@@ -160,7 +158,7 @@ class Ledger(Generic[R]):
         connection.execute(insert, tuple(values.values()))
 
     def _next_id(self, workspace: Workspace, connection: RecordsConnection) -> int:
-        """Return a number that neither the database nor the log has: what was logged may not be a row yet."""
+        """Return a number that is new to both the database and the log: a logged entry may lack its row."""
         logged = [int(entry[self._logged_name("id")]) for entry in audit.recorded(workspace, self.kind)]
         return max([*logged, last_number(connection, self.table, "id")]) + 1
 
@@ -181,5 +179,5 @@ class Ledger(Generic[R]):
 
 
 def made_by(rows: Iterable[R], approval_id: str) -> R | None:
-    """Return the newest of the rows that an approval made, None where it made none."""
+    """Return the newest row made by an approval, None where there is none."""
     return next((row for row in rows if row.evaluation and row.evaluation.get("approval_id") == approval_id), None)

@@ -1,4 +1,4 @@
-"""How writers on a server wake the hosts that wait for what they wrote; a lost notice costs a poll, no more."""
+"""Notices by which writers on a server wake waiting hosts; a lost notice only delays them until their next poll."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from hive_agents.store.postgres import PostgresConnection
 
 AGAIN_SECONDS = 1.0
-"""Pause before a listener whose connection was lost tries another one."""
+"""Pause before a listener reconnects."""
 
 
 def notify(connection: RecordsConnection) -> None:
-    """Wake all who listen, on every host, as soon as the transaction is committed; a file has nobody who listens."""
+    """Wake the listeners on every host when the transaction is committed; a file has none."""
     if not isinstance(connection, sqlite3.Connection):
         cast("PostgresConnection", connection).notify()
 
@@ -31,17 +31,17 @@ def notify(connection: RecordsConnection) -> None:
 class listening:
     """A `with` block in which `heard` is called, from another thread, whenever some host has called `notify`.
 
-    It is called, too, when a lost connection stands again, for what was told meanwhile. A file tells of nothing: its
-    readers poll.
+    It is called after a reconnection, too, since notices may have been missed. A file gives no notices: its readers
+    poll.
     """
 
     def __init__(self, place: DatabasePlace, heard: Callable[[], object]) -> None:
         self._place, self._heard = place, heard
-        self._over: tuple[int, int] | None = None
+        self._closing: tuple[int, int] | None = None
 
     def __enter__(self) -> Self:
         if isinstance(self._place, RemoteDatabase):
-            self._over = os.pipe()
+            self._closing = os.pipe()
             self._thread = threading.Thread(target=self._listen, args=(self._place,), name="hive-listen", daemon=True)
             self._thread.start()
         return self
@@ -49,38 +49,38 @@ class listening:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._over is not None:
-            os.close(self._over[1])
+        if self._closing is not None:
+            os.close(self._closing[1])
 
     def _listen(self, place: RemoteDatabase) -> None:
         import psycopg
 
-        assert self._over is not None
-        over = self._over[0]
+        assert self._closing is not None
+        closing = self._closing[0]
         try:
-            while not _readable(over, timeout=0):
+            while not _readable(closing, timeout=0):
                 with suppress(HiveError, psycopg.Error, OSError):
-                    self._listened(connect_to(place), over)
-                _readable(over, timeout=AGAIN_SECONDS)
+                    self._relay(connect_to(place), closing)
+                _readable(closing, timeout=AGAIN_SECONDS)
         except RuntimeError:
-            pass  # whoever was to be told has closed its event loop
+            pass  # the listener has closed its event loop
         finally:
-            os.close(over)
+            os.close(closing)
 
-    def _listened(self, connection: PostgresConnection, over: int) -> None:
+    def _relay(self, connection: PostgresConnection, closing: int) -> None:
         try:
             connection.listen()
             self._heard()
-            while not _readable(over, connection.raw.fileno()):
+            while not _readable(closing, connection.raw.fileno()):
                 if connection.heard():
                     self._heard()
         finally:
             connection.close()
 
 
-def _readable(over: int, *others: int, timeout: float | None = None) -> bool:
-    """Wait for any of them; whether the first one is at its end."""
+def _readable(closing: int, *others: int, timeout: float | None = None) -> bool:
+    """Wait for any of the descriptors; return whether the first one is at its end."""
     poll = select.poll()
-    for file in (over, *others):
+    for file in (closing, *others):
         poll.register(file, select.POLLIN | select.POLLHUP)
-    return any(file == over for file, _ in poll.poll(None if timeout is None else timeout * 1_000))
+    return any(file == closing for file, _ in poll.poll(None if timeout is None else timeout * 1_000))

@@ -1,7 +1,7 @@
-"""What somebody else could have put into a server's schema, so that it acts when the records there are read or written.
+"""Detection of foreign objects in a server's schema that would run code when the records are read or written.
 
-A view, a trigger, a default, a function that fits better than the one that is meant: all of it runs with the rights of
-whoever asks. So the schema is looked at before anything in it is asked, from a connection that finds no name in it.
+A view, a trigger, a default, a better matching overload of a function: all of them run with the rights of the caller.
+So the schema is checked before it is used, over a connection that resolves no names in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OTHER_TABLES = (
 _FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\((.*?)\).*?LANGUAGE (\w+).*?AS\s*\$\$(.*?)\$\$", re.DOTALL)
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _CALL = re.compile(r'(\w+|")\s*\(|[A-Za-z_"]\s*\.')
-"""A function, or a name with its schema: on this connection all that isn't PostgreSQL's own has one."""
+"""A function call or a qualified name: on this connection every name outside of pg_catalog is qualified."""
 _CALLED = {"COALESCE", "WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT"}
 
 _STRANGER = """
@@ -35,7 +35,7 @@ _STRANGER = """
             (known.rolsuper OR known.oid = own.oid OR (NOT own.rolsuper AND pg_has_role(own.oid, known.oid, 'USAGE')))
     )
 """
-"""Whether a role is neither this user's nor a superuser, who could do anything as it is."""
+"""Whether a role is neither this user's nor a superuser's, who could do anything anyway."""
 
 
 def _owned(owner: str) -> str:
@@ -59,7 +59,7 @@ _CHANGEABLE = {
     "the function belongs to another role": f"""
         SELECT proname FROM pg_proc WHERE pronamespace = %(schema)s AND {_owned("proowner")}""",
 }
-"""What lets somebody else change the schema at any time: in words, and the names of what does."""
+"""Ways for others to change the schema at any time: the description, and the query for the objects."""
 _ACTING = {
     "it isn't a table without rules, policies and heirs": f"""
         SELECT relname FROM {_TABLES} AND (
@@ -97,7 +97,7 @@ _ACTING = {
         SELECT proname FROM pg_proc WHERE pronamespace = {_SYSTEM} AND {_owned("proowner")}
         UNION SELECT oprname FROM pg_operator WHERE oprnamespace = {_SYSTEM} AND {_owned("oprowner")}""",
 }
-"""What could act by itself: in words, and the names of what does."""
+"""Objects that could run code: the description, and the query for their names."""
 _EXPRESSIONS = f"""
     SELECT adrelid::regclass::text, pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid IN {_OF_TABLES}
     UNION SELECT indexrelid::regclass::text, pg_get_expr(indexprs, indrelid) FROM pg_index
@@ -105,7 +105,7 @@ _EXPRESSIONS = f"""
     UNION SELECT indexrelid::regclass::text, pg_get_expr(indpred, indrelid) FROM pg_index
         WHERE indrelid IN {_OF_TABLES} AND indpred IS NOT NULL
 """
-"""Of columns without a value, and of indexes."""
+"""Default values, and expressions of indexes."""
 _TRIGGERS = f"""
     SELECT tgname, tgrelid::regclass::text, pronamespace = %(schema)s AND proname = 'records_moved'
     FROM pg_trigger JOIN pg_proc AS p ON p.oid = tgfoid WHERE tgrelid IN {_OF_TABLES} AND NOT tgisinternal
@@ -115,59 +115,62 @@ _CODE = """
     FROM pg_proc AS p JOIN pg_language AS l ON l.oid = prolang WHERE pronamespace = %(schema)s AND NOT EXISTS (
         SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
 """
-"""Of what an extension brought a superuser is the owner."""
+"""Functions, except those of extensions, which a superuser owns."""
 
 
 def require_own_schema(place: RemoteDatabase) -> None:
-    """Raise HIVE-407 for what no release makes in a schema, and what lets somebody else change it meanwhile.
+    """Raise HIVE-407 for foreign objects in a schema, and for rights of others to change it.
 
-    Raises: as opening a connection does; a schema that isn't there yet is in order.
+    Raises: as opening a connection does. A missing schema is accepted.
     """
     import psycopg
 
     try:
         with closing(opened(place, names_from="")) as raw, other_answers():
-            found = _first(raw, place)
+            foreign = _first_foreign(raw, place)
     except psycopg.Error as error:
         raise explained(error, place) from error
-    if found is not None:
-        name, what, fix = found
-        message = f"{name[:60]!r} in schema {place.schema} is none of this program's doing: {what}"
+    if foreign is not None:
+        name, problem, fix = foreign
+        message = f"{name[:60]!r} in schema {place.schema} is none of this program's doing: {problem}"
         raise HiveError.of("HIVE-407", message, file=place.name, fix=fix)
 
 
-def _first(raw: psycopg.Connection[Any], place: RemoteDatabase) -> tuple[str, str, str] | None:
-    """Return the first thing that shouldn't be there: its name, what is wrong with it, and what helps."""
+def _first_foreign(raw: psycopg.Connection[Any], place: RemoteDatabase) -> tuple[str, str, str] | None:
+    """Return the first foreign object: its name, the problem, and the fix."""
     schema = raw.execute(b"SELECT oid FROM pg_namespace WHERE nspname = %s", (place.schema,)).fetchone()
-    given = {"schema": schema[0] if schema else 0, "tables": [*_OTHER_TABLES, *(one.name for one in record_tables())]}
+    parameters = {
+        "schema": schema[0] if schema else 0,
+        "tables": [*_OTHER_TABLES, *(table.name for table in record_tables())],
+    }
 
     def rows(query: str) -> list[tuple[Any, ...]]:
-        return raw.execute(query.encode(), given).fetchall()
+        return raw.execute(query.encode(), parameters).fetchall()
 
     fix = f"name another schema under [storage]; or let schema {place.schema}, and all in it, belong to this user alone"
-    for what, query in _CHANGEABLE.items():
+    for problem, query in _CHANGEABLE.items():
         for (name,) in rows(query):
-            return str(name), what, fix
+            return str(name), problem, fix
     fix = "find out who made it; then drop it, and run this again"
-    for what, query in _ACTING.items():
+    for problem, query in _ACTING.items():
         for (name,) in rows(query):
-            return str(name), what, fix
+            return str(name), problem, fix
     for name, expression in rows(_EXPRESSIONS):
         if not is_plain(expression):
             return str(name), f"it computes {expression[:60]}", fix
     for name, table, is_own in rows(_TRIGGERS):
         if name != "moved" or not is_own:
             return str(name), f"it is a trigger of {table}", fix
-    own = {(name, _types(given), language, body) for name, given, language, body in _FUNCTION.findall(FUNCTIONS)}
+    ours = {(name, _types(params), language, body) for name, params, language, body in _FUNCTION.findall(FUNCTIONS)}
     for name, types, language, body, special in rows(_CODE):
         sealing = (name, types, language) == ("records_moved", "", "plpgsql") and is_seal(body)
-        if special or not (sealing or (name, types, language, body) in own):
+        if special or not (sealing or (name, types, language, body) in ours):
             return str(name), "it is a function", fix
     return None
 
 
 def _types(parameters: str) -> str:
-    return ", ".join(one.split()[-1] for one in parameters.split(","))
+    return ", ".join(parameter.split()[-1] for parameter in parameters.split(","))
 
 
 def is_plain(expression: str) -> bool:
@@ -177,4 +180,4 @@ def is_plain(expression: str) -> bool:
     (True, True, False, False)
     """
     bare = _LITERAL.sub("''", expression)
-    return all(found[1] in _CALLED for found in _CALL.finditer(bare))
+    return all(match[1] in _CALLED for match in _CALL.finditer(bare))

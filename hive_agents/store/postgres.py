@@ -1,11 +1,10 @@
-"""A PostgreSQL database that several hosts share, as SQLite's connections are used.
+"""A PostgreSQL database that several hosts share, behind the interface of SQLite's connections.
 
-The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
-here, so that whoever keeps records knows of one database only.
+Records are read and written in SQLite's SQL, which is translated here, so that other modules know one dialect only.
 
-Writers take turns by advisory locks that a transaction holds until it is committed. One without a name is alone, as in
-SQLite's file. Those of different names, mostly of different runs, write side by side, and beside none that is alone.
-Whoever gives an event its number takes the turn of events, so numbers become visible in their order.
+Writers take turns by advisory locks that a transaction holds until it is committed. One without a turn excludes all
+others, as in an SQLite file. Those of different turns, mostly of different runs, write concurrently. Numbering an event
+takes the turn of events, so that numbers become visible in order.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 10
 IDLE_SECONDS = 30
-"""For so long a transaction may rest between two statements."""
+"""How long a transaction may be idle between two statements."""
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
 MOVED = "HM001"
-"""The SQLSTATE by which a schema refuses that was moved away."""
+"""The SQLSTATE of writes to a schema whose records were moved away."""
 FUNCTIONS = """
     CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
         $$ SELECT strpos(whole, part) $$;
@@ -76,7 +75,7 @@ class NamedRow:
 
 @dataclass(frozen=True)
 class ServerState:
-    """`ahead` says by how many seconds the server's clock is; `most` is how many `connections` it allows."""
+    """`ahead` is the lead of the server's clock in seconds; `most` is the limit of `connections`."""
 
     release: str
     schema: int
@@ -87,10 +86,10 @@ class ServerState:
 
 
 class PostgresConnection:
-    """A connection that takes SQLite's SQL and gives its rows; `raw` is psycopg's own, in autocommit mode.
+    """A connection that takes SQLite's SQL; `raw` is psycopg's connection, in autocommit mode.
 
-    Raises: what psycopg raises, which `explained` tells; HIVE-431 where the settings aren't trusted, HIVE-421 for a
-    password that isn't there.
+    Raises: psycopg's errors, for `explained`; HIVE-431 where the settings aren't trusted, HIVE-421 for a missing
+    password.
     """
 
     def __init__(self, place: RemoteDatabase) -> None:
@@ -114,19 +113,19 @@ class PostgresConnection:
 
     def execute(self, sql: str, values: Any = (), /) -> PostgresCursor:
         """Run one statement."""
-        given = tuple(int(value) if isinstance(value, bool) else value for value in values)
-        cursor = self.raw.execute(translated(sql), given)
+        parameters = tuple(int(value) if isinstance(value, bool) else value for value in values)
+        cursor = self.raw.execute(translated(sql), parameters)
         return PostgresCursor(cursor, rows=self.row_factory is not None, all_columns="SELECT *" in sql)
 
     def executemany(self, sql: str, values: Any, /) -> None:
-        """Run one statement for each row, without a way to the server and back for each."""
+        """Run one statement for each row, without a round trip for each."""
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
     def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
-        """Begin a transaction as soon as it is its turn to write, and nobody has the turn that it goes on `beside`.
+        """Begin a transaction, waiting for its turn and for a share of the turn `beside`.
 
-        A `long` one may rest between two statements. Raises: what psycopg raises where it waits for too long.
+        A `long` one may be idle between statements. Raises: psycopg's error after too long a wait.
         """
         try:
             cursor = self.raw.execute("; ".join(self._beginning(turn, beside)).encode(), prepare=False)
@@ -140,11 +139,11 @@ class PostgresConnection:
             self.raw.execute(b"SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def commit(self) -> None:
-        """Commit what was begun; where the server's answer is lost, ask it whether it has.
+        """Commit the transaction; where the answer is lost, ask the server whether it was committed.
 
-        The connection is another one then, without the locks that the lost one held.
+        The connection is a new one then, without the locks of the lost one.
 
-        Raises: what psycopg raises where nothing was committed, or nobody can be asked.
+        Raises: psycopg's error where nothing was committed, or the server is out of reach.
         """
         from psycopg import OperationalError
 
@@ -164,10 +163,10 @@ class PostgresConnection:
             with suppress(psycopg.Error):
                 raw = opened(self._place)
                 try:
-                    # A COMMIT that is still on its way would count later, when nobody reckons with it any more.
+                    # A COMMIT still in transit could take effect after this method has returned False.
                     end = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"
-                    own = b" AND CAST(CAST(backend_xid AS text) AS bigint) = %s & 4294967295"
-                    raw.execute(end + own, (process, self._number))
+                    same = b" AND CAST(CAST(backend_xid AS text) AS bigint) = %s & 4294967295"
+                    raw.execute(end + same, (process, self._number))
                     row = raw.execute(b"SELECT txid_status(%s)", (self._number,)).fetchone()
                     if row is not None and row[0] != "in progress":
                         self.raw, raw = raw, self.raw
@@ -184,9 +183,9 @@ class PostgresConnection:
     def at_once(
         self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, beside: str, waking: bool
     ) -> list[list[Any]]:
-        """Do a whole transaction with one way to the server and back before its COMMIT; return what statements gave."""
+        """Run a whole transaction with one round trip before its COMMIT; return the rows of each statement."""
         with self.raw.pipeline():
-            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn, beside)]
+            beginning = [self.raw.execute(sql.encode(), prepare=False) for sql in self._beginning(turn, beside)]
             sent = [self.execute(*statement) for statement in statements]
             if waking:
                 self.notify()
@@ -195,7 +194,7 @@ class PostgresConnection:
         return [cursor.fetchall() for cursor in sent]
 
     def _beginning(self, turn: str, beside: str | None) -> list[str]:
-        # What many share comes first: whoever has a turn of its own waits for nobody who is alone.
+        # The shared lock comes first: the holder of a turn must not wait for one that excludes all.
         shared = f"SELECT pg_advisory_xact_lock_shared({lock_number(self._place, beside)})" if beside else ""
         return ["BEGIN", *filter(None, [shared]), self._locking(turn), "SELECT txid_current()"]
 
@@ -204,10 +203,10 @@ class PostgresConnection:
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
-        """Hold a lock for a while, waiting for it as long as for any.
+        """Hold a session lock, waiting for it `LOCK_SECONDS`.
 
-        It is asked for again and again: a statement that waits has a snapshot, and whoever holds the lock may build an
-        index beside other transactions, which waits until snapshots are gone.
+        It is polled: a waiting statement has a snapshot, and the lock's holder may build an index concurrently, which
+        waits until all snapshots are gone.
         """
         from psycopg.errors import LockNotAvailable
 
@@ -222,20 +221,20 @@ class PostgresConnection:
             self.raw.execute(f"SELECT pg_advisory_unlock({lock_number(self._place, of)})".encode())
 
     def holds(self, of: str) -> bool:
-        """Take a lock for as long as the connection lasts; False where another has it."""
+        """Take a lock for as long as the connection lasts; return False where another holds it."""
         row = self.raw.execute(f"SELECT pg_try_advisory_lock({lock_number(self._place, of)})".encode()).fetchone()
         return bool(row and row[0])
 
     def time(self) -> float:
-        """Return what the server's clock says, in seconds since 1970."""
+        """Return the server's time, in seconds since 1970."""
         row = self.raw.execute(b"SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         assert row is not None
         return float(row[0])
 
     def state(self) -> ServerState:
-        """Return what `hive doctor` tells of the server; tries to write.
+        """Return the server's state for `hive doctor`, after a test write.
 
-        Raises: what psycopg raises where nothing can be written.
+        Raises: psycopg's error where the database can't be written.
         """
         with self.raw.transaction():
             self.raw.execute(b"UPDATE schema_version SET version = version")
@@ -250,31 +249,31 @@ class PostgresConnection:
         return ServerState(str(row[0]).split()[0], self._version(), self._owner(), ahead, row[2], row[1])
 
     def notify(self) -> None:
-        """Wake those who listen to this schema, when the transaction is committed."""
+        """Wake this schema's listeners when the transaction is committed."""
         self.raw.execute(b"SELECT pg_notify(%s, '')", (self._place.schema,))
 
     def listen(self) -> None:
-        """Be told of what `notify` says from now on, see `heard`."""
+        """Receive the notices of `notify` from now on, see `heard`."""
         self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
 
     def heard(self) -> bool:
-        """Return whether anything was told since the last look; without waiting."""
+        """Return whether a notice has arrived since the last call, without waiting."""
         return bool([*self.raw.notifies(timeout=0)])
 
     def close(self) -> None:
         self.raw.close()
 
     def __del__(self) -> None:
-        if "raw" in vars(self):  # a thread that ends leaves its own
+        if "raw" in vars(self):  # a finished thread leaves its connections open
             self.raw.close()
 
     def lost(self) -> bool:
-        """Return whether the server has closed it, as far as this side has heard."""
+        """Return whether the server is known to have closed the connection."""
         if self.raw.closed:
             return True
         poll = select.poll()
         poll.register(self.raw.fileno(), select.POLLIN | select.POLLHUP)
-        # Whatever a server says unasked: mostly that it ends the connection, of which the end itself may come later.
+        # An unsolicited message mostly announces the end of the connection, which may follow later.
         return bool(poll.poll(0))
 
     def _migrate(self) -> None:
@@ -285,7 +284,7 @@ class PostgresConnection:
         newest = len(MIGRATIONS)
         if self._version() == newest:
             return
-        # The lock comes first: a transaction that had begun to wait wouldn't see the schema that another has made.
+        # The lock precedes the transaction, whose snapshot wouldn't show the schema that another host has made.
         with self.held("schema"), self.raw.transaction():
             version = self._version()
             if version > newest:
@@ -302,16 +301,16 @@ class PostgresConnection:
             self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
 
     def _require_own(self) -> None:
-        """Raise HIVE-430 for a schema that belongs to another workspace; one that belongs to none is this one's now."""
+        """Raise HIVE-430 for a schema that belongs to another workspace; claim one that belongs to none."""
         own = Workspace(self._place.root).settings.storage.workspace
         if self._owner() is None and own:
             with self.held("schema"):
                 self.raw.execute(b"ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS workspace text")
                 self.raw.execute(b"UPDATE schema_version SET workspace = %s WHERE workspace IS NULL", (own,))
-        found = self._owner() or ""
-        if found != own:
-            message = f'{self._place.name} holds the records of the workspace "{found}", and hive.toml names '
-            fix = f'if this is a host of it, write workspace = "{found}" under [storage]; else another namespace'
+        owner = self._owner() or ""
+        if owner != own:
+            message = f'{self._place.name} holds the records of the workspace "{owner}", and hive.toml names '
+            fix = f'if this is a host of it, write workspace = "{owner}" under [storage]; else another namespace'
             raise HiveError.of("HIVE-430", message + (f'"{own}"' if own else "none"), file="hive.toml", fix=fix)
 
     def _owner(self) -> str | None:
@@ -320,15 +319,15 @@ class PostgresConnection:
         return row[0] if row else None
 
     def _version(self) -> int:
-        found = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
-        if found is None or found[0] is None:
+        table = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
+        if table is None or table[0] is None:
             return 0
         row = self.raw.execute(b"SELECT version FROM schema_version").fetchone()
         return int(row[0]) if row else 0
 
 
 class PostgresCursor:
-    """What a statement gave; with `all_columns` without `rowid`, which SQLite gives only where it is asked for."""
+    """The result of a statement; with `all_columns` without `rowid`, which SQLite's * doesn't include."""
 
     def __init__(self, cursor: psycopg.Cursor[Any], *, rows: bool, all_columns: bool = False) -> None:
         self._cursor = cursor
@@ -358,7 +357,7 @@ class PostgresCursor:
 
 
 class other_answers:
-    """Raise psycopg's DatabaseError where the server's answers are none of a PostgreSQL's."""
+    """A `with` block that raises psycopg's DatabaseError for answers that can't be PostgreSQL's."""
 
     __slots__ = ()
 
@@ -374,20 +373,20 @@ class other_answers:
 
 
 def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.Connection[Any]:
-    """Return psycopg's own connection, which finds names in the place's schema, or in those that are given.
+    """Return psycopg's connection with the place's schema, or `names_from`, as search path.
 
-    A host that is frozen or unplugged in its turn to write loses it after a while, and a server that is gone without a
-    word is given up as soon.
+    A host that is frozen or unplugged during its turn loses the turn after a while, and a server that vanishes is given
+    up after the same time.
     """
     import psycopg
 
     workspace = Workspace(place.root)
     require_trusted_setting(workspace, "storage")
     reference = workspace.settings.storage.password_ref
-    given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
+    password: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
     options = {
         "search_path": place.schema if names_from is None else names_from,
-        # Which a database's owner could have set to something else.
+        # The database's owner could have set other defaults.
         "standard_conforming_strings": "on",
         "extra_float_digits": "1",
         "client_encoding": "UTF8",
@@ -407,7 +406,7 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
         keepalives_interval=IDLE_SECONDS // 6,
         keepalives_count=4,
         options=" ".join(f"-c {name}={value}" for name, value in options.items()),
-        **given,
+        **password,
         **login_options(place.url),
     )
     _require_answer(raw)
@@ -416,7 +415,7 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
 
 
 def _require_answer(raw: psycopg.Connection[Any]) -> None:
-    """Raise what psycopg raises where the server lets in and then says nothing, or something without an end."""
+    """Raise psycopg's error where the server accepts the connection and then doesn't answer, or without end."""
     from psycopg import OperationalError
 
     with cut_after(_CONNECT_SECONDS, raw) as is_cut:
@@ -431,13 +430,13 @@ def _require_answer(raw: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def cut_after(seconds: float, raw: psycopg.Connection[Any]) -> Iterator[threading.Event]:
-    """Cut the connection if what is done inside takes longer; the event says whether it was cut."""
+    """Cut the connection if the body takes longer; yield the event that is set then."""
     is_cut = threading.Event()
 
     def cut() -> None:
-        is_cut.set()  # before whoever waits can see it
-        with suppress(Exception), socket.socket(fileno=os.dup(raw.fileno())) as way:
-            way.shutdown(socket.SHUT_RDWR)
+        is_cut.set()  # before the body can notice
+        with suppress(Exception), socket.socket(fileno=os.dup(raw.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
 
     timer = threading.Timer(seconds, cut)
     timer.daemon = True
@@ -454,7 +453,7 @@ def _number_in(cursor: psycopg.Cursor[Any]) -> int | None:
 
 
 def lock_number(place: RemoteDatabase, of: str) -> int:
-    """Return the number of an advisory lock: one for each schema of a database and each use."""
+    """Return the number of the advisory lock of a schema and a use."""
     return zlib.crc32(place.schema.encode()) << 31 | zlib.crc32(of.encode()) >> 1
 
 
@@ -483,22 +482,22 @@ def _token(token: str) -> str:
 
 
 def statements(version: int) -> Iterator[str]:
-    """Yield what brings the records from that version of the schema to the newest, in PostgreSQL's SQL."""
+    """Yield the statements that migrate the records from a version to the newest, in PostgreSQL's SQL."""
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
-            found = re.search(r"\b(?:TABLE|ON|INDEX) (\w+)", re.sub(r"INDEX \w+ ON", "ON", statement))
-            if found is None or found[1] not in INDEX_TABLES:
-                yield _defined(statement)
+            target = re.search(r"\b(?:TABLE|ON|INDEX) (\w+)", re.sub(r"INDEX \w+ ON", "ON", statement))
+            if target is None or target[1] not in INDEX_TABLES:
+                yield _ported(statement)
 
 
-def _defined(statement: str) -> str:
-    keyed = re.sub(r"WITHOUT ROWID\s*$", "", statement)
-    if keyed == statement and "CREATE TABLE" in statement:
+def _ported(statement: str) -> str:
+    ported = re.sub(r"WITHOUT ROWID\s*$", "", statement)
+    if ported == statement and "CREATE TABLE" in statement:
         # The order of insertion, which SQLite keeps by itself.
-        keyed = re.sub(r"\)\s*$", ", rowid bigint GENERATED ALWAYS AS IDENTITY)", statement)
-    for ours, theirs in _TYPES.items():
-        keyed = re.sub(ours, theirs, keyed)
-    return keyed
+        ported = re.sub(r"\)\s*$", ", rowid bigint GENERATED ALWAYS AS IDENTITY)", statement)
+    for sqlite, postgres in _TYPES.items():
+        ported = re.sub(sqlite, postgres, ported)
+    return ported
 
 
 _TYPES = {
@@ -521,20 +520,20 @@ _REFUSALS = {
     ),
     "permission denied": ("HIVE-403", "grant the user CONNECT on the database, and CREATE to make the schema"),
 }
-"""What a server's refusal of a connection says, and what helps."""
+"""Texts of refused connections, with the diagnostic's code and fix."""
 
 
 def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
-    """Return the diagnostic of a failure: HIVE-402 where trying again may help, HIVE-403 where not.
+    """Return the diagnostic of an error: HIVE-402 where a retry may help, HIVE-403 where not.
 
-    HIVE-409 is a value that the database can't hold, and HIVE-407 all else.
+    HIVE-409 is for a value that the database can't hold, HIVE-407 for all else.
     """
     import psycopg
     from psycopg import errors
 
-    told = str(error).strip().partition("\n")[0]
+    message_line = str(error).strip().partition("\n")[0]
     if error.sqlstate == MOVED:
-        return moved(told, place.name)
+        return moved(message_line, place.name)
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"
         return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)
@@ -544,27 +543,29 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
         return HiveError.of("HIVE-402", message, file=place.name, fix=fix)
     if isinstance(error, (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)):
         fix = f"let the database's user create and write tables in schema {place.schema}"
-        return HiveError.of("HIVE-403", f"cannot write the database: {told}", file=place.name, fix=fix)
+        return HiveError.of("HIVE-403", f"cannot write the database: {message_line}", file=place.name, fix=fix)
     if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
         fix = "free some space on the database's host, then run the command again; nothing was lost"
-        return HiveError.of("HIVE-403", f"the database can't write: {told}", file=place.name, fix=fix)
+        return HiveError.of("HIVE-403", f"the database can't write: {message_line}", file=place.name, fix=fix)
     if isinstance(error, psycopg.OperationalError) and (proof := login_fix(str(error))) is not None:
-        return HiveError.of("HIVE-403", f"the server didn't prove which one it is: {told}", file=place.name, fix=proof)
+        return HiveError.of(
+            "HIVE-403", f"the server didn't prove which one it is: {message_line}", file=place.name, fix=proof
+        )
     for words, (code, fix) in _REFUSALS.items():
         if isinstance(error, psycopg.OperationalError) and words in str(error):
-            return HiveError.of(code, f"the database refuses: {told}", file=place.name, fix=fix)
+            return HiveError.of(code, f"the database refuses: {message_line}", file=place.name, fix=fix)
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         fix = "start the server or correct [storage] url, then run the command again; what was recorded is kept"
-        return HiveError.of("HIVE-402", f"the database can't be reached: {told}", file=place.name, fix=fix)
+        return HiveError.of("HIVE-402", f"the database can't be reached: {message_line}", file=place.name, fix=fix)
     if isinstance(error, psycopg.DataError):
         fix = "leave out the character NUL, or whatever the message names"
-        return HiveError.of("HIVE-409", f"the database can't hold this value: {told}", file=place.name, fix=fix)
+        return HiveError.of("HIVE-409", f"the database can't hold this value: {message_line}", file=place.name, fix=fix)
     fix = "restore the schema from a backup; docs/scale.md says how"
-    return HiveError.of("HIVE-407", f"the database is damaged: {told}", file=place.name, fix=fix)
+    return HiveError.of("HIVE-407", f"the database is damaged: {message_line}", file=place.name, fix=fix)
 
 
 def _adapt(raw: psycopg.Connection[Any]) -> None:
-    """Text is text, also where PostgreSQL can't tell a parameter's type; sums are numbers of Python."""
+    """Send str as text, even where a parameter's type is unknown, and load numeric sums as Python numbers."""
     from psycopg.adapt import Loader
     from psycopg.types.string import StrDumper
 

@@ -1,4 +1,4 @@
-"""What the runs of agents have read, as their ledger of effects tells."""
+"""The documents that agents' runs have read, from their ledger of effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def documents_read(workspace: Workspace, run_id: str) -> dict[str, frozenset[str
     with connected(workspace.records) as connection:
         rows = connection.execute(query, (run_id,)).fetchall()
     return {
-        key.removeprefix(f"{run_id}/"): frozenset(found)
+        key.removeprefix(f"{run_id}/"): frozenset(documents)
         for key, result in rows
-        if isinstance(found := json.loads(result).get("documents"), list)
+        if isinstance(documents := json.loads(result).get("documents"), list)
     }

@@ -16,7 +16,7 @@ INDEX_TABLES = frozenset(
         "file_stamps",
     }
 )
-"""What each host makes from the documents for itself; all other tables hold records, which hosts may share."""
+"""The index, which each host builds from the documents; all other tables hold records, which hosts may share."""
 
 # Forward only: a release appends a script, and never edits one that has shipped.
 MIGRATIONS = (

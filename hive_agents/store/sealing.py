@@ -1,6 +1,6 @@
-"""Records that were moved away: whoever still writes to the old place is told where they are now.
+"""Seals on records that were moved away: a write to the old place fails with the new one.
 
-The database itself refuses, so that a process which has had it open since before is told, too.
+The database itself refuses, so that a process which opened it before the move fails, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SEAL = re.compile(
 
 
 def seal(workspace: Workspace, connection: RecordsConnection, target: str) -> None:
-    """Let nobody write records here any more; `target` says where they are now, in words."""
+    """Refuse all writes to these records from now on; `target` describes the new place."""
     unseal(workspace, connection)
     quoted, tables = target.replace("'", "''"), [table.name for table in record_tables()]
     if isinstance(connection, sqlite3.Connection):
@@ -53,7 +53,7 @@ def seal(workspace: Workspace, connection: RecordsConnection, target: str) -> No
 
 
 def unseal(workspace: Workspace, connection: RecordsConnection) -> None:
-    """Let records be written here."""
+    """Allow writes to these records again."""
     if not isinstance(connection, sqlite3.Connection):
         connection.execute("DROP FUNCTION IF EXISTS records_moved() CASCADE")
         return
@@ -63,16 +63,16 @@ def unseal(workspace: Workspace, connection: RecordsConnection) -> None:
 
 
 def is_seal(body: str) -> bool:
-    """Return whether that is the code of the function by which a server's schema refuses."""
+    """Return whether this is the code of the trigger function that refuses writes."""
     return bool(_SEAL.fullmatch(body))
 
 
 def moved_to(connection: RecordsConnection) -> str | None:
-    """Return where the records are that were here, None where they are here still."""
+    """Return where the records were moved to, None where they are still here."""
     if isinstance(connection, sqlite3.Connection):
-        found = re.search(r"RAISE\(ABORT, '(.*)'\)", next((sql for _, sql in connection.execute(SEALS)), ""))
+        match = re.search(r"RAISE\(ABORT, '(.*)'\)", next((sql for _, sql in connection.execute(SEALS)), ""))
     else:
         query = "SELECT prosrc FROM pg_proc WHERE oid = to_regproc('records_moved')"
         row = connection.execute(query).fetchone()
-        found = re.search(r"MESSAGE = '(.*)';", row[0] if row else "")
-    return found[1].replace("''", "'") if found else None
+        match = re.search(r"MESSAGE = '(.*)';", row[0] if row else "")
+    return match[1].replace("''", "'") if match else None

@@ -1,4 +1,4 @@
-"""Whether somebody wrote to a database, found out without reading any of it."""
+"""Detection of writes to a database, without reading it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hive_agents.store.database import connect, database_errors, file_identity
 
 
 class Writes:
-    """Tells of writes by any other connection, of whichever process; one caller at a time.
+    """Detects writes by any other connection, in any process; not thread-safe.
 
-    A look takes microseconds and never waits, so it may be had on an event loop.
+    A look takes microseconds and never waits, so an event loop may take it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,7 +24,7 @@ class Writes:
     def since_last_look(self) -> bool:
         """Return whether something was written since the last call; True at the first one, and in doubt.
 
-        Whoever looks and then reads misses nothing. Raises: as `connect`.
+        Look before reading, so that no write is missed. Raises: as `connect`.
         """
         if self._connection is None or self._file != file_identity(self._path):
             self.close()
