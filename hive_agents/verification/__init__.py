@@ -1,6 +1,6 @@
 """Compiler, linter and test suite for configs; the gate that deploys only what is proved better.
 
-It stands on evaluation and the ledger, and knows no optimizer: whatever wants to deploy comes through here. A new check
+It depends on evaluation and the ledger, not on the optimizer: every deployment goes through it. A new check
 goes to `semantics` with a code, a new condition of the gate to `gate`; both appear in `docs/gate.md`.
 """
 

@@ -1,4 +1,4 @@
-"""Who may accept that a tag loses, and what it takes: a person, a reason, and tags that there are."""
+"""Acceptance of a tag's loss, which needs a person, a reason and existing tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def only_people(who: str) -> HiveError:
 
 
 def require_acceptable(golden: GoldenSet, tags: Collection[str], *, by: str, reason: str | None) -> None:
-    """Check an acceptance before anything is measured; without tags there is nothing to check.
+    """Check an acceptance before the measurement.
 
     Raises: HIVE-409 without a reason or for a tag that no golden query has, HIVE-415 where `by` is no person.
     """
@@ -26,14 +26,14 @@ def require_acceptable(golden: GoldenSet, tags: Collection[str], *, by: str, rea
         raise only_people(by)
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "to accept the loss of a tag needs a reason", fix='add --reason "…"')
-    known = sorted({tag for query in golden for tag in query.tags})
-    unknown = [_unknown(tag, known, golden) for tag in tags if tag not in known]
+    existing = sorted({tag for query in golden for tag in query.tags})
+    unknown = [_unknown(tag, existing, golden) for tag in tags if tag not in existing]
     if unknown:
         raise HiveError(unknown)
 
 
 def nothing_to_accept(golden: GoldenSet, tags: Collection[str], accepted: Collection[TagChange]) -> list[Diagnostic]:
-    """Return what to say of tags that were accepted and don't block."""
+    """Return notices about accepted tags that don't block."""
     lost = {change.tag for change in accepted}
     return [
         Diagnostic(
@@ -49,7 +49,7 @@ def nothing_to_accept(golden: GoldenSet, tags: Collection[str], accepted: Collec
     ]
 
 
-def _unknown(tag: str, known: Collection[str], golden: GoldenSet) -> Diagnostic:
-    others = f"the golden set has: {', '.join(known)}" if known else 'give queries "tags" in the golden set'
+def _unknown(tag: str, existing: Collection[str], golden: GoldenSet) -> Diagnostic:
+    others = f"the golden set has: {', '.join(existing)}" if existing else 'give queries "tags" in the golden set'
     message = f'there is no tag "{tag}" in the golden set'
-    return Diagnostic("HIVE-409", message, golden.file, "queries", did_you_mean(tag, known, others))
+    return Diagnostic("HIVE-409", message, golden.file, "queries", did_you_mean(tag, existing, others))

@@ -1,4 +1,4 @@
-"""The gate for anybody's search: two rankings of the same queries, labels, and the ledger of what was held out."""
+"""The gate for foreign search engines: rankings of the same queries, labels, and a ledger of holdout uses."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BUDGETED = ("nudcg", "ndcg", "recall", "precision", "mrr")
 """The metrics whose mean may have a budget."""
 
 Side = tuple[str, Sequence[FoundList]]
-"""(name, what was found for each query of the labels, in their order)."""
+"""(name, the result list of each query of the labels, in their order)."""
 
 
 @dataclass(frozen=True)
 class CheapLabels:
-    """Labels by a model or by clicks, and what the two searches returned for each of their queries."""
+    """Labels by a model or by clicks, and the result lists of both searches for their queries."""
 
     labels: GoldenSet
     before: Sequence[FoundList]
@@ -44,9 +44,9 @@ class CheapLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class RankingsFinding(GateFinding):
-    """What the gate found about two rankings, by the thresholds of `gate` and `budgets`.
+    """The gate's finding about two rankings, by the thresholds of `gate` and `budgets`.
 
-    `ledger` names where the looks are counted, None where nothing is.
+    `ledger` names the ledger of holdout uses, None where none was counted.
     """
 
     gate: Gate
@@ -91,22 +91,22 @@ def gate_rankings(
 ) -> RankingsFinding:
     """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
 
-    With `held_out`, or where the ledger knows most of these queries as a holdout, the comparison is a use of it, and is
-    recorded before anything is measured. The same comparison again is the same use; rankings that are alike are none.
-    With `cheap` the proof rests on those labels, too; other cheap labels are another use. Their queries of the ids
-    `known`, which somebody may have tuned to, count only where `labels` has them.
+    With `held_out`, or where the ledger has most of these queries as a holdout, the comparison is a use of the holdout,
+    recorded before the measurement. Repeating a comparison is the same use; identical rankings are none. With `cheap`
+    the proof uses those labels, too; other cheap labels are another use. Their queries with ids in `known`, which may
+    have been tuned to, count only where `labels` has them.
     Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, or `cheap` lacks some of them;
-    HIVE-105 where it has nothing beside them; HIVE-101 for a damaged ledger.
+    HIVE-105 where it has no others; HIVE-101 for a damaged ledger.
     """
-    for name, found in (before, after):
-        _require_answers(name, found, labels)
+    for name, rankings in (before, after):
+        _require_answers(name, rankings, labels)
     compared = _Compared.of(before, after, labels, cheap, known)
     measured = compared.measured
     held_out = held_out or was_held_out(ledger, measured)
     use = None
     if held_out and not compared.are_alike:
         use = spend(ledger, measured, "gate", compared.identity, alpha=gate.alpha)
-    finding = compared.decided(
+    finding = compared.decide(
         gate,
         split="holdout" if held_out else None,
         use=use,
@@ -115,7 +115,7 @@ def gate_rankings(
         budgets=budgets,
     )
     warnings = [*compared.warnings, *(watch_warning(change, measured) for change in finding.watch)]
-    warnings += [*_silences(before, after, labels), *_repeats(compared), *_holes(finding, gate, measured)]
+    warnings += [*_unanswered(before, after, labels), *_repeats(compared), *_uneven_judgements(finding, gate, measured)]
     return RankingsFinding(
         **vars(finding),
         gate=gate,
@@ -139,14 +139,14 @@ def decide_again(
     cheap: CheapLabels | None = None,
     known: Collection[str] = (),
 ) -> GateFinding:
-    """Return what `gate_rankings` decided as that look at a holdout; nothing is recorded. Raises: as it does."""
+    """Return the decision of `gate_rankings` for a recorded use of a holdout; records nothing. Raises: as it does."""
     compared = _Compared.of(before, after, labels, cheap, known)
-    return compared.decided(gate, split=split, use=use, fault=fault, accept_tags=accept_tags, budgets=budgets)
+    return compared.decide(gate, split=split, use=use, fault=fault, accept_tags=accept_tags, budgets=budgets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Compared:
-    """Two sides' lists of the queries that count, each once; `shifts` are those of the cheap labels."""
+    """Both sides' lists for the distinct queries; `shifts` are the differences by cheap labels."""
 
     names: tuple[str, str]
     old: Sequence[FoundList]
@@ -163,7 +163,8 @@ class _Compared:
         measured, warnings = distinct(labels)
         kept = {query.id for query in measured}
         old, new = (
-            [one for query, one in zip(labels, found, strict=True) if query.id in kept] for _, found in (before, after)
+            [ranking for query, ranking in zip(labels, rankings, strict=True) if query.id in kept]
+            for _, rankings in (before, after)
         )
         shifts = _cheap_shifts(cheap, measured, {*known, *(query.id for query in labels)}) if cheap else None
         names = (before[0], after[0])
@@ -176,15 +177,15 @@ class _Compared:
 
     @property
     def identity(self) -> str:
-        """What makes a comparison the same one: its rankings, its labels, cheap ones too, and their depth."""
+        """The comparison's identity: a hash of its rankings, its labels, also cheap ones, and their depth."""
         ids = [query.id for query in self.measured]
         cheap = self.cheap
         sides = (self.old, self.new) if cheap is None else (self.old, self.new, cheap.before, cheap.after)
-        lists = [[list(one.documents[: self.measured.k]) for one in found] for found in sides]
+        lists = [[list(ranking.documents[: self.measured.k]) for ranking in side] for side in sides]
         hashes = [cheap.labels.hash] if cheap else []
         return "gate-" + sha256(json.dumps([self.measured.hash, self.measured.k, ids, lists, *hashes]))[:24]
 
-    def decided(
+    def decide(
         self,
         gate: Gate,
         *,
@@ -216,7 +217,7 @@ class _Compared:
 
 
 def ledger_beside(path: Path) -> audit.LogFile:
-    """Return the ledger of the labels in `path`: a file beside them, to be kept where they are kept.
+    """Return the ledger of the labels in `path`: a file beside them, to be stored with them.
 
     >>> ledger_beside(Path("evals/qrels.txt")).path.as_posix()
     'evals/qrels.txt.ledger.jsonl'
@@ -234,22 +235,22 @@ def home_of(path: Path, labels: GoldenSet) -> Workspace | None:
 
 
 def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason: str) -> None:
-    """Record that a person accepted the shown loss of tags; without one there is nothing to record."""
+    """Record that a person accepted the shown loss of tags, if there is one."""
     if finding.accepted_tags:
         tags = [change.to_json() for change in finding.accepted_tags]
         audit.append(ledger, "tags_accepted", tags=tags, by=by, reason=reason)
 
 
-def _require_answers(name: str, found: Sequence[FoundList], labels: GoldenSet) -> None:
-    if not any(one.documents for one in found):
+def _require_answers(name: str, rankings: Sequence[FoundList], labels: GoldenSet) -> None:
+    if not any(ranking.documents for ranking in rankings):
         message = f"{name} returns nothing for any of the {len(labels)} queries of {labels.file}"
         fix = "check that both name their queries alike, and that a source of documents gives doc_ids"
         raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2)
 
 
-def _silences(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnostic]:
-    """Warn of a side that returns nothing for more queries than the other: its file may be of other queries."""
-    empty = [(sum(not one.documents for one in found), name) for name, found in (before, after)]
+def _unanswered(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnostic]:
+    """Warn of a side that returns nothing for more queries than the other: its file may be for other queries."""
+    empty = [(sum(not ranking.documents for ranking in rankings), name) for name, rankings in (before, after)]
     if empty[0][0] != empty[1][0]:
         count, name = max(empty)
         message = f"{name} returns nothing for {count} of {len(labels)} queries, the other for {min(empty)[0]}"
@@ -258,33 +259,35 @@ def _silences(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnost
 
 
 def _repeats(compared: _Compared) -> Iterator[Diagnostic]:
-    """Warn of a side whose lists have documents twice: copies push out what stands below them, distractors too."""
+    """Warn of a side whose lists repeat documents: repeats displace the documents below them, also distractors."""
     k = compared.measured.k
-    for name, found in zip(compared.names, (compared.old, compared.new), strict=True):
-        lists = sum(len(set(one.documents[:k])) < len(one.documents[:k]) for one in found)
+    for name, rankings in zip(compared.names, (compared.old, compared.new), strict=True):
+        lists = sum(len(set(ranking.documents[:k])) < len(ranking.documents[:k]) for ranking in rankings)
         if lists:
-            message = f"{name} has a document more than once in {lists} of {len(found)} lists; the copies take places"
+            message = (
+                f"{name} has a document more than once in {lists} of {len(rankings)} lists; the copies take places"
+            )
             fix = "give each document once, at its best place, unless readers see it so"
             yield Diagnostic("HIVE-111", message, compared.measured.file, "$", fix, severity="warning")
 
 
 def _cheap_shifts(cheap: CheapLabels, measured: GoldenSet, known: Collection[str]) -> tuple[list[float], list[float]]:
-    """Return the differences by cheap labels of the measured queries, and of the queries that nobody else labelled."""
-    found = cheap.differences()
-    lacking = [query.id for query in measured if query.id not in found]
+    """Return the differences by cheap labels of the measured queries, and of those with cheap labels only."""
+    shifts = cheap.differences()
+    lacking = [query.id for query in measured if query.id not in shifts]
     if lacking:
         message = f"the cheap labels lack {len(lacking)} of the {len(measured)} measured queries, such as {lacking[0]}"
         fix = "label these queries cheaply, too: only so it shows how often cheap labels are right"
         raise HiveError.of("HIVE-107", message, file=cheap.labels.file, path="$", fix=fix, exit_code=2)
-    others = [shift for query_id, shift in found.items() if query_id not in known]
+    others = [shift for query_id, shift in shifts.items() if query_id not in known]
     if len(measured) < 2 or len(others) < 2:
         message = "two queries with people's labels, and two that have cheap labels alone, are needed at least"
         raise HiveError.of("HIVE-105", message, file=cheap.labels.file, path="$", fix="label more", exit_code=2)
-    return [found[query.id] for query in measured], others
+    return [shifts[query.id] for query in measured], others
 
 
-def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:
-    """Warn where pooled labels know less of one side than of the other: whose pool it was then looks better."""
+def _uneven_judgements(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:
+    """Warn where one side has more unjudged documents: labels pooled from the other side favour it."""
     assert finding.active is not None
     shares = []
     for side in (finding.active, finding.candidate):
@@ -294,14 +297,14 @@ def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagno
     if max(shares) <= gate.unjudged or abs(shares[0] - shares[1]) <= UNEVEN:
         return []
     names = (finding.active.config, finding.candidate.config)
-    told = " and ".join(f"{share:.0%} of what {name} returns" for share, name in zip(shares, names, strict=True))
-    message = f"nobody judged {told}: an unjudged document counts as worth nothing"
+    unjudged = " and ".join(f"{share:.0%} of what {name} returns" for share, name in zip(shares, names, strict=True))
+    message = f"nobody judged {unjudged}: an unjudged document counts as worth nothing"
     fix = "judge what the new system returns, or read the decision with that in mind"
     return [Diagnostic("HIVE-305", message, measured.file, "$", fix, severity="warning")]
 
 
 def _fault(ledger: audit.Place) -> str:
-    """Return why the ledger can't say how often the holdout was used; "" where it can."""
+    """Return why the ledger can't vouch for the number of holdout uses; "" where it can."""
     if not isinstance(ledger, audit.LogFile):
         from hive_agents.verification.certificate import log_fault
 

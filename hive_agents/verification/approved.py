@@ -14,14 +14,14 @@ from hive_agents.workspace import Workspace
 
 
 def deployed_for(workspace: Workspace, approval_id: str) -> Version | None:
-    """Return the deployment that an approval made, though it was rolled back or replaced since."""
+    """Return the deployment that an approval made, even if it was rolled back or replaced since."""
     return made_by(versions(workspace), approval_id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
-    """Return why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
+    """Return why a request's figures are stale; "" where they aren't. `context` is a deploy request's.
 
-    The documents are looked at as they are now.
+    The index is refreshed first.
     """
     build_index(workspace)
     try:

@@ -1,11 +1,10 @@
-"""The canary of a deployed config: what readers do with lists that it drafted with the one before, and what follows.
+"""The canary of a deployed config: interleaved lists with the previous config, credited by readers' reactions.
 
 An impression is a drafted list. Its reader's opens and opinions credit the side that placed the document, until the
-impression settles; then it was won, lost or tied, once and for all. Kept are ranks, letters and keyed hashes: no
-document, no question and no person.
+impression settles as won, lost or tied. Ranks, letters and keyed hashes are stored: no document, question or person.
 
-A reader who asks twice can tell which side placed what. So nobody decides alone but those who may roll back anyway: of
-anybody else `PER_READER` decided searches count, and what is decided must hold without any one of them.
+A reader who asks twice can tell which side placed a document. So no reader decides alone, except those who may roll
+back anyway: of any other `PER_READER` decided searches count, and a decision must hold without any single reader.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ CanarySignal = Literal["open", "relevant", "distractor", "outdated", "wrong_docu
 CanaryOutcome = Literal["worse", "better"]
 CanaryState = Literal["off", "none", "running", "confirmed", "rolled_back"]
 
-# What somebody says of a document outweighs that they opened it: a page is opened before it is found to be outdated.
+# An opinion outweighs an open: a page is opened before it is found to be outdated.
 CREDIT: dict[CanarySignal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
 PER_READER = 5
-"""So many decided searches of one reader count: enough for three readers who agree, and for no two."""
+"""How many decided searches of one reader count: enough for a decision by three agreeing readers, not by two."""
 BY = "canary"
 CONFIRMED = "canary.confirmed"
 _UNBOUND = "operator "
@@ -50,14 +49,14 @@ class Canary:
     previous: StoredConfig
 
     def takes(self, run_id: str, share: float) -> bool:
-        """Return whether the turn of this run is one of the share; the same whenever it is asked."""
+        """Return whether the turn of this run belongs to the share; the same for a run each time."""
         digest = hashlib.sha256(f"{draft_seed(self.version.id, run_id)}\0share".encode()).digest()
         return int.from_bytes(digest[:8]) < share * 2**64
 
 
 @dataclass(frozen=True)
 class Impression:
-    """A list that a reader of the canary's share was shown; `teams` as in `Draft`, empty where nothing was drafted."""
+    """A list shown to a reader of the canary's share; `teams` as in `Draft`, empty where nothing was drafted."""
 
     run_id: str
     version: int
@@ -69,10 +68,10 @@ class Impression:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of one canary's impressions. `silent` ones settled without a word of their reader.
+    """Counts of one canary's impressions. `silent` ones settled without any reaction of their reader.
 
-    `worse` and `better` are the (lost, won) that count for either decision: those that are left without the one reader
-    whose absence weakens it most.
+    `worse` and `better` are the (lost, won) that count for either decision: without the reader whose absence weakens it
+    most.
     """
 
     drafted: int = 0
@@ -101,7 +100,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class CanaryStatus:
-    """`none` where nothing serves that could have a canary; with it and with `off` the rest is empty."""
+    """The state is `none` where no deployed config can have a canary; with it and with `off` the rest is empty."""
 
     state: CanaryState
     share: float
@@ -124,21 +123,21 @@ class CanaryStatus:
 
 
 def draft_seed(version: int, run_id: str) -> str:
-    """Return what a turn's list is drafted by: the same for the same turn, however often it is begun."""
+    """Return the seed of a turn's draft, the same for a turn each time."""
     return f"{version}\0{run_id}"
 
 
 def running_canary(workspace: Workspace) -> Canary | None:
-    """Return the canary of the config that serves; None where the setting is 0, nothing else was deployed before, it
-    was rolled back to, or it was decided already."""
+    """Return the active config's canary; None where the share is 0, no other config was deployed before, it was rolled
+    back to, or its canary is decided."""
     if not workspace.settings.canary.share:
         return None
-    found = _canary_of(versions(workspace))
-    return found if found is not None and found.version.id not in _confirmed(workspace) else None
+    canary = _canary_of(versions(workspace))
+    return canary if canary is not None and canary.version.id not in _confirmed(workspace) else None
 
 
 def _confirmed(workspace: Workspace) -> dict[int, str]:
-    """Return when each confirmed version was."""
+    """Return the times of confirmation by version."""
     return {int(entry["version"]): str(entry["at"]) for entry in audit.recorded(workspace, CONFIRMED)}
 
 
@@ -154,35 +153,35 @@ def _canary_of(history: Sequence[Version]) -> Canary | None:
 
 
 def canary_for(workspace: Workspace, run_id: str, reader: Principal, question: str) -> tuple[Canary, str, str] | None:
-    """Return the canary that this turn takes part in, with keyed hashes of its reader and of what they asked.
+    """Return the canary that this turn takes part in, with keyed hashes of its reader and of the question.
 
-    None outside of the share, and where the reader asked the same before: each question of a reader counts once.
+    None outside of the share, and for a repeated question: each question of a reader counts once.
     """
     share = workspace.settings.canary.share
     canary = running_canary(workspace) if share else None
     if canary is None or not canary.takes(run_id, share):
         return None
-    who, asked = _voice(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
+    voice, asked = _voice(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
     with connected(workspace.records) as connection:
-        known = connection.execute(
+        repeated = connection.execute(
             "SELECT 1 FROM canary_impressions WHERE version = ? AND asked = ? AND run_id <> ?",
             (canary.version.id, asked, run_id),
         ).fetchone()
-    return None if known is not None else (canary, who, asked)
+    return None if repeated is not None else (canary, voice, asked)
 
 
 def _voice(workspace: Workspace, reader: Principal) -> str:
-    """Return a reader's keyed hash, marked where they may roll back by themselves."""
+    """Return a reader's keyed hash, marked if they may roll back themselves."""
     return (_UNBOUND if reader.roles & set(OPERATORS) else "") + _hashed(workspace, reader)
 
 
 def _hashed(workspace: Workspace, reader: Principal, question: str = "") -> str:
-    told = "\0".join(["canary", reader.tenant, reader.user, question])
-    return hmac.new(local_key(workspace), told.encode(), hashlib.sha256).hexdigest()
+    identity = "\0".join(["canary", reader.tenant, reader.user, question])
+    return hmac.new(local_key(workspace), identity.encode(), hashlib.sha256).hexdigest()
 
 
 def record_impression(workspace: Workspace, impression: Impression, *, now: str | None = None) -> None:
-    """Keep an impression, the same once, and decide by those that have settled."""
+    """Store an impression, once, and decide by the settled ones."""
     at = now or audit.now()
     settles = dt.datetime.fromisoformat(at) + dt.timedelta(minutes=workspace.settings.canary.settle_minutes)
     with connected(workspace.records) as connection:
@@ -194,7 +193,7 @@ def record_impression(workspace: Workspace, impression: Impression, *, now: str 
 
 
 def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None = None) -> list[str]:
-    """Return the runs of a reader's impressions that still can be credited, the latest first."""
+    """Return the runs of a reader's impressions that can still be credited, latest first."""
     canary = running_canary(workspace)
     if canary is None:
         return []
@@ -208,9 +207,9 @@ def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None
 
 
 def credit(workspace: Workspace, run_id: str, rank: int, signal: CanarySignal, *, now: str | None = None) -> None:
-    """Credit who placed the document at `rank`, where the run is an impression that hasn't settled.
+    """Credit the side that placed the document at `rank`, if the run is an impression that hasn't settled.
 
-    A document is opened once; of what is said of it the last counts.
+    A document is opened once; of opinions on it the last one counts.
     """
     if running_canary(workspace) is None:
         return
@@ -226,7 +225,7 @@ def credit(workspace: Workspace, run_id: str, rank: int, signal: CanarySignal, *
 
 
 def _try_to_decide(workspace: Workspace, at: str) -> None:
-    """Decide on a reader's way, who isn't failed where that fails: the next one tries again."""
+    """Decide during a reader's request, which doesn't fail if the decision does: the next request tries again."""
     try:
         decide_canary(workspace, now=at)
     except HiveError as error:
@@ -234,7 +233,7 @@ def _try_to_decide(workspace: Workspace, at: str) -> None:
 
 
 def decide_canary(workspace: Workspace, *, now: str | None = None) -> CanaryOutcome | None:
-    """Roll the config back where the settled impressions show it worse, confirm it where they show it better."""
+    """Roll the config back where the settled impressions prove it worse, confirm it where they prove it better."""
     canary = running_canary(workspace)
     if canary is None:
         return None
@@ -262,17 +261,17 @@ def _rolled_back(workspace: Workspace, canary: Canary, tally: Tally) -> bool:
 
 def _confirm(workspace: Workspace, canary: Canary, tally: Tally) -> None:
     version = canary.version
-    told = {"version": version.id, "config": version.name, "won": tally.won, "lost": tally.lost}
+    decision = {"version": version.id, "config": version.name, "won": tally.won, "lost": tally.lost}
 
     def fields(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        known = any(entry["kind"] == CONFIRMED and entry["version"] == version.id for entry in before)
-        return None if known else told | {"e_value": round(tally.e_better, 3)}
+        confirmed = any(entry["kind"] == CONFIRMED and entry["version"] == version.id for entry in before)
+        return None if confirmed else decision | {"e_value": round(tally.e_better, 3)}
 
     audit.extend(workspace, CONFIRMED, fields)
 
 
 def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStatus:
-    """Return how the canary of the config that serves stands or ended, or how it was that was rolled back."""
+    """Return the status of the active config's canary, or of the one that was rolled back last."""
     share, history = workspace.settings.canary.share, versions(workspace)
     canary, at = _canary_of(history), now or audit.now()
     state: CanaryState = "running"
@@ -320,27 +319,27 @@ def _tally(workspace: Workspace, version: int, now: str) -> Tally:
         counts["credit_previous"] += by_team[PREVIOUS]
         if run_id in credits:
             readers.add(reader)
-        outcome = _settled(by_team[NEW] - by_team[PREVIOUS], run_id in credits, settles_at <= now)
+        outcome = _outcome(by_team[NEW] - by_team[PREVIOUS], run_id in credits, settles_at <= now)
         counts[outcome] += 1
         voice = decided.setdefault(reader, Counter())
         if outcome in ("won", "lost") and (reader.startswith(_UNBOUND) or voice.total() < PER_READER):
             voice[outcome] += 1
-    left = _without_each(decided)
-    worse = min(left, key=lambda one: e_value(*one))
-    better = min(left, key=lambda one: e_value(*reversed(one)))
+    counts_without = _without_each(decided)
+    worse = min(counts_without, key=lambda pair: e_value(*pair))
+    better = min(counts_without, key=lambda pair: e_value(*reversed(pair)))
     return Tally(**counts, readers=len(readers), worse=worse, better=better)
 
 
 def _without_each(decided: Mapping[str, Counter[str]]) -> list[tuple[int, int]]:
-    """(lost, won) of all voices but one, for each that is left out: those of operators never are."""
+    """Return (lost, won) of all readers but one, for each that may be left out: operators never are."""
     lost, won = (sum(voice[outcome] for voice in decided.values()) for outcome in ("lost", "won"))
     bound = [voice for reader, voice in decided.items() if not reader.startswith(_UNBOUND)]
     return [(lost - voice["lost"], won - voice["won"]) for voice in bound] or [(lost, won)]
 
 
-def _settled(difference: int, heard: bool, settled: bool) -> str:
+def _outcome(difference: int, credited: bool, settled: bool) -> str:
     if not settled:
         return "open"
-    if not heard:
+    if not credited:
         return "silent"
     return "won" if difference > 0 else "lost" if difference < 0 else "tied"

@@ -1,4 +1,4 @@
-"""What a decision of the gate rests on; where any of it has changed since, the decision is stale."""
+"""The inputs of a gate's decision; where any of them has changed since, the decision is stale."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hive_agents.workspace import Workspace
 class Certificate:
     """Identities of what was measured, the release that measured, and the head of the audit log at that time.
 
-    `model` is null without one; `access` is null where no golden query is asked in somebody's scope; `audit` is
-    {entries, head}: a log that is shorter, or has another line there, was cut or rewritten.
+    `model` is null without one; `access` is null where no golden query names a principal; `audit` is {entries, head}:
+    a log that is shorter, or has another line there, was cut or rewritten.
     """
 
     config_hash: str
@@ -38,8 +38,8 @@ class Certificate:
 def certify(
     workspace: Workspace, candidate: StoredConfig, active: StoredConfig | None, golden: GoldenSet, index: SqliteIndex
 ) -> Certificate:
-    """Return the certificate of what is about to be decided."""
-    found = audit.verify(workspace)
+    """Return the certificate of a decision that is about to be made."""
+    verdict = audit.verify(workspace)
     return Certificate(
         config_hash=candidate.hash,
         active_hash=active.hash if active else None,
@@ -48,34 +48,33 @@ def certify(
         model=index.embedding_model,
         access=AccessRules.load(workspace).digest if any(query.principal for query in golden) else None,
         code=version("hive-agents"),
-        audit={"entries": found.entries, "head": found.head},
+        audit={"entries": verdict.entries, "head": verdict.head},
         at=audit.now(),
     )
 
 
 def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
-    """As `audit.verify`, and the log must still have the lines that the last deployment's certificate names."""
-    found = audit.verify(workspace)
-    if not found.ok or not workspace.records.exists():
-        return found
+    """Return `audit.verify`'s verdict, which also fails without the head in the last deployment's certificate."""
+    verdict = audit.verify(workspace)
+    if not verdict.ok or not workspace.records.exists():
+        return verdict
     rows = (*unlogged_versions(workspace), *versions(workspace))
-    # A rollback repeats the certificate of what it went back to.
+    # A rollback repeats the certificate of its target.
     records = (version.evaluation or {} for version in rows if version.via != "rollback")
     seen = next((record["certificate"]["audit"] for record in records if "certificate" in record), None)
     if seen is None or audit.reaches(workspace, seen["entries"], seen["head"]):
-        return found
-    return audit.lacking(found, (seen["entries"], seen["head"]))
+        return verdict
+    return audit.lacking(verdict, (seen["entries"], seen["head"]))
 
 
 def log_fault(workspace: Workspace) -> str:
-    """Return why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
-    found = log_verdict(workspace)
-    return "" if found.ok else f"the audit log is broken: {found.reason}"
+    """Return why the audit log can't vouch for the number of holdout uses; "" where it can."""
+    verdict = log_verdict(workspace)
+    return "" if verdict.ok else f"the audit log is broken: {verdict.reason}"
 
 
 def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:
-    """Return what of a gate's `record()` holds no more, in words; "" where all of it holds. `active` is a config's
-    hash."""
+    """Return which input of a gate's `record()` has changed; "" for none. `active` is a config's hash."""
     certificate = record["certificate"]
     if active != certificate["active_hash"]:
         return "another config was deployed"
@@ -95,7 +94,7 @@ def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | N
 
 
 def _golden_hash(workspace: Workspace, file: str) -> str | None:
-    """None for a golden set that is gone or broken by now."""
+    """Return the golden set's hash, None where it is gone or broken."""
     inside = workspace.root / file
     with suppress(HiveError):
         return load_golden(workspace, inside if inside.exists() else Path(file)).hash

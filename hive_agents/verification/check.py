@@ -41,13 +41,13 @@ def check_config(
     refresh: bool = True,
     index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """Return what levels 1 and 2 say of a config that parses.
+    """Return the findings of levels 1 and 2 on a config that parses.
 
     Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before.
     """
     findings = []
     parent = stored.config.parent
-    if parent is not None and not _known(workspace, parent):
+    if parent is not None and not _exists(workspace, parent):
         message = f'parent "{parent}" is neither a config nor a deployed version'
         line = stored.line_of(["parent"])
         findings.append(
@@ -67,14 +67,14 @@ def require_sound(
     reranker: bool = False,
     refresh: bool = True,
 ) -> None:
-    """Raises: every diagnostic of levels 1 and 2, if one of them is an error."""
+    """Raise every diagnostic of levels 1 and 2, if one of them is an error."""
     findings = check_config(workspace, stored, golden=golden, reranker=reranker, refresh=refresh)
     if has_errors(findings):
         raise HiveError(findings, exit_code=1)
 
 
 def stored_from(config: RetrievalConfig, file: str) -> StoredConfig:
-    """Return a config made in memory, with the text it would be written as."""
+    """Return a config made in memory, with its text as in a file."""
     return parse_config(config_text(config), file)
 
 
@@ -84,7 +84,7 @@ def config_text(config: RetrievalConfig) -> str:
     return json.dumps(config.model_dump(exclude_unset=True), indent=2, ensure_ascii=False) + "\n"
 
 
-def _known(workspace: Workspace, name: str) -> bool:
+def _exists(workspace: Workspace, name: str) -> bool:
     try:
         find_config_file(workspace, name)
     except HiveError:

@@ -1,6 +1,6 @@
-"""What the gate makes of two measurements: passed, blocked or inconclusive, and what each reason is.
+"""The gate's decision on two measurements: passed, blocked or inconclusive, with reasons.
 
-Whatever was measured, a config, an index or somebody else's search, this is the one place that decides.
+All gates decide here, whether a config, an index or a foreign search was measured.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Reason:
 
 @dataclass(frozen=True, kw_only=True)
 class GateFinding:
-    """A decision and the figures it rests on; `active` is what served before.
+    """A decision and its figures; `active` is the measurement of the config that served before.
 
     `split` names the part of the labels that was measured, None for all of them. `use` is None where no holdout was
-    used up; `difference` is None where there was nothing to compare with, `powered` where no cheap labels were given.
-    Of the tags that fall, `lost_tags` block, `accepted_tags` would and a person accepted it, and `watch` has those
-    whose few queries don't show a loss: they stop nobody. Each has the worst first.
+    used; `difference` is None where there was nothing to compare with, `powered` where no cheap labels were given.
+    Of the falling tags, `lost_tags` block, `accepted_tags` would block but for a person's acceptance, and `watch` has
+    those without a proved loss, which don't block. Each is sorted worst first.
     """
 
     decision: GateDecision
@@ -82,14 +82,14 @@ class GateFinding:
 
     @property
     def needed_queries(self) -> int | None:
-        """About how many more queries would show the gain; None where it is shown, or where there is none."""
+        """About how many more queries would prove the gain; None where it is proved, or where there is none."""
         if self.difference is None or (self.powered is not None and self.powered.p_value <= self.alpha):
             return None
         return needed_queries(self.difference, self.alpha)
 
     @property
     def measurable(self) -> bool:
-        """Whether winning every query that differs would have been proof; True where there is nothing to compare."""
+        """Whether winning every differing query would have been proof; True without a comparison."""
         return self.difference is None or is_measurable(self.difference, self.alpha)
 
     def to_json(self) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def decide(
     budgets: Mapping[str, float] | None = None,
     powered: PoweredDifference | None = None,
 ) -> GateFinding:
-    """Decide about `new`, where `old` serves now, by the thresholds `gate`; the level is the use's, where there is one.
+    """Decide on `new` against the active `old` by the thresholds `gate`, at the level of the `use`, if there is one.
 
-    `accept_tags` names tags whose shown loss a person accepts, `budgets` the share of its mean that a metric may lose;
-    the others are as in `doubt_of`. What blocks is measured by people's labels alone.
+    `accept_tags` names tags whose loss a person accepts, `budgets` the share of its mean that a metric may lose; the
+    others are as in `doubt_of`. Blocks are measured by people's labels alone.
     """
     alpha = use.alpha if use else gate.alpha
     if old is None:
@@ -168,10 +168,9 @@ def doubt_of(
     untrusted: GoldenSet | None = None,
     powered: PoweredDifference | None = None,
 ) -> Reason | None:
-    """Return why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden
-    set.
+    """Return why a gain isn't proved, None where it is; `fault` is the log's, `untrusted` an unaccepted golden set.
 
-    With `powered`, which has cheap labels beside those of people, its test decides instead of theirs alone.
+    With `powered`, which adds cheap labels to those of people, its test decides.
     """
     if use and use.exhausted:
         message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
@@ -179,8 +178,8 @@ def doubt_of(
     if fault:
         return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")
     if powered is not None and powered.p_value > alpha:
-        told = f"nUDCG {powered.difference:+.3f}, p = {powered.p_value:.3f}, more than {_level(alpha)}"
-        return Reason("HIVE-306", f"{told}, with {powered.n_cheap} cheap labels that count {powered.weight:.2f}")
+        figures = f"nUDCG {powered.difference:+.3f}, p = {powered.p_value:.3f}, more than {_level(alpha)}"
+        return Reason("HIVE-306", f"{figures}, with {powered.n_cheap} cheap labels that count {powered.weight:.2f}")
     if powered is None and difference.p_value > alpha:
         return Reason("HIVE-306", inconclusive_reason(difference, alpha))
     return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
@@ -198,7 +197,7 @@ def watch_warning(change: TagChange, golden: GoldenSet) -> Diagnostic:
 
 
 def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[TagChange]) -> Iterator[Reason]:
-    """Yield everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
+    """Yield the regressions that block; `lost` are the tags whose loss nobody accepted."""
     a, b = old.metrics, new.metrics
     if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
         was, now = _of(a, "nudcg"), _of(b, "nudcg")
@@ -223,12 +222,12 @@ def overdrawn(new: Evaluation, old: Evaluation, budgets: Mapping[str, float]) ->
     for name, share in budgets.items():
         was, now = _of(old.metrics, name), _of(new.metrics, name)
         if was - now > share * abs(was) + EPSILON:
-            told = (
+            fall = (
                 f"{name} {was:.3f} -> {now:.3f} falls by {(was - now) / abs(was):.1%}"
                 if was
                 else f"{name} falls below 0"
             )
-            yield Reason("HIVE-312", f"{told}, more than the {share:.1%} of its budget")
+            yield Reason("HIVE-312", f"{fall}, more than the {share:.1%} of its budget")
 
 
 def _of(metrics: dict[str, float | None], name: str) -> float:
@@ -237,7 +236,7 @@ def _of(metrics: dict[str, float | None], name: str) -> float:
 
 
 def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
-    """Return why the evidence does not suffice, with what it could have shown."""
+    """Return why the evidence doesn't suffice, with the gain that it could have shown."""
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
     mde = f"; {difference.n} queries can't show gains under {difference.mde:.2f}" if difference.mde else ""

@@ -1,4 +1,4 @@
-"""Deploy, roll back, history: what serves changes here and nowhere else."""
+"""Deployments and rollbacks: the only place that changes the active config."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def deploy(
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
     `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays. `before_look` is
-    called where nothing refuses the candidate any more, and the gate is about to measure it.
+    called after all checks, before the gate measures the candidate.
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
     without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
@@ -91,8 +91,8 @@ def deploy(
     before_look()
     result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags)
     previous = active.stored.name if active else None
-    needless = nothing_to_accept(golden, accept_tags, result.accepted_tags)
-    warnings = (*(active.warnings if active else ()), *result.warnings, *needless)
+    notices = nothing_to_accept(golden, accept_tags, result.accepted_tags)
+    warnings = (*(active.warnings if active else ()), *result.warnings, *notices)
     if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
         return Deployment(result, None, previous, warnings)
     switch(
@@ -138,8 +138,17 @@ def switch(
                 fix="run the command again: it measures against what is there now",
                 exit_code=1,
             )
-        told: dict[str, Any] = {"decision": decision, "via": via, "reason": reason, "by": by, "authn": authn}
-        return _record(workspace, candidate, previous=_baseline(workspace, active), evaluation=evaluation, **told)
+        return _record(
+            workspace,
+            candidate,
+            previous=_baseline(workspace, active),
+            evaluation=evaluation,
+            decision=decision,
+            via=via,
+            reason=reason,
+            by=by,
+            authn=authn,
+        )
 
 
 def rollback(
@@ -150,7 +159,7 @@ def rollback(
     authn: str = "local",
     of: int | None = None,
 ) -> tuple[Version, str]:
-    """Serve the previous config again, from its stored text; called again it goes further back.
+    """Serve the previous config again, from its stored text; a further call goes further back.
 
     `authn` says how `by` is known; with `of` only that version is rolled back.
 
@@ -194,7 +203,7 @@ def rollback(
 
 
 def _before(history: Sequence[Version]) -> Version | None:
-    """Return the last version with another text than the one that serves: the same, deployed twice, is no way back."""
+    """Return the last version whose text differs from the active one's."""
     by_id = {version.id: version for version in history}
     target = by_id.get(history[0].previous or 0) if history else None
     while target is not None and target.config_hash == history[0].config_hash:
@@ -203,7 +212,7 @@ def _before(history: Sequence[Version]) -> Version | None:
 
 
 def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
-    """Return the version a rollback returns to; a config that was active without history gets one now."""
+    """Return the version that a rollback returns to; an active config without a version gets one."""
     if active is None:
         return None
     if active.version is not None:
@@ -225,20 +234,20 @@ def _record(
     authn: str = "local",
     link: bool = True,
 ) -> Version:
-    """Audit line, row, file, link, in this order: whatever dies in between, the audit line decides what serves."""
+    """Write audit line, row, file and link, in this order: after a crash in between, the audit line decides."""
     at, by = audit.now(), by or local_user()
     fields = (stored.name, stored.file, stored.text, stored.hash, at, by, authn, decision, via, reason)
     if link:
         announce_switch(workspace)
     version = DEPLOYMENTS.append(
-        workspace, lambda number: Version(number, *fields, evaluation, previous), _tell if link else None
+        workspace, lambda number: Version(number, *fields, evaluation, previous), _record_event if link else None
     )
     if link:
         settle(workspace, version)
     return version
 
 
-def _tell(connection: RecordsConnection, version: Version) -> None:
+def _record_event(connection: RecordsConnection, version: Version) -> None:
     kind = EventType.CONFIG_ROLLED_BACK if version.via == "rollback" else EventType.CONFIG_DEPLOYED
-    told = {name: getattr(version, name) for name in ("by", "decision", "via")}
-    EventLog.record(connection, [Event(kind, payload={"config": version.name, "version": version.id, **told})])
+    details = {name: getattr(version, name) for name in ("by", "decision", "via")}
+    EventLog.record(connection, [Event(kind, payload={"config": version.name, "version": version.id, **details})])

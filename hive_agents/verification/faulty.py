@@ -1,4 +1,4 @@
-"""Level 2 of a config that level 1 refuses: its faults are left out, and what stands beside them is checked."""
+"""Level 2 of a config that level 1 refuses, without the faulty keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STAND_INS: dict[Path, Any] = {
     ("retrieval", "candidates"): 10_000,
     ("rerank", "candidates"): 10_000,
 }
-"""What stands for a value that can't be left out, or whose default could be in the way of others."""
+"""Substitutes for values that are required, or whose default could cause other findings."""
 
 _READERS: dict[Path, frozenset[str]] = {
     ("collection",): frozenset({"HIVE-211", "HIVE-213"}),
@@ -32,11 +32,11 @@ _READERS: dict[Path, frozenset[str]] = {
     ("retrieval", "top_k"): frozenset({"HIVE-201", "HIVE-202", "HIVE-205", "HIVE-210"}),
     ("dynamic_k", "max_results"): frozenset({"HIVE-201"}),
 }
-"""What a stand-in decides is nobody's fault."""
+"""Findings that a substitute may cause, which are dropped."""
 
 
 def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenSet | None = None) -> list[Diagnostic]:
-    """Return what level 2 says of a config that level 1 refuses, apart from its faults; nothing where it is no object.
+    """Return level 2's findings on a config that level 1 refuses, without its faulty keys; none where it is no object.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -45,7 +45,7 @@ def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenS
     >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
     >>> text = '{"name": "c", "collection": "nowhere", "retrieval": {"method": "keyword", "top_k": 0}}'
     >>> _ = (place.configs / "c.json").write_text(text)
-    >>> [found.code for found in check_beside_faults(place, "c")]
+    >>> [finding.code for finding in check_beside_faults(place, "c")]
     ['HIVE-211']
     >>> folder.cleanup()
     """
@@ -60,21 +60,21 @@ def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenS
         config = formats.load_value(RetrievalConfig, _without(value, faults), file)
     except HiveError:
         return []
-    unread = frozenset[str]().union(*(_READERS.get(fault, frozenset()) for fault in faults))
-    found = check_config(workspace, StoredConfig(config, text, file), golden=golden)
-    return [diagnostic for diagnostic in found if diagnostic.code not in unread]
+    caused = frozenset[str]().union(*(_READERS.get(fault, frozenset()) for fault in faults))
+    findings = check_config(workspace, StoredConfig(config, text, file), golden=golden)
+    return [finding for finding in findings if finding.code not in caused]
 
 
 def _without(value: dict[str, Any], faults: Sequence[Path]) -> dict[str, Any]:
-    """Return a config without its faulty keys, or with what stands for them."""
-    left = copy.deepcopy(value)
+    """Return a config without its faulty keys, or with substitutes for them."""
+    config = copy.deepcopy(value)
     for fault in faults:
         *above, key = fault
-        place: Any = left
+        place: Any = config
         for part in above:
             place = place.get(part) if isinstance(place, dict) else None
         if isinstance(place, dict):
             place.pop(key, None)
             if fault in _STAND_INS:
                 place[key] = copy.deepcopy(_STAND_INS[fault])
-    return left
+    return config

@@ -26,7 +26,7 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult(GateFinding):
-    """What the gate found about a config, by which thresholds, and what it was measured on."""
+    """The gate's finding about a config, with its thresholds and inputs."""
 
     certificate: Certificate
     golden_file: str
@@ -34,7 +34,7 @@ class GateResult(GateFinding):
     thresholds: Gate
 
     def record(self) -> dict[str, Any]:
-        """Return what a deployment keeps: the figures, by which thresholds, and what they were measured on."""
+        """Return the record of a deployment: the figures, the thresholds and the inputs."""
         return {
             **self.to_json(),
             "golden": self.golden_file,
@@ -76,7 +76,7 @@ def run_gate(
     if holdout is not None:
         warnings += leakage_warnings(measured, golden)
     held_out = holdout is not None or was_held_out(workspace, measured)
-    # What serves already is no candidate among others: measuring it again chooses nothing.
+    # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
     use = spend(workspace, measured, purpose, run_id) if held_out and compared else None
     configs = [candidate.config] if active is None else [candidate.config, active.config]
@@ -105,11 +105,11 @@ def run_gate(
 
 
 def left_out(index: SqliteIndex, candidate: StoredConfig, active: StoredConfig) -> Iterator[Diagnostic]:
-    """Warn of documents that the candidate's filters keep from every question, and that the active config finds.
+    """Warn of documents that the candidate's filters exclude and the active config finds.
 
-    No golden set asks for all that is there: what nobody asks for is missed by nobody who measures.
+    A golden set doesn't ask for every document, so no metric shows their loss.
     """
-    new, old = (index.select(one.config.conditions) for one in (candidate, active))
+    new, old = (index.select(stored.config.conditions) for stored in (candidate, active))
     if new is None:
         return
     every = np.ones(len(new), np.bool_) if old is None else old

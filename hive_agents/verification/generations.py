@@ -42,9 +42,9 @@ class GenerationDecision:
 
 
 def decide_generations(workspace: Workspace) -> list[GenerationDecision]:
-    """Measure the active config on each waiting generation and let those take over that are proved better.
+    """Measure the active config on each waiting generation, and switch to those that are proved better.
 
-    Asked again about the same change, the first answer stands; each measurement uses the holdout.
+    A change is decided once; each measurement uses the holdout.
     Raises: HIVE-307 where the index or the active config changed while it was measured.
     """
     with connected(workspace.database) as connection:
@@ -53,7 +53,7 @@ def decide_generations(workspace: Workspace) -> list[GenerationDecision]:
 
 
 def accept_generations(workspace: Workspace, names: list[str], reason: str, by: str) -> None:
-    """Record that a person let the new generations serve without proof."""
+    """Record that a person accepted the new generations without proof."""
     for name in names:
         audit.append(workspace, KIND, collection=name, decision="accepted", reason=reason, by=by)
 
@@ -70,7 +70,7 @@ class _Question:
     why_not: str
 
     def about(self) -> dict[str, Any]:
-        """Return what the answer holds for. Documents are not in it: each edit of one would use the holdout again."""
+        """Return the identity of the question, without the documents: each edit would use the holdout again."""
         return {
             "recipe": [self.waiting.recipe, self.waiting.embedding_model],
             "live": [self.live.recipe, self.live.embedding_model],
@@ -116,7 +116,7 @@ def _decide(workspace: Workspace, collection: str) -> GenerationDecision:
 
 
 def _answered(workspace: Workspace, question: _Question) -> GenerationDecision | None:
-    """Return the answer that the log has: a proof for these very documents, or a lack of one for any."""
+    """Return the logged answer: a proof for the same documents, or a lack of proof for any."""
     about = question.about()
     for entry in audit.entries(workspace, KIND):
         if entry["collection"] != question.collection or any(entry.get(name) != about[name] for name in about):
@@ -128,8 +128,8 @@ def _answered(workspace: Workspace, question: _Question) -> GenerationDecision |
 
 def _promote(workspace: Workspace, question: _Question) -> None:
     with workspace.exclusive("switching the index"), connected(workspace.database) as connection:
-        now = _ask(workspace, question.collection)
-        if (now.about(), now.waiting.index_hash) != (question.about(), question.waiting.index_hash):
+        current = _ask(workspace, question.collection)
+        if (current.about(), current.waiting.index_hash) != (question.about(), question.waiting.index_hash):
             message = f"what the new index of {question.collection} was measured on changed meanwhile"
             raise HiveError.of("HIVE-307", message, fix="run `hive index` again", exit_code=1)
         promote(workspace, connection, question.collection)
@@ -143,8 +143,8 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
     try:
         measured, _ = distinct(golden.split("holdout"), golden) if golden.has_holdout else distinct(golden.asked)
     except HiveError as error:
-        found = error.diagnostics[0]
-        return question.answer("inconclusive", {"code": found.code, "message": found.message})
+        diagnostic = error.diagnostics[0]
+        return question.answer("inconclusive", {"code": diagnostic.code, "message": diagnostic.message})
     fault = log_fault(workspace)
     held_out = golden.has_holdout or was_held_out(workspace, measured)
     use = spend(workspace, measured, "index") if held_out else None

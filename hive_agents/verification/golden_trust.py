@@ -1,4 +1,4 @@
-"""Who says that the golden set is right: a change that no person has accepted caps what an agent may deploy."""
+"""Acceptance of the golden set by people: after an unaccepted change agents' deployments are inconclusive."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ KIND = "golden_accepted"
 
 
 def accept(workspace: Workspace, golden: GoldenSet, by: str, reason: str) -> None:
-    """Record that a person stands behind the golden set as it is now."""
+    """Record that a person accepts the golden set as it is now."""
     audit.append(workspace, KIND, file=golden.file, hash=golden.hash, by=by, reason=reason)
 
 
 def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
-    """Return whether nothing changed since the last acceptance; a workspace's first use of any golden set is one.
+    """Return whether the golden set is unchanged since its acceptance; the first use in a workspace is one.
 
     A second file is not accepted by its first use: an agent could write one.
     """

@@ -1,4 +1,4 @@
-"""Which part of a golden set a command may look at, and what looking at the holdout costs."""
+"""The part of a golden set that a command may measure, and the cost of a look at the holdout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_agents.workspace import Workspace
 
 
 def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
-    """Return what the next look at a golden set's holdout costs, in words; None without one, or with a worn-out one."""
+    """Return the cost of the next look at a golden set's holdout; None without one, or when it is used up."""
     if not golden.has_holdout:
         return None
     j, alpha = len(uses(workspace, golden.split("holdout"))) + 1, workspace.settings.gate.alpha
@@ -29,7 +29,7 @@ def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
 def visible_part(
     workspace: Workspace, path: Path | None, split: str | None, purpose: str
 ) -> tuple[GoldenSet, str | None, list[Diagnostic]]:
-    """Return the queries to measure, the split whose queries may not be listed, and what to say about it.
+    """Return the queries to measure, the split whose queries may not be listed, and diagnostics.
 
     Without a split all queries count and the holdout's stay unlisted. Asking for the holdout spends a use.
     Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.

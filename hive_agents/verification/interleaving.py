@@ -1,4 +1,4 @@
-"""Team-draft interleaving of two rankings, and the evidence of who wins: valid whenever somebody looks at it."""
+"""Team-draft interleaving of two rankings, and the anytime-valid evidence of which one wins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALARM = 20.0
 
 @dataclass(frozen=True)
 class Draft:
-    """One list of two; `teams` says by a letter for each place who placed the document there."""
+    """A list drafted from two; `teams` has a letter for the side that placed each document."""
 
     order: tuple[str, ...]
     teams: str
@@ -23,8 +23,8 @@ class Draft:
 def team_draft(new: Sequence[str], previous: Sequence[str], seed: str) -> Draft:
     """Return a list as long as `new`, drafted in rounds: a coin says who picks first, each picks its best that is left.
 
-    The coins are the bits of a hash of `seed`, so that the same seed drafts the same list. What both lists begin with,
-    and what is behind the end of `previous`, is nobody's: no order of the two can be told by it.
+    The coins are the bits of a hash of `seed`, so that the same seed drafts the same list. The common
+    beginning, and documents beyond the end of `previous`, belong to neither side: they show no preference.
 
     Source: Radlinski, Kurup and Joachims 2008, without credit for the common beginning.
 
@@ -34,21 +34,25 @@ def team_draft(new: Sequence[str], previous: Sequence[str], seed: str) -> Draft:
     Draft(order=('a', 'c', 'b'), teams='-pn')
     """
     order: list[str] = []
-    for mine, other in zip(new, previous, strict=False):
-        if mine != other:
+    for document, other in zip(new, previous, strict=False):
+        if document != other:
             break
-        order.append(mine)
+        order.append(document)
     teams = [NEITHER] * len(order)
     coins = _coins(seed)
     while len(order) < len(new):
-        left = {team: [doc for doc in docs if doc not in order] for team, docs in ((NEW, new), (PREVIOUS, previous))}
+        remaining = {
+            team: [doc for doc in docs if doc not in order] for team, docs in ((NEW, new), (PREVIOUS, previous))
+        }
         # A round that only one side could finish would give that side a place more.
-        if not left[PREVIOUS] or (left[NEW][0] == left[PREVIOUS][0] and min(map(len, left.values())) < 2):
+        if not remaining[PREVIOUS] or (
+            remaining[NEW][0] == remaining[PREVIOUS][0] and min(map(len, remaining.values())) < 2
+        ):
             break
         first = NEW if next(coins) else PREVIOUS
         for team in (first, NEW if first == PREVIOUS else PREVIOUS):
             if len(order) < len(new):
-                order.append(next(doc for doc in left[team] if doc not in order))
+                order.append(next(doc for doc in remaining[team] if doc not in order))
                 teams.append(team)
     rest = [doc for doc in new if doc not in order][: len(new) - len(order)]
     return Draft((*order, *rest), "".join(teams) + NEITHER * len(rest))

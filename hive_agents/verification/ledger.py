@@ -1,4 +1,4 @@
-"""The holdout as a budget: each look at it spends some of the right to be believed."""
+"""The holdout as a budget: each use lowers the level of the next test on it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ class HoldoutUse:
 
 
 def query_hashes(golden: GoldenSet) -> list[str]:
-    """Identity of a holdout: its set of query texts, without case, punctuation and spacing."""
+    """Return a holdout's identity: hashes of its query texts, without case, punctuation and spacing."""
     texts = {_question(query) for query in golden}
     return sorted(map(_hash, texts))
 
 
 def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[GoldenSet, list[Diagnostic]]:
-    """Return each text once, with a warning if one stands there again: a copied query would be counted as more
-    evidence.
+    """Return the queries with distinct texts, with warnings: a copied query would count as more evidence.
 
-    `golden` is the set that the queries were held out of: those that its other queries ask, too, are no evidence.
-    Raises: HIVE-313 where these are all.
+    `golden` is the set that the queries were held out of: those that repeat its other queries are dropped, too.
+    Raises: HIVE-313 where none is left.
     """
     ids = {query.id for query in measured}
     seen = {_question(query) for query in golden or () if query.id not in ids}
@@ -57,8 +56,8 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
         fix = "hold out questions that nobody tuned to"
         raise HiveError.of("HIVE-313", message, file=measured.file, path="queries", fix=fix)
     if copied:
-        told = f"{len(copied)} of {len(ids)} held-out questions are open ones, too, and count for nothing"
-        message = f"{told}: {copied[0]}"
+        summary = f"{len(copied)} of {len(ids)} held-out questions are open ones, too, and count for nothing"
+        message = f"{summary}: {copied[0]}"
         fix = "hold out questions that nobody tuned to"
         warnings.append(Diagnostic("HIVE-313", message, measured.file, "queries", fix, severity="warning"))
     kept = [query_id for (text, _), query_id in first.items() if text not in seen]
@@ -66,9 +65,8 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
 
 
 def was_held_out(place: audit.Place, golden: GoldenSet) -> bool:
-    """Return whether these queries were used as a named holdout before: taking the mark away doesn't make them
-    fresh."""
-    # Where nobody names a holdout an optimizer's run makes one, and the gate goes on measuring all queries.
+    """Return whether these queries were used as a named holdout before, whether or not they are marked now."""
+    # Without a named holdout an optimizer's run makes its own, and the gate still measures all queries.
     return any(entry.get("purpose") != "optimize" for entry in uses(place, golden))
 
 
@@ -80,9 +78,9 @@ def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
 def spend(
     place: audit.Place, holdout: GoldenSet, purpose: str, run_id: str | None = None, *, alpha: float | None = None
 ) -> HoldoutUse:
-    """Record a use before looking, so that a crash can't make it free; a run that is resumed keeps the one it has.
+    """Record a use before the measurement, so that a crash can't make it free; a resumed run keeps its use.
 
-    `alpha` is what all uses share, the workspace's where it is None. Past the last use nothing is recorded.
+    `alpha` is divided among all uses, None means the workspace's. Past the last use nothing is recorded.
     """
     if alpha is None:
         assert isinstance(place, Workspace)
@@ -91,9 +89,9 @@ def spend(
 
     def fields(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         before = _uses_among((entry for entry in entries if entry["kind"] == KIND), holdout)
-        mine = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
-        numbers.append(before.index(mine) + 1 if mine else len(before) + 1)
-        if mine or numbers[0] > MAX_USES:
+        same_run = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
+        numbers.append(before.index(same_run) + 1 if same_run else len(before) + 1)
+        if same_run or numbers[0] > MAX_USES:
             return None
         identity: dict[str, Any] = {"queries": query_hashes(holdout)}
         if isinstance(place, audit.LogFile):
@@ -114,9 +112,9 @@ def _uses_among(entries: Iterable[Mapping[str, Any]], holdout: GoldenSet) -> lis
 
 
 def _hashes(entry: Mapping[str, Any], key: str) -> list[str]:
-    """Return what an entry says; what somebody wrote into a log by hand may be anything, and breaks its chain."""
-    found = entry.get(key)
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    """Return an entry's hashes; one that was written by hand, which breaks the log's chain, may hold anything."""
+    values = entry.get(key)
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def _identity(query: GoldenQuery) -> tuple[str, str | None]:
@@ -124,17 +122,17 @@ def _identity(query: GoldenQuery) -> tuple[str, str | None]:
 
 
 def _question(query: GoldenQuery) -> str:
-    """Return what makes two queries the same question; ids that differ by a sign name different ones."""
+    """Return a query's normalised text; without a text its id, as it is."""
     return query.id if isinstance(query, UnaskedQuery) else question_key(query.query)
 
 
 def _id_hashes(golden: GoldenSet) -> list[str]:
-    """Outside of a workspace texts may be unknown, or told only later: there the ids identify a holdout as well."""
+    """Return hashes of the ids, which identify a holdout outside of a workspace, where texts may be unknown."""
     return sorted(_hash(f"id {query.id}") for query in golden)
 
 
-def _shares_most(mine: Collection[str], theirs: Collection[str]) -> bool:
-    return len(set(mine).intersection(theirs)) * 2 > min(len(mine), len(theirs))
+def _shares_most(hashes: Collection[str], others: Collection[str]) -> bool:
+    return len(set(hashes).intersection(others)) * 2 > min(len(hashes), len(others))
 
 
 def _hash(text: str) -> str:

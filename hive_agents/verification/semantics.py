@@ -1,4 +1,4 @@
-"""Level 2: does a config that is well formed make sense here? Every finding is collected."""
+"""Level 2: does a well-formed config make sense in this workspace? All findings are collected."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def check_semantics(
     reranker: bool = False,
     index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """Return every diagnostic of level 2, and of level 1 where the collection is broken. A disabled block is not looked
-    at.
+    """Return every diagnostic of level 2, and of level 1 where the collection is broken. Disabled blocks are skipped.
 
     Filters and boosts are checked against the index, so it must be up to date; without an open `index` it is opened.
     """
@@ -170,5 +169,7 @@ def _boosts(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
 
 
 def _located(error: HiveError, stored: StoredConfig, *path: str) -> Iterator[Diagnostic]:
-    for found in error.diagnostics:
-        yield Diagnostic(found.code, found.message, stored.file, found.path, found.fix, stored.line_of(path))
+    for diagnostic in error.diagnostics:
+        yield Diagnostic(
+            diagnostic.code, diagnostic.message, stored.file, diagnostic.path, diagnostic.fix, stored.line_of(path)
+        )

@@ -1,4 +1,4 @@
-"""Tags that lose, and the evidence for it: a fall of a few queries warns, a loss that is shown blocks."""
+"""Tags whose quality falls, and the evidence: a fall warns, a proved loss blocks."""
 
 from __future__ import annotations
 
