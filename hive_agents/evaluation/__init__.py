@@ -1,6 +1,6 @@
-"""Measure configs against known-good answers, with a metric that punishes distractors.
+"""Measurement of configs against labelled queries, with a metric that penalises distractors.
 
-It stands on retrieval, and decides nothing: gates and optimizers read its figures. A new metric is a file in `metrics`
+It depends on retrieval, and decides nothing: gates and optimizers use its figures. A new metric is a file in `metrics`
 with a doctest, a new test or interval a function of `statistics`, a new way of labelling goes to `labelling`.
 """
 

@@ -43,7 +43,7 @@ def compare(
     *,
     reader: Principal | None = None,
 ) -> Comparison:
-    """Measure both on the same index and the same queries, in turn; with a `reader` within what they may view.
+    """Measure both on the same index and queries, interleaved; with a `reader` on what they may view.
 
     Raises: HIVE-105 when the golden set is empty.
     """
@@ -52,9 +52,9 @@ def compare(
 
 
 def changed(a: RetrievalConfig, b: RetrievalConfig) -> list[dict[str, Any]]:
-    """Return what differs, by JSON path; names, descriptions and ancestry don't count.
+    """Return the differences by JSON path, except of names, descriptions and parents.
 
-    A default and the same value written out are no change.
+    A default and the same value written out are equal.
     """
     described = {"name", "description", "parent"}
     before = _flat(a.model_dump(exclude=described))

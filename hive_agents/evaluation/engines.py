@@ -1,8 +1,9 @@
-"""One config over the engines of the settings and over the embedded one: what differs, and why."""
+"""Comparison of the engines of the settings with the embedded one, by one config: differences and reasons."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ DEPTH = 10
 
 @dataclass(frozen=True)
 class EngineSide:
-    """What one side found for a query: chunk_ids of its list, best first, to depth `DEPTH`, and of each whole lane."""
+    """One side's results for a query: chunk_ids of its list, best first, to depth `DEPTH`, and of each whole lane."""
 
     found: tuple[str, ...]
     lanes: dict[str, tuple[str, ...]]
@@ -27,7 +28,7 @@ class EngineSide:
 
 @dataclass(frozen=True)
 class EngineQuery:
-    """One query on both sides; `reasons` say why lanes differ, by lane, and are empty where none do at any depth.
+    """One query on both sides; `reasons` explain the lanes that differ at any depth.
 
     An overlap is the share of the longer list that is in both, to depth `DEPTH`.
     """
@@ -43,8 +44,10 @@ class EngineQuery:
 
     @property
     def lanes(self) -> dict[str, float]:
-        both = ((name, found, self.engine.lanes[name]) for name, found in self.embedded.lanes.items())
-        return {name: _overlap(here[:DEPTH], there[:DEPTH]) for name, here, there in both}
+        return {
+            name: _overlap(chunks[:DEPTH], self.engine.lanes[name][:DEPTH])
+            for name, chunks in self.embedded.lanes.items()
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -70,29 +73,25 @@ class EngineComparison:
     @property
     def overlap(self) -> float:
         """The mean overlap of the lists."""
-        return _mean([one.overlap for one in self.queries])
+        return _mean([query.overlap for query in self.queries])
 
     @property
     def identical(self) -> float:
         """The share of lists that are the same, in order."""
-        return _mean([float(one.embedded.found == one.engine.found) for one in self.queries])
+        return _mean([float(query.embedded.found == query.engine.found) for query in self.queries])
 
     @property
     def lanes(self) -> dict[str, float]:
         names = self.queries[0].lanes
-        return {name: _mean([one.lanes[name] for one in self.queries]) for name in names}
+        return {name: _mean([query.lanes[name] for query in self.queries]) for name in names}
 
     @property
     def reasons(self) -> dict[str, int]:
-        """In how many queries each reason stands."""
-        counted: dict[str, int] = {}
-        for one in self.queries:
-            for reason in one.reasons.values():
-                counted[reason] = counted.get(reason, 0) + 1
-        return counted
+        """The number of queries by reason."""
+        return dict(Counter(reason for query in self.queries for reason in query.reasons.values()))
 
     def to_json(self, *, hide: str | None = None) -> dict[str, Any]:
-        """`hide` is a split whose queries aren't listed."""
+        """Return the comparison; `hide` is a split whose queries aren't listed."""
         return {
             "config": self.config,
             "engines": list(self.engines),
@@ -104,12 +103,12 @@ class EngineComparison:
             "reasons": self.reasons,
             "embedded": {"metrics": self.embedded.metrics},
             "engine": {"metrics": self.engine.metrics},
-            "queries": [one.to_json() for one in self.queries if hide is None or one.query.split != hide],
+            "queries": [query.to_json() for query in self.queries if hide is None or query.query.split != hide],
         }
 
 
 def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: GoldenSet) -> EngineComparison:
-    """Ask both sides each query of the golden set, in its principal's scope.
+    """Run each query of the golden set on both sides, in its principal's scope.
 
     Raises: HIVE-409 where the settings name no engine, HIVE-105 when the golden set is empty, HIVE-434.
     """
@@ -118,26 +117,27 @@ def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: Golde
     if not engines:
         fix = "name one in hive.toml: url of [search] or [vectors]"
         raise HiveError.of("HIVE-409", "there is no engine to compare the embedded one with", fix=fix)
-    why = {name: told for engine in reversed(engines) for name, told in engine.reasons(config).items()}
+    engine_reasons = {name: why for engine in reversed(engines) for name, why in engine.reasons(config).items()}
     sides = (SearchEngine(workspace, engines=False), SearchEngine(workspace))
-    found = [_asked(side, Scopes(workspace), config, golden) for side in sides]
+    results = [_searched(side, Scopes(workspace), config, golden) for side in sides]
     queries = []
-    for query, (here, _), (there, _) in zip(golden, *found, strict=True):
-        differing = [name for name in here.lanes if here.lanes[name] != there.lanes[name]]
-        reasons = {name: _reason(name, query, why) for name in differing}
-        queries.append(EngineQuery(query, here, there, reasons))
+    for query, (embedded, _), (engine_side, _) in zip(golden, *results, strict=True):
+        differing = [name for name in embedded.lanes if embedded.lanes[name] != engine_side.lanes[name]]
+        reasons = {name: _reason(name, query, engine_reasons) for name in differing}
+        queries.append(EngineQuery(query, embedded, engine_side, reasons))
     index_hash = sides[0].index(config.collection).index_hash
-    ours, theirs = (
-        Evaluation(config.name, golden.k, tuple(labels for _, labels in each), golden.hash, index_hash)
-        for each in found
+    embedded_evaluation, engine_evaluation = (
+        Evaluation(config.name, golden.k, tuple(evaluation for _, evaluation in side), golden.hash, index_hash)
+        for side in results
     )
-    return EngineComparison(config.name, tuple(one.name for one in engines), ours, theirs, tuple(queries))
+    names = tuple(engine.name for engine in engines)
+    return EngineComparison(config.name, names, embedded_evaluation, engine_evaluation, tuple(queries))
 
 
-def _asked(
+def _searched(
     engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet
 ) -> list[tuple[EngineSide, QueryEvaluation]]:
-    index, found = engine.index(config.collection), []
+    index, results = engine.index(config.collection), []
     for query in golden:
         scope = scopes.of(index, query.principal)
         started = time.perf_counter()
@@ -147,18 +147,18 @@ def _asked(
         side = EngineSide(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
         chunks = search.returned[: golden.k]
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)
-        found.append((side, judged(query, documents, chunk_ids, golden.k, seconds)))
-    return found
+        results.append((side, judged(query, documents, chunk_ids, golden.k, seconds)))
+    return results
 
 
-def _reason(lane: str, query: GoldenQuery, why: dict[str, str]) -> str:
+def _reason(lane: str, query: GoldenQuery, engine_reasons: dict[str, str]) -> str:
     if lane == "keyword" and query.principal is not None:
         return "statistics are those of all documents there, of the reader's own here"
-    return why.get(lane, "equal scores stand in another order")
+    return engine_reasons.get(lane, "equal scores stand in another order")
 
 
-def _overlap(one: Sequence[str], other: Sequence[str]) -> float:
-    return len(set(one) & set(other)) / max(len(one), len(other)) if one or other else 1.0
+def _overlap(a: Sequence[str], b: Sequence[str]) -> float:
+    return len(set(a) & set(b)) / max(len(a), len(b)) if a or b else 1.0
 
 
 def _mean(values: Sequence[float]) -> float:

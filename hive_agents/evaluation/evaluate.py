@@ -1,4 +1,4 @@
-"""Measure a config against the golden set."""
+"""Measurement of configs against the golden set."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from hive_agents.workspace import Workspace
 
 
 class Scopes:
-    """The scopes of one measurement: a principal's is settled when it is first asked for, so that no other pays.
+    """The scopes of one measurement, each computed when first used.
 
-    With a `reader` each of them is narrowed to what the reader may view.
+    With a `reader` each is narrowed to what the reader may view.
     """
 
     def __init__(self, workspace: Workspace, reader: Principal | None = None) -> None:
         self._workspace, self._reader = workspace, reader
-        self._settled: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
+        self._scopes: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
 
     def of(self, index: SqliteIndex, user: str | None) -> SqliteIndex | ScopedIndex:
-        """Return the index as `user` knows it; None means all of it, or all that the reader knows.
+        """Return the part of the index that `user` may view; None means all of it, or all that the reader may view.
 
         Raises: HIVE-409 for a user that `access/*.json` doesn't name, and the faults of these files.
         """
         if user is None and self._reader is None:
             return index
-        known = self._settled.get((id(index), user))
-        if known is None:
+        cached = self._scopes.get((id(index), user))
+        if cached is None:
             named = None if user is None else known_principal(self._workspace, user)
-            principals = [one for one in (named, self._reader) if one is not None]
-            known = self._settled[id(index), user] = (index, scope_of(self._workspace, index, *principals))
-        return known[1]
+            principals = [principal for principal in (named, self._reader) if principal is not None]
+            cached = self._scopes[id(index), user] = (index, scope_of(self._workspace, index, *principals))
+        return cached[1]
 
 
 def scope_of(workspace: Workspace, index: SqliteIndex, *principals: Principal) -> ScopedIndex:
-    """Return the documents that the copilot would search for each of the principals, as the access files say now.
+    """Return the part of the index that all of the principals may search, by the present access files.
 
     Raises: as `Scopes.of`.
     """
     documents = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-    visible = [permissions_of(workspace).scope(one, documents) for one in principals]
-    owner = ("golden", *((one.tenant, one.user) for one in principals))
+    visible = [permissions_of(workspace).scope(principal, documents) for principal in principals]
+    owner = ("golden", *((principal.tenant, principal.user) for principal in principals))
     return index.within(np.logical_and.reduce(visible), owner)
 
 
@@ -70,7 +70,7 @@ def evaluate(
     golden: GoldenSet | Path | None = None,
     engine: SearchEngine | None = None,
 ) -> Evaluation:
-    r"""Run every golden query through `config` (None means the active one) and measure what comes back.
+    r"""Run every golden query through `config` (None means the active one) and measure the results.
 
     Raises: as `load_golden` and `SearchEngine.search`.
 
@@ -94,17 +94,17 @@ def evaluate(
     >>> folder.cleanup()
     """
     engine = engine or SearchEngine(workspace)
-    chosen = engine.resolve(config)
+    resolved = engine.resolve(config)
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)
     golden.require_queries()
     scopes = Scopes(engine.workspace)
-    _warm(engine, scopes, chosen, golden)
-    return _evaluation(engine, scopes, chosen, golden, [_timed(engine, scopes, query, chosen) for query in golden])
+    _warm(engine, scopes, resolved, golden)
+    return _evaluation(engine, scopes, resolved, golden, [_timed(engine, scopes, query, resolved) for query in golden])
 
 
 def _warm(engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet) -> None:
-    """The first query pays for loading, and a principal's first one for the scope."""
+    """Run every query once, so that loading and the computation of scopes aren't measured."""
     if needs_vectors(config):
         engine.with_index(config.collection, lambda index: index.learn(golden.texts))
     by_principal: dict[str | None, list[GoldenQuery]] = {}
@@ -115,7 +115,7 @@ def _warm(engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden:
 
 
 def _run(engine: SearchEngine, scopes: Scopes, queries: Sequence[GoldenQuery], config: RetrievalConfig) -> list[Search]:
-    """`SearchEngine.run` in the scope of the queries' one principal."""
+    """Return the searches of queries that share a principal, in that principal's scope."""
     texts, principal = [query.query for query in queries], queries[0].principal
     return engine.with_index(config.collection, lambda index: engine.run_on(scopes.of(index, principal), texts, config))
 
@@ -129,7 +129,7 @@ def _timed(engine: SearchEngine, scopes: Scopes, query: GoldenQuery, config: Ret
 def evaluate_interleaved(
     engine: SearchEngine, configs: Sequence[RetrievalConfig], golden: GoldenSet, *, reader: Principal | None = None
 ) -> list[Evaluation]:
-    """Several configs on one index, query by query in turn, so that latencies compare whatever the machine does.
+    """Measure several configs on one index, alternating at each query, so that latencies are comparable under any load.
 
     With a `reader` only what they may view is searched. Raises: HIVE-105 when there are no queries to measure with.
     """
@@ -137,17 +137,17 @@ def evaluate_interleaved(
     scopes = Scopes(engine.workspace, reader)
     for config in configs:
         _warm(engine, scopes, config, golden)
-    found = _turns(engine, scopes, configs, golden)
+    searches = _turns(engine, scopes, configs, golden)
     for _ in range(STALLS):
-        if all(_p95_ms(one) <= SLOW_MS for one in found):
+        if all(_p95_ms(timed) <= SLOW_MS for timed in searches):
             break
-        # A search this slow may be the machine's doing: of several measurements the fastest is the config's.
+        # The machine may have stalled: the fastest of several measurements is the config's.
         again = _turns(engine, scopes, configs, golden)
-        found = [
+        searches = [
             [(search, min(seconds, other)) for (search, seconds), (_, other) in zip(first, second, strict=True)]
-            for first, second in zip(found, again, strict=True)
+            for first, second in zip(searches, again, strict=True)
         ]
-    return [_evaluation(engine, scopes, config, golden, one) for config, one in zip(configs, found, strict=True)]
+    return [_evaluation(engine, scopes, config, golden, timed) for config, timed in zip(configs, searches, strict=True)]
 
 
 def _turns(
@@ -156,13 +156,13 @@ def _turns(
     searches: list[list[tuple[Search, float]]] = [[] for _ in configs]
     for number, query in enumerate(golden):
         turn = list(range(len(configs)))
-        for which in turn if number % 2 == 0 else reversed(turn):
-            searches[which].append(_timed(engine, scopes, query, configs[which]))
+        for position in turn if number % 2 == 0 else reversed(turn):
+            searches[position].append(_timed(engine, scopes, query, configs[position]))
     return searches
 
 
-def _p95_ms(found: Sequence[tuple[Search, float]]) -> float:
-    return percentile(sorted(seconds * 1000 for _, seconds in found), 0.95) or 0.0
+def _p95_ms(searches: Sequence[tuple[Search, float]]) -> float:
+    return percentile(sorted(seconds * 1000 for _, seconds in searches), 0.95) or 0.0
 
 
 def _evaluation(
@@ -170,11 +170,11 @@ def _evaluation(
     scopes: Scopes,
     config: RetrievalConfig,
     golden: GoldenSet,
-    found: Sequence[tuple[Search, float]],
+    searches: Sequence[tuple[Search, float]],
 ) -> Evaluation:
     index = engine.index(config.collection)
     queries = []
-    for query, (search, seconds) in zip(golden, found, strict=True):
+    for query, (search, seconds) in zip(golden, searches, strict=True):
         chunks = search.returned[: golden.k]
         scope = scopes.of(index, query.principal)
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)

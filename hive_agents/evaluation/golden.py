@@ -21,13 +21,13 @@ from hive_agents.retrieval import collection_names, document_files, load_collect
 from hive_agents.workspace import Workspace
 
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
-"""Letters without a picture; all else that isn't seen is of a category or has a name of its own."""
+"""Invisible letters; other invisible characters are recognised by category or name."""
 _ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
-"""How the names of marks begin that a text means the same without; the others are vowels, and mean something."""
+"""Name prefixes of marks that don't change the meaning; other marks are vowels."""
 
 
 def question_key(text: str) -> str:
-    """Return a question without case, punctuation and what nobody sees: what makes two of them the same question.
+    """Return a question without case, punctuation and invisible characters, to compare questions by.
 
     >>> question_key("How do I rotate a key?"), question_key("How do I ro\\u200btate\\u00a0a \\uff4bey")
     ('how do i rotate a key', 'how do i rotate a key')
@@ -35,24 +35,24 @@ def question_key(text: str) -> str:
     False
     """
     plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).lower()
-    # A mark that composes with its letter has done so by now.
+    # Marks that compose with their letter are gone after NFKC.
     if not plain.isascii():
-        plain = "".join(sign for sign in plain if not _only_looks_new(sign))
+        plain = "".join(sign for sign in plain if not _is_negligible(sign))
     signs = (sign if sign.isalnum() or sign == "_" or unicodedata.category(sign)[0] == "M" else " " for sign in plain)
     return " ".join("".join(signs).split())
 
 
-def _only_looks_new(sign: str) -> bool:
-    """Return whether the sign makes a text look new to a program and says nothing to a reader."""
+def _is_negligible(sign: str) -> bool:
+    """Return whether a character changes a text for programs and not for readers."""
     category = unicodedata.category(sign)
     return category in ("Me", "Cf") or (category == "Mn" and bool(_ADDED.match(unicodedata.name(sign, ""))))
 
 
 GENERATED = "generated"
-"""The tag of a question that nobody asked: it trains, and proves nothing."""
+"""The tag of a generated question: it is for training, not for proof."""
 Split = Literal["train", "validation", "holdout"]
 OpenSplit = Literal["train", "validation"]
-"""What an optimizer, an agent or a client may measure on."""
+"""The splits that optimizers, agents and clients may measure on."""
 FILE = "evals/golden.json"
 
 
@@ -76,7 +76,7 @@ class GoldenQuery(Format):
 
     @property
     def fully_judged(self) -> bool:
-        """Whether a document in no list was overlooked, and not just never looked at."""
+        """Whether every returned document was meant to be judged, so that one in no list was overlooked."""
         return self.irrelevant is not None
 
     @property
@@ -97,7 +97,7 @@ class GoldenFile(FileFormat):
 
 @dataclass(frozen=True)
 class GoldenSet:
-    """A golden set as it was read; `hash` binds every byte that counts."""
+    """A golden set; `hash` covers its whole content."""
 
     collection: str
     k: int
@@ -115,7 +115,7 @@ class GoldenSet:
 
     @property
     def asked(self) -> GoldenSet:
-        """The queries that somebody asked, with the identity of the whole set."""
+        """The queries that aren't generated, with the identity of the whole set."""
         if not any(GENERATED in query.tags for query in self.queries):
             return self
         return self.only(query.id for query in self.queries if GENERATED not in query.tags)
@@ -129,7 +129,7 @@ class GoldenSet:
         return GoldenSet(self.collection, self.k, (*self.queries, *other.queries), self.file, self.hash)
 
     def require_queries(self) -> None:
-        """Raises: HIVE-105 when there is nothing to measure with."""
+        """Raise HIVE-105 when there are no queries to measure with."""
         if not self.queries:
             raise HiveError.of(
                 "HIVE-105",
@@ -174,7 +174,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
 
 
 def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
-    """As `load_golden`, for a text that is, or will be, in `file`."""
+    """Return the golden set in the text of `file`, which need not be written yet. Raises: as `load_golden`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
     faults = list(label_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
     faults += _unknown_principals(workspace, golden, file, text)
@@ -204,7 +204,7 @@ def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, tex
 
 
 def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | None) -> Iterator[Diagnostic]:
-    """Yield what is wrong with ids and labels; with None for `doc_ids` a label may name any document."""
+    """Yield faults of ids and labels; with None for `doc_ids` a label may name any document."""
 
     def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
         return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))

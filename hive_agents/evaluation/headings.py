@@ -1,4 +1,4 @@
-"""Questions out of headings, as somebody would ask them who hasn't seen the heading."""
+"""Questions made from headings, as a reader who hasn't seen the heading would ask them."""
 
 from __future__ import annotations
 
@@ -32,22 +32,26 @@ _ALSO_NOUN = re.compile(
 )
 _PLURAL = re.compile(r"(?i)[^isu\W]s$")
 _JOINED = re.compile(r"(?i)(?<!\w)(?:and|or|&)(?!\w)")
-_FURTHER = re.compile(r"(?i)(?:^|\s)(?:of|for|in|on|with|to|from|by|at|under|per|between|after|before)\s|[(:,]")
+_COMPLEMENT = re.compile(r"(?i)(?:^|\s)(?:of|for|in|on|with|to|from|by|at|under|per|between|after|before)\s|[(:,]")
 _ARTICLE = re.compile(r"(?i)(?:the|an?)\s")
-_OWNED = re.compile(r"(?i)(?:your|our|my|this|that|these|those|other|more|some|new)\s")
-_SHOWN_LARGE = r"(?<=[a-z,;] ){}\b"
+_DETERMINED = re.compile(r"(?i)(?:your|our|my|this|that|these|those|other|more|some|new)\s")
+_CAPITALISED = r"(?<=[a-z,;] ){}\b"
 _MOST_OF_TITLE = 5
 
 
-def asked(heading: str, title: str, text: str = "", language: str = "english") -> str:
-    """Return a question that a heading answers; `title` is what stands above it, "" where that says no more.
+def question_for(heading: str, title: str, text: str = "", language: str = "english") -> str:
+    """Return a question that the section under a heading answers; `title` is the document's, "" to leave it out.
 
-    A word keeps its capital where the text writes it so within a sentence.
+    A word stays capitalised where the text capitalises it within a sentence.
 
-    >>> asked("Rotating the keys", "API tokens"), asked("Rate limits", "API tokens"), asked("Who may do it?", "x")
-    ('how does rotating the keys work?', 'what are the rate limits for API tokens?', 'Who may do it?')
-    >>> asked("Caddy core", "Architecture", "The Caddy core is small."), asked("Common Caddyfile Patterns", "")
-    ('what is Caddy core?', 'what are common caddyfile patterns?')
+    >>> question_for("Rotating the keys", "API tokens"), question_for("Who may do it?", "x")
+    ('how does rotating the keys work?', 'Who may do it?')
+    >>> question_for("Rate limits", "API tokens")
+    'what are the rate limits for API tokens?'
+    >>> question_for("Caddy core", "Architecture", "The Caddy core is small.")
+    'what is Caddy core?'
+    >>> question_for("Common Caddyfile Patterns", "")
+    'what are common caddyfile patterns?'
     """
     if heading.endswith("?"):
         return heading
@@ -56,30 +60,31 @@ def asked(heading: str, title: str, text: str = "", language: str = "english") -
     if _CODE.search(heading):
         return f"what does {heading} do?"
     bare = heading.rstrip(" .:!")
-    words = _as_spoken(_without_lead(bare), re.sub(rf"(?m)^\W*{re.escape(heading)}\W*$", "", text))
+    words = _in_sentence_case(_without_lead(bare), re.sub(rf"(?m)^\W*{re.escape(heading)}\W*$", "", text))
     for form, question in ((_HOW_TO, "how do I {}?"), (_CONDITION, "what happens if {}?")):
-        found = form.match(words)
-        if found:
-            return question.format(found[1])
+        match = form.match(words)
+        if match:
+            return question.format(match[1])
     if _ASKS.match(words):
         return f"{words}?"
-    about = _CLAUSE.match(words)
-    if about:
-        return f"what should I know about {words.removeprefix(about[0]) if about[0].lower() == 'about ' else words}?"
+    clause = _CLAUSE.match(words)
+    if clause:
+        topic = words.removeprefix(clause[0]) if clause[0].lower() == "about " else words
+        return f"what should I know about {topic}?"
     if _ORDER.match(words) and not _ALSO_NOUN.match(words):
         return f"how do I {words[0].lower()}{words[1:]}?"
     if _GERUND.match(bare):
         return f"how does {words[0].lower()}{words[1:]} work?"
-    return _of_a_thing(words, title)
+    return _about_noun(words, title)
 
 
-def _of_a_thing(words: str, title: str) -> str:
-    """Return what is asked about a thing that a heading names: where it is no name, within the document's."""
+def _about_noun(words: str, title: str) -> str:
+    """Return a question about a noun phrase; unless it is a proper name, in the context of the title."""
     is_name = any(word[:1].isupper() or not word.isalpha() for word in words.split())
     if _JOINED.search(words):
         plain = is_name or not _is_short(title)
         return f"what should I know about {words}?" if plain else f"how do {words} work in {title}?"
-    if _FURTHER.search(words) or _OWNED.match(words):
+    if _COMPLEMENT.search(words) or _DETERMINED.match(words):
         return f"what should I know about {words}?"
     be, of = ("are", "for") if _PLURAL.search(words) else ("is", "of")
     if is_name or _ARTICLE.match(words) or not _is_short(title):
@@ -88,28 +93,28 @@ def _of_a_thing(words: str, title: str) -> str:
 
 
 def _is_short(title: str) -> bool:
-    """Return whether a title is a name that a question may hold, and no question or sentence."""
+    """Return whether a title is short enough for a question, and no question or sentence."""
     return bool(title) and len(title.split()) <= _MOST_OF_TITLE and not (_ASKS.match(title) or title.endswith("?"))
 
 
 def _without_lead(heading: str) -> str:
-    """Return a heading without its number and without what only says that it is about something.
+    """Return a heading without its number and lead-ins such as "a note about".
 
     >>> _without_lead("Chapter 1. A note about keys"), _without_lead("The default limits")
     ('keys', 'The default limits')
     """
-    found = _LEAD.match(heading)
-    topic = heading[found.end() :] if found else heading
+    lead = _LEAD.match(heading)
+    topic = heading[lead.end() :] if lead else heading
     return topic if topic and len(topic.split()) < len(heading.split()) - 1 else heading
 
 
-def _as_spoken(heading: str, text: str) -> str:
-    """Return a heading with small letters, but for words that the text writes large within its sentences."""
-    return " ".join(_spoken(word, text) for word in heading.split())
+def _in_sentence_case(heading: str, text: str) -> str:
+    """Return a heading in lower case, except words that the text capitalises within sentences."""
+    return " ".join(_lowered(word, text) for word in heading.split())
 
 
-def _spoken(word: str, text: str) -> str:
+def _lowered(word: str, text: str) -> str:
     if not word[:1].isupper() or word != word.capitalize():
         return word
-    written_large = re.search(_SHOWN_LARGE.format(re.escape(word)), text) is not None
-    return word if written_large else word.lower()
+    capitalised = re.search(_CAPITALISED.format(re.escape(word)), text) is not None
+    return word if capitalised else word.lower()

@@ -19,10 +19,10 @@ STEP, LITTLE = 10, 0.005
 
 @dataclass
 class LabelYield:
-    """What the labelled questions of a collection can show.
+    """The smallest gain that the labelled questions of a collection can show.
 
-    The spread between two ways of searching is taken from the differences of both lanes' nUDCG, question by question;
-    with one lane, from that lane's own. `within` is a scope of the collection's index, as for `pool`.
+    The spread between two ways of searching is estimated from the differences of both lanes' nUDCG by question; with
+    one lane, from its nUDCG. `within` is a scope of the collection's index, as for `pool`.
     """
 
     engine: SearchEngine
@@ -31,7 +31,7 @@ class LabelYield:
     within: ScopedIndex | None = None
 
     def add(self, query: GoldenQuery) -> None:
-        """Take a labelled question in; one without any relevant document says nothing of a gain."""
+        """Add a labelled question; one without relevant documents is ignored."""
         if not query.relevant:
             return
         scores = []
@@ -41,14 +41,14 @@ class LabelYield:
         self.differences.append(scores[0] - scores[-1] if len(scores) > 1 else scores[0])
 
     def smallest_gain(self, questions: int | None = None) -> float | None:
-        """Return the gain in nUDCG that so many questions show in four cases of five; None where nothing is known."""
+        """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""
         if len(self.differences) < 5:
             return None
         z = NormalDist().inv_cdf(1 - ALPHA) + NormalDist().inv_cdf(POWER)
         return z * stdev(self.differences) / sqrt(questions or len(self.differences))
 
     def told(self) -> str:
-        """Return in a line what the labels can show now, and what more of them could."""
+        """Return a line on the gain that the labels can show, and what more of them could."""
         n, now = len(self.differences), self.smallest_gain()
         if now is None:
             return f"{n} questions with an answer; from 5 on it is known how small a gain they can show"
@@ -69,12 +69,12 @@ def open_questions(questions: Sequence[str], labelled: Sequence[str]) -> list[st
     """Return the questions, each once, that aren't labelled yet."""
     from hive_agents.evaluation.golden import question_key
 
-    seen = {question_key(one) for one in labelled}
-    found = []
+    seen = {question_key(question) for question in labelled}
+    unlabelled = []
     for question in questions:
         text = " ".join(question.split())
         key = question_key(text)
         if key and key not in seen:
             seen.add(key)
-            found.append(text)
-    return found
+            unlabelled.append(text)
+    return unlabelled

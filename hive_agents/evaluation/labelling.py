@@ -1,4 +1,4 @@
-"""`hive label`: how a collection of one's own gets a golden set."""
+"""`hive label`: pooling and labelling of documents for a golden set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL_DEPTH = 10
 def pool(
     engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
 ) -> list[Hit]:
-    """Return the documents that either lane would return, each once with its best passage, in turn from both lanes.
+    """Return the documents of both lanes alternately, each once with its best passage.
 
     `within` is a scope of the collection's index, for somebody who may not view all of it.
     """
@@ -35,16 +35,16 @@ def pool(
 def lanes(
     engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
 ) -> list[tuple[Hit, ...]]:
-    """Return what each lane finds alone: words, and meaning where there is an embedding model."""
+    """Return the hits of each lane alone: keywords, and vectors where there is an embedding model."""
     methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
-    found = []
+    rankings = []
     for config in (_single_lane(method, collection, depth) for method in methods):
         if within is None:
             ranking = engine.search(query, config)
         else:
             ranking = engine.present(within, engine.run_on(within, [query], config)[0], config)
-        found.append(tuple(ranking.hits))
-    return found
+        rankings.append(tuple(ranking.hits))
+    return rankings
 
 
 def _single_lane(method: str, collection: str, depth: int) -> RetrievalConfig:
@@ -65,9 +65,9 @@ def save_label(
     split: str | None = None,
     path: Path | None = None,
 ) -> dict[str, Any]:
-    """Write a query's labels into the golden set; labelled again, a query keeps its labels but for the documents named.
+    """Write a query's labels into the golden set; a labelled query keeps its labels of other documents.
 
-    `irrelevant` is None where not every document found was judged: the query is then not made fully judged.
+    `irrelevant` is None where not all pooled documents were judged: the query isn't fully judged then.
 
     Raises: level 1 for labels that are not documents, HIVE-213 for a golden set of another collection.
     """
@@ -107,7 +107,7 @@ def save_label(
 
 
 def golden_text(value: dict[str, Any]) -> str:
-    """Return a golden set with one query a line: what changes is what a diff shows."""
+    """Return a golden set with one query a line, so that diffs are short."""
     head = {key: inner for key, inner in value.items() if key != "queries"}
     lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
     queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])

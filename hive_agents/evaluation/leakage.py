@@ -1,4 +1,4 @@
-"""Held-out questions that somebody has seen: nearly the same as an open one, or written out in a document."""
+"""Leaked held-out questions: near duplicates of open ones, or verbatim in a document."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hive_agents.errors import Diagnostic
 from hive_agents.evaluation.golden import GoldenSet, question_key
 
 SIMILAR = 0.6
-"""Questions that share this much of their words (Jaccard) are nearly the same."""
+"""Questions with this Jaccard similarity of words are near duplicates."""
 
 LONG = 5
-"""Words of a question from which on it doesn't stand in a document by chance."""
+"""The least number of words of a question that is no coincidence in a document."""
 
 
 def alike(a: Set[str], b: Set[str]) -> bool:
-    """Return whether two questions are nearly the same, by their words.
+    """Return whether two questions are near duplicates, by their words.
 
     >>> alike({"rotate", "my", "key"}, {"rotate", "my", "key", "now"}), alike({"rotate", "key"}, {"lost", "key"})
     (True, False)
@@ -26,20 +26,20 @@ def alike(a: Set[str], b: Set[str]) -> bool:
 
 
 def near_twins(held_out: GoldenSet, others: GoldenSet) -> list[tuple[str, str]]:
-    """Return (id held out, id of an open one) of each held-out question that is nearly the same as an open one."""
-    mine = {query.id for query in held_out}
+    """Return (held-out id, open id) of each held-out question that is a near duplicate of an open one."""
+    held_out_ids = {query.id for query in held_out}
     words = {query.id: set(question_key(query.query).split()) for query in (*others, *held_out)}
-    others_ids = [query.id for query in others if query.id not in mine]
-    found = []
+    others_ids = [query.id for query in others if query.id not in held_out_ids]
+    twins = []
     for query in held_out:
         twin = next((other for other in others_ids if alike(words[query.id], words[other])), None)
         if twin is not None:
-            found.append((query.id, twin))
-    return found
+            twins.append((query.id, twin))
+    return twins
 
 
 def leaked(held_out: GoldenSet, documents: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the document in which each question stands word for word, of (name, text); short ones don't count.
+    """Return the document of (name, text) that contains each leaked question verbatim; short ones don't count.
 
     >>> from hive_agents.evaluation.golden import GoldenQuery
     >>> query = GoldenQuery(id="1", query="How do I rotate a key?", relevant=["a"])
@@ -51,13 +51,13 @@ def leaked(held_out: GoldenSet, documents: Iterable[tuple[str, str]]) -> dict[st
         words = question_key(query.query).split()
         if len(words) >= LONG:
             wanted[tuple(words[:LONG])].append((query.id, " ".join(words)))
-    found: dict[str, str] = {}
+    leaks: dict[str, str] = {}
     for name, text in documents:
         words = question_key(text).split()
         for query_id, key in _beginning(words, wanted):
-            if query_id not in found and f" {key} " in f" {' '.join(words)} ":
-                found[query_id] = name
-    return found
+            if query_id not in leaks and f" {key} " in f" {' '.join(words)} ":
+                leaks[query_id] = name
+    return leaks
 
 
 def _beginning(words: list[str], wanted: Mapping[tuple[str, ...], list[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _beginning(words: list[str], wanted: Mapping[tuple[str, ...], list[tuple[str
 def leakage_warnings(
     held_out: GoldenSet, others: GoldenSet, documents: Iterable[tuple[str, str]] = ()
 ) -> Iterator[Diagnostic]:
-    """Yield HIVE-313 for questions that are no fresh evidence: nearly the same as open ones, or in a document."""
+    """Yield HIVE-313 for questions that are no fresh evidence: near duplicates of open ones, or in a document."""
     twins = near_twins(held_out, others)
     if twins:
         first, other = twins[0]

@@ -19,7 +19,7 @@ BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 class PooledQuery(GoldenQuery):
-    """A query of a qrels file: what a pool of systems returned was judged, and nobody says that this is all."""
+    """A query of a qrels file, of which only the pooled documents were judged."""
 
     @property
     def fully_judged(self) -> bool:
@@ -27,12 +27,12 @@ class PooledQuery(GoldenQuery):
 
 
 class UnaskedQuery(PooledQuery):
-    """A query whose text nobody gave; it is called by its id."""
+    """A query without a text; its id stands in for it."""
 
 
 @dataclass(frozen=True)
 class OutsideQuery:
-    """What a file of queries says of one."""
+    """A query in a file of queries."""
 
     text: str
     tags: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class OutsideQuery:
 
 @dataclass(frozen=True)
 class FoundList:
-    """What a search returned for one query: doc_ids, best first; `seconds` is None where nobody measured it."""
+    """The result list of one query: doc_ids, best first; `seconds` is None where it wasn't measured."""
 
     documents: tuple[str, ...]
     seconds: float | None = None
@@ -49,12 +49,12 @@ class FoundList:
 def load_labels(
     path: Path, *, k: int | None = None, asked: Mapping[str, OutsideQuery] | None = None, relevant_from: int = 1
 ) -> GoldenSet:
-    """Return the labels of a TREC qrels file or of a golden set, which stand by themselves: no document is looked up.
+    """Return the labels of a TREC qrels file or of a golden set, without looking up the documents.
 
     Qrels have four columns, or BEIR's three. A grade of at least `relevant_from` is relevant, a negative one marks a
-    distractor. `asked` gives texts and tags to the queries of qrels; a query without text is called by its id. `k`
+    distractor. `asked` gives texts and tags to the queries of qrels; a query without a text has its id. `k`
     overrides the depth of the file.
-    Raises: HIVE-107 where there is no such file, level 1 for what is wrong in it, HIVE-105 without queries, all with
+    Raises: HIVE-107 where there is no such file, level 1 for its faults, HIVE-105 without queries, all with
     exit code 2.
     """
     text = text_of(path)
@@ -89,7 +89,7 @@ def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, OutsideQuery
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """The files that say by which labels searches are compared; `cheap` are labels by a model or by clicks."""
+    """The label files of a comparison; `cheap` are labels by a model or by clicks."""
 
     qrels: Path
     queries: Path | None = None
@@ -100,9 +100,9 @@ class LabelFiles:
 
     @property
     def given(self) -> dict[str, Path]:
-        """The files by what they are for."""
-        found = {"qrels": self.qrels, "queries": self.queries, "holdout": self.holdout, "cheap": self.cheap}
-        return {name: path for name, path in found.items() if path is not None}
+        """The files by purpose."""
+        files = {"qrels": self.qrels, "queries": self.queries, "holdout": self.holdout, "cheap": self.cheap}
+        return {name: path for name, path in files.items() if path is not None}
 
     def measured(self) -> tuple[GoldenSet, GoldenSet, bool]:
         """Return all labels, those to measure by, and whether these were held out. Raises: as `load_labels`.
@@ -126,11 +126,11 @@ class LabelFiles:
 
 
 def load_asked(path: Path) -> dict[str, OutsideQuery]:
-    """Return the texts by query id: lines of id, tab, text, or JSON lines with id or _id, query or text, and tags.
+    """Return the queries by id: lines of id, tab, text, or JSON lines with id or _id, query or text, and tags.
 
     Raises: HIVE-107, HIVE-104 and HIVE-106, with exit code 2.
     """
-    found: dict[str, OutsideQuery] = {}
+    queries: dict[str, OutsideQuery] = {}
     for number, line in enumerate(text_of(path).splitlines(), start=1):
         if not line.strip():
             continue
@@ -140,17 +140,17 @@ def load_asked(path: Path) -> dict[str, OutsideQuery]:
             tags = value.get("tags", [])
             if query_id is None or not isinstance(text, str) or not isinstance(tags, list):
                 raise line_fault(path, number, "HIVE-106", 'a query needs "id" and "query", and "tags" is a list')
-            found[str(query_id)] = OutsideQuery(text, tuple(map(str, tags)))
+            queries[str(query_id)] = OutsideQuery(text, tuple(map(str, tags)))
         else:
             query_id, tab, text = line.partition("\t")
             if not tab:
                 raise line_fault(path, number, "HIVE-104", "expected: query-id, a tab, the query's text")
-            found[query_id.strip()] = OutsideQuery(text.strip())
-    return found
+            queries[query_id.strip()] = OutsideQuery(text.strip())
+    return queries
 
 
 def evaluate_found(name: str, golden: GoldenSet, found: Sequence[FoundList]) -> Evaluation:
-    """Measure what a search returned, one `FoundList` for each query of `golden`.
+    """Return the measurement of a search's results, one `FoundList` for each query of `golden`.
 
     >>> from hive_agents.evaluation.golden import GoldenQuery
     >>> golden = GoldenSet("", 10, (GoldenQuery(id="1", query="keys", relevant=["a"]),), "qrels", "")
@@ -158,14 +158,14 @@ def evaluate_found(name: str, golden: GoldenSet, found: Sequence[FoundList]) -> 
     [0.6309297535714575]
     """
     queries = tuple(
-        judged(query, one.documents, one.documents, golden.k, one.seconds)
-        for query, one in zip(golden, found, strict=True)
+        judged(query, ranking.documents, ranking.documents, golden.k, ranking.seconds)
+        for query, ranking in zip(golden, found, strict=True)
     )
     return Evaluation(name, golden.k, queries, golden.hash, "")
 
 
 def text_of(path: Path) -> str:
-    """Return a file's text. Raises: HIVE-107 where there is none, HIVE-112 for what is not UTF-8, exit code 2."""
+    """Return a file's text. Raises: HIVE-107 where there is none, HIVE-112 where it is not UTF-8, exit code 2."""
     try:
         data = read_bytes(path)
     except (FileNotFoundError, IsADirectoryError):

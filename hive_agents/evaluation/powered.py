@@ -1,7 +1,7 @@
 """Is B better than A, by a few labels of people and many cheap ones? Prediction-powered inference.
 
 Cheap labels, a model's or those that clicks give, may be wrong in any way: people's labels of the same queries correct
-what they say. Where they agree with people, the interval gets narrower; where they don't, they get no weight.
+them. Where they agree with people, the interval gets narrower; where they don't, they get no weight.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PoweredDifference:
     """B - A by `n` queries that people labelled and `n_cheap` more that have cheap labels alone.
 
     `ci95` is never wider than `people_ci95`, which people's labels give by themselves. `p_value` is one-sided, for "B
-    is better". `weight`, from 0 to 1, is how much the cheap labels count; at 0 they say nothing and change nothing.
+    is better". `weight`, from 0 to 1, is how much the cheap labels count; at 0 they change nothing.
     """
 
     n: int
@@ -97,7 +97,7 @@ def powered_difference(
 
 
 def _weights(y: _Floats, f: _Floats, others: int) -> _Floats:
-    """Return the weight of each query's cheap difference, estimated without it: it would fit its own noise."""
+    """Return the weight of each query's cheap difference, estimated without that query to avoid overfitting."""
     n = len(y)
     fc, yc = f - f.mean(), y - y.mean()
     inflated = n / (n - 1)
@@ -109,7 +109,7 @@ def _weights(y: _Floats, f: _Floats, others: int) -> _Floats:
 
 
 def _p_value(differences: _Floats, noise: float, seed: int) -> float:
-    """P(mean of randomly signed differences, and noise, >= the observed mean) when B is no better than A."""
+    """Return P(mean of randomly signed differences, and noise, >= the observed mean) when B is no better than A."""
     draws = np.random.default_rng([seed, 2])
     n, reached = len(differences), 0
     reach = differences.mean() - 1e-12
@@ -123,7 +123,7 @@ def _p_value(differences: _Floats, noise: float, seed: int) -> float:
 
 
 def _half_width(error: float, degrees: int) -> float:
-    """Half of the 95 % interval with Student's quantile, by its expansion around the normal one.
+    """Return half of the 95 % interval with Student's quantile, by its expansion around the normal one.
 
     Source: Abramowitz and Stegun, 26.7.5; within 0.1 % from 7 degrees of freedom on.
 

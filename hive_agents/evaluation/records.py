@@ -1,4 +1,4 @@
-"""A record of what was measured, for people to look back on. No decision reads it."""
+"""A record of measurements for people; no decision reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement found: each query's judged hits and metrics, and their means."""
+"""Results of a measurement: each query's judged hits and metrics, and their means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUALITY = ("nudcg", "nudcg_clipped", "udcg", "ndcg", "recall", "precision", "mrr
 
 @dataclass(frozen=True)
 class JudgedHit:
-    """`label`: relevant, distractor, irrelevant, unjudged, or repeat for a document that stands higher up."""
+    """`label`: relevant, distractor, irrelevant, unjudged, or repeat for a document that has a higher rank, too."""
 
     rank: int
     doc_id: str
@@ -25,7 +25,7 @@ class JudgedHit:
 
 @dataclass(frozen=True)
 class QueryEvaluation:
-    """One query's metrics; `seconds` is None where nobody measured how long its search took."""
+    """One query's metrics; `seconds` is the search's duration, None where it wasn't measured."""
 
     query: GoldenQuery
     metrics: dict[str, float | None]
@@ -59,7 +59,7 @@ class QueryEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A config measured; means are over `queries`, `metrics["nudcg"]` is the raw value.
+    """The measurement of a config; means are over `queries`, `metrics["nudcg"]` is the raw value.
 
     >>> evaluation = Evaluation(config="v1", k=10, queries=(), golden_hash="", index_hash="")
     >>> evaluation.metrics["nudcg"], evaluation.tags
@@ -101,7 +101,7 @@ class Evaluation:
         return [query.nudcg for query in self.queries]
 
     def to_json(self, *, split: str | None = None, hide: str | None = None) -> dict[str, Any]:
-        """`hide` names a split whose queries are counted in the means and not listed."""
+        """Return the measurement; `hide` names a split whose queries count in the means but aren't listed."""
         return {
             "config": self.config,
             "k": self.k,
@@ -119,7 +119,7 @@ class Evaluation:
 def judged(
     query: GoldenQuery, documents: Sequence[str], chunk_ids: Sequence[str], k: int, seconds: float | None
 ) -> QueryEvaluation:
-    """Measure what one query returned: the first `k` hits, a `doc_id` and a `chunk_id` each, best first."""
+    """Return one query's measurement: the first `k` hits, a `doc_id` and a `chunk_id` each, best first."""
     hits, seen = [], set()
     for rank, (doc_id, chunk_id) in enumerate(zip(documents[:k], chunk_ids[:k], strict=True), start=1):
         hits.append(JudgedHit(rank, doc_id, chunk_id, "repeat" if doc_id in seen else query.label(doc_id)))
@@ -128,7 +128,7 @@ def judged(
 
 
 def summarise(queries: Sequence[QueryEvaluation]) -> dict[str, float | None]:
-    """Means over the queries where a metric exists, latency percentiles in milliseconds, and the unjudged share."""
+    """Return means over queries that have the metric, latency percentiles in milliseconds, and the unjudged share."""
     metrics: dict[str, float | None] = {name: mean(query.metrics[name] for query in queries) for name in QUALITY}
     judged = [pair for query in queries if (pair := query.unjudged) is not None]
     returned = sum(total for _, total in judged)

@@ -1,4 +1,4 @@
-"""Is B better than A? A paired comparison over the same queries, with what it can and can't see."""
+"""Is B better than A? A paired comparison over the same queries, and its power."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PairedDifference:
     """B - A over n queries.
 
     `p_value` is one-sided, for "B is better". `mde` is the smallest true difference that a set of this
-    size shows in four cases out of five; None below two queries. Differences that are all equal have no spread, and
-    0.0 then says no more than that: texts leave it out.
+    size shows in four cases out of five; None below two queries. It is 0.0 where all
+    differences are equal, which has no meaning: texts leave it out.
     """
 
     n: int
@@ -177,11 +177,11 @@ def _differences(a: Sequence[float], b: Sequence[float]) -> _Floats:
 
 
 def _sign_flip_p(nonzero: _Floats, seed: int) -> float:
-    """P(sum of randomly signed differences >= the observed sum) when B is no better than A."""
+    """Return P(sum of randomly signed differences >= the observed sum) when B is no better than A."""
     if len(nonzero) == 0:
         return 1.0
     sizes = np.abs(nonzero)
-    # Sums that are equal on paper differ by rounding, and the observed assignment must count itself.
+    # Equal sums may differ by rounding, and the observed assignment must be counted.
     reach = nonzero.sum() - TIE * max(1.0, float(sizes.sum()))
     if len(nonzero) <= EXACT_UP_TO:
         sums = np.zeros(1)
@@ -197,7 +197,7 @@ def _sign_flip_p(nonzero: _Floats, seed: int) -> float:
 
 
 def _bootstrap_interval(differences: _Floats, seed: int) -> tuple[float, float]:
-    # A stream of its own: the interval must not move when a tie turns the exact test into a sampled one.
+    # A separate stream: the interval must not move when a tie turns the exact test into a sampled one.
     draws = np.random.default_rng([seed, 1])
     n = len(differences)
     means = np.concatenate(

@@ -1,4 +1,4 @@
-"""Questions made from the documents, for training alone: nobody asked them."""
+"""Questions generated from the documents, for training only."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Literal
 
 from hive_agents import prompts
 from hive_agents.evaluation.golden import question_key
-from hive_agents.evaluation.headings import asked
+from hive_agents.evaluation.headings import question_for
 from hive_agents.llm import Chain, Message, ModelError, waited
 from hive_agents.retrieval import ChunkRow, SearchEngine
 from hive_agents.store import Progress
 from hive_agents.text import one_line
 
 Writer = Literal["by-model", "by-heading"]
-"""The tag beside `generated` that says who wrote a question."""
+"""The tag beside `generated` that names a question's writer."""
 
 PROMPT = "suggest"
 FAILURES = 2
-"""A model that fails so often in a row is asked no more: the rest is made from headings."""
+"""Failures in a row after which the model is given up, and headings are used instead."""
 _SCHEMA = {
     "type": "object",
     "properties": {"question": {"type": "string", "maxLength": 300}},
@@ -47,7 +47,7 @@ class Suggestion:
 
 @dataclass
 class Suggestions:
-    """`failure` is why a model wrote no more of them, where one was asked and failed."""
+    """Suggestions; `failure` is why a model wrote no more of them, where it failed."""
 
     found: list[Suggestion] = field(default_factory=list)
     failure: str | None = None
@@ -62,14 +62,14 @@ def suggest(
     model: Chain | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Suggestions:
-    """Return at most so many questions, one of each document, none that is in `taken`.
+    """Return at most `most` questions, one for each document, none of them in `taken`.
 
-    A model reads a passage of the document and asks what it answers; without one, and for what it writes nothing of, a
-    heading becomes a question.
+    A model writes a question that a passage answers; without a model, or where it writes none, a heading becomes a
+    question.
 
-    Raises: HIVE-105, HIVE-106 for a workspace's own prompt that can't be filled in.
+    Raises: HIVE-105, HIVE-106 for a workspace's invalid prompt.
     """
-    seen = {question_key(one) for one in taken}
+    seen = {question_key(question) for question in taken}
     rng = random.Random(0)
     index = engine.index(collection)
     documents = index.documents()
@@ -81,17 +81,17 @@ def suggest(
             break
         progress("writing questions", len(made.found), most)
         rows = index.rows(index.chunks_of(doc_id).tolist())
-        for one in _suggestions(doc_id, title, rows, writer, rng, index.language):
-            if question_key(one.question) not in seen:
-                seen.add(question_key(one.question))
-                made.found.append(one)
-                break  # one of each document: a set about a few pages shows little
+        for suggestion in _suggestions(doc_id, title, rows, writer, rng, index.language):
+            if question_key(suggestion.question) not in seen:
+                seen.add(question_key(suggestion.question))
+                made.found.append(suggestion)
+                break  # one for each document, so that the set covers many
     made.failure = writer.failure if writer is not None else None
     return made
 
 
 class _ModelWriter:
-    """Asks a model for a question of a passage, until it fails too often."""
+    """Asks a model for questions on passages, until it fails too often."""
 
     def __init__(self, model: Chain, engine: SearchEngine) -> None:
         self._model, self._workspace = model, engine.workspace
@@ -109,7 +109,7 @@ class _ModelWriter:
             PROMPT,
             self._workspace,
             passage=json.dumps(shown, ensure_ascii=False),
-            # Nothing that a document says can close what it can't foresee.
+            # Random, so that nothing in the document can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",
         )
         try:
@@ -126,7 +126,7 @@ class _ModelWriter:
 def _suggestions(
     doc_id: str, title: str, rows: Sequence[ChunkRow], writer: _ModelWriter | None, rng: random.Random, language: str
 ) -> Iterator[Suggestion]:
-    """Yield what may be asked of a document, the model's own first."""
+    """Yield questions on a document, the model's first."""
     written = writer.question(rng, rows) if writer is not None else None
     if written:
         yield Suggestion(written, doc_id, "by-model")
@@ -139,4 +139,4 @@ def _questions(rows: Sequence[ChunkRow], title: str, language: str) -> Iterator[
         heading = row.heading.split(" > ")[-1]
         words = re.sub(r"[`*_\\]|^[\d.]+\s+", "", heading).strip()
         if 2 <= len(words.split()) <= 12 and not _NO_TOPIC.match(words):
-            yield asked(words, "" if words == title else title, row.text, language)
+            yield question_for(words, "" if words == title else title, row.text, language)

@@ -1,4 +1,4 @@
-"""What a ranking is worth at each rank: the one reading of labels, and the one discount, that the metrics share."""
+"""The labels of a ranking and the discount of ranks, shared by all metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def labels_at_ranks(ranking: Sequence[str], qrels: Mapping[str, int], k: int) ->
 
 
 def count_relevant(qrels: Mapping[str, int]) -> int:
-    """Return how many documents answer the query, found or not.
+    """Return how many documents are relevant, returned or not.
 
     >>> count_relevant({"a": 1, "faq": -1, "old": 0, "b": 1})
     2
@@ -34,7 +34,7 @@ def count_relevant(qrels: Mapping[str, int]) -> int:
 
 
 def discount(rank: int) -> float:
-    """Return what a gain at `rank` (from 1) is worth: 1 / log2(rank + 1).
+    """Return the weight of a gain at `rank` (from 1): 1 / log2(rank + 1).
 
     >>> [round(discount(rank), 3) for rank in range(1, 6)]
     [1.0, 0.631, 0.5, 0.431, 0.387]
@@ -43,7 +43,7 @@ def discount(rank: int) -> float:
 
 
 def ideal_dcg(relevant: int, k: int) -> float:
-    """Return the most that `relevant` documents of gain 1 can reach within `k`: all of them first.
+    """Return the highest DCG@k of `relevant` documents of gain 1: all of them first.
 
     >>> round(ideal_dcg(3, k=5), 3)
     2.131

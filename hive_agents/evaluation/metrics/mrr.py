@@ -8,9 +8,9 @@ from hive_agents.evaluation.metrics.labels import labels_at_ranks
 
 
 def reciprocal_rank(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float | None:
-    """1 / rank of the first relevant document, 0.0 when the first k hold none.
+    """Return 1 / rank of the first relevant document, 0.0 when the first k hold none.
 
-    0.0 where nothing is relevant, None where nothing is judged (the package says why).
+    0.0 where nothing is relevant, None where nothing is judged (see the package).
 
     >>> reciprocal_rank(["faq", "a", "b"], {"a": 1, "b": 1, "faq": -1}, k=3)
     0.5

@@ -1,4 +1,4 @@
-"""nDCG with binary gains: what a metric sees that is blind to distractors."""
+"""nDCG with binary gains, which ignores distractors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hive_agents.evaluation.metrics.labels import count_relevant, discount, idea
 
 
 def ndcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float | None:
-    """DCG over its ideal, 0 to 1; a distractor is worth 0, as any irrelevant document.
+    """Return DCG over its ideal, 0 to 1; a distractor counts 0, as any irrelevant document.
 
-    0.0 where nothing is relevant, None where nothing is judged (the package says why).
+    0.0 where nothing is relevant, None where nothing is judged (see the package).
 
     Source: Järvelin and Kekäläinen 2002, in the variant of trec_eval: discount 1 / log2(rank + 1).
 

@@ -1,4 +1,4 @@
-"""Precision: how much of what was asked for is part of the answer."""
+"""Precision: the share of the first k results that is relevant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hive_agents.evaluation.metrics.labels import labels_at_ranks
 
 
 def precision(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float | None:
-    """Relevant documents among the first k, over k, 0 to 1.
+    """Return the relevant documents among the first k, over k, 0 to 1.
 
-    Over k and not over the number returned: a ranking that stops early doesn't gain by it.
-    0.0 where nothing is relevant, None where nothing is judged (the package says why).
+    Over k, not over the number returned, so that a short ranking has no advantage.
+    0.0 where nothing is relevant, None where nothing is judged (see the package).
 
     >>> precision(["a", "faq", "b"], {"a": 1, "b": 1, "faq": -1}, k=5)
     0.4

@@ -13,9 +13,9 @@ from hive_agents.evaluation.metrics.labels import count_relevant, discount, idea
 
 
 def udcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
-    """Discounted sum of the utilities at ranks 1 to k; a distractor costs most at rank 1.
+    """Return the discounted sum of the utilities at ranks 1 to k; a distractor costs most at rank 1.
 
-    Unjudged documents and repeats of a document count 0; an empty ranking is worth 0.0.
+    Unjudged documents and repeats of a document count 0; an empty ranking has 0.0.
 
     >>> judged = {"a": 1, "b": 1, "c": 1, "faq": -1, "old": 0}
     >>> round(udcg(["a", "faq", "b", "old", "c"], judged, k=5), 3)
@@ -29,7 +29,7 @@ def udcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
 
 
 def ideal_udcg(qrels: Mapping[str, int], k: int) -> float:
-    """UDCG@k of the best ranking there is: every relevant document first, no distractor.
+    """Return UDCG@k of the best possible ranking: every relevant document first, no distractor.
 
     `qrels` must hold all the labels of the query, also of documents that a config's filter hides:
     otherwise a config could raise its score by filtering out what it fails to find.
@@ -41,7 +41,7 @@ def ideal_udcg(qrels: Mapping[str, int], k: int) -> float:
 
 
 def nudcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
-    """UDCG over its ideal: 1.0 is perfect, and there is no lower bound.
+    """Return UDCG over its ideal: 1.0 is perfect, and there is no lower bound.
 
     >>> judged = {"a": 1, "b": 1, "c": 1, "faq": -1, "old": 0}
     >>> round(nudcg(["a", "faq", "b", "old", "c"], judged, k=5), 3)
@@ -55,8 +55,8 @@ def nudcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:
     >>> round(nudcg(distractors, {"a": 1} | dict.fromkeys(distractors, -1), k=10), 2)
     -4.54
 
-    Where no document is relevant, the right answer is none: an empty ranking is perfect, any other is
-    worth its UDCG (there is no ideal to divide by), which is 0 or less.
+    Where no document is relevant, the right answer is none: an empty ranking is perfect, any other has
+    its UDCG (there is no ideal to divide by), which is 0 or less.
 
     >>> nudcg([], {"faq": -1}, k=5), nudcg(["old"], {"faq": -1}, k=5), nudcg(["faq"], {"faq": -1}, k=5)
     (1.0, 0.0, -1.0)
