@@ -1,7 +1,7 @@
-"""Who asks and what they may view: principals, tokens, grants, rules of `access/*.json`, the gate over documents.
+"""Authentication and permissions: principals, tokens, grants, rules of `access/*.json`, the gate over documents.
 
-It stands on the store, knows nothing of searches or runs, and fails closed: what can't be decided is not shown. A new
-rule of permission goes to `rules`, a new way of saying who asks to `who`; whatever shows documents asks the gate
+It depends on the store, not on searches or runs, and fails closed: what can't be decided is not shown. A new
+rule of permission goes to `rules`, a new way of authentication to `who`; all code that shows documents uses the gate
 of `service`.
 """
 

@@ -95,11 +95,11 @@ def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
     if not named:
         return {"local": own_key(workspace)}
     keys: dict[str, SigningKey] = {}
-    for one in named:
-        if one.kid in keys:
-            message = f'two keys have the kid "{one.kid}"'
+    for key in named:
+        if key.kid in keys:
+            message = f'two keys have the kid "{key.kid}"'
             raise HiveError.of("HIVE-111", message, file="hive.toml", path="access.keys", fix="give each its own")
-        keys[one.kid] = SigningKey(one.kid, one.alg, partial(resolve, workspace, one.kid, one.secret_ref))
+        keys[key.kid] = SigningKey(key.kid, key.alg, partial(resolve, workspace, key.kid, key.secret_ref))
     return keys
 
 
@@ -109,21 +109,20 @@ def own_key(workspace: Workspace) -> SigningKey:
 
 
 def uses_local_key(workspace: Workspace) -> bool:
-    """Return whether tokens are signed by the local key: a server takes such ones on loopback only."""
+    """Return whether tokens are signed by the local key: a server accepts those on loopback only."""
     return not workspace.settings.access.keys
 
 
 def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
     """Return the secret behind `credential:NAME`, `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
 
-    Raises: HIVE-417 where it can't be had, HIVE-411 where the keyring package is missing, HIVE-409 for what is no
-    reference.
+    Raises: HIVE-417 where it is missing, HIVE-411 without the keyring package, HIVE-409 for an invalid reference.
     """
     try:
-        secret = _kept(workspace, ref) if ref.startswith("aws:") else credentials.resolve(workspace, ref)
+        secret = _cached(workspace, ref) if ref.startswith("aws:") else credentials.resolve(workspace, ref)
     except NoSecret as error:
-        found = error.diagnostics[0]
-        raise unfit(kid, found.message, found.fix or "") from None
+        diagnostic = error.diagnostics[0]
+        raise unfit(kid, diagnostic.message, diagnostic.fix or "") from None
     except WrongUsage as error:
         message, fix = f'the key "{kid}" has no secret_ref that works', error.diagnostics[0].fix
         raise WrongUsage.of("HIVE-409", message, file="hive.toml", path="access.keys", fix=fix) from None
@@ -131,8 +130,8 @@ def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
 
 
 @lru_cache(maxsize=32)
-def _kept(workspace: Workspace, ref: str) -> Secret:
-    """For the life of the process: tokens are checked often, and a new secret comes with a new kid."""
+def _cached(workspace: Workspace, ref: str) -> Secret:
+    """Return the secret, cached for the life of the process: a new secret comes with a new kid."""
     return credentials.resolve(workspace, ref)
 
 
@@ -142,7 +141,7 @@ def unfit(kid: str, why: str, fix: str) -> HiveError:
 
 
 def _pem_pair(kid: str, alg: Algorithm, pem: bytes) -> tuple[Any, Any]:
-    """(private or None, public) of a PEM whose kind is right for the algorithm."""
+    """Return (private or None, public) of a PEM of the right kind for the algorithm."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey

@@ -1,8 +1,7 @@
-"""Signing in without a token: a link that works once, and the session that a browser gets for it.
+"""Sign-in without a token: a link that works once, and the browser's session that it starts.
 
-Both are signed by the workspace's own key, for an audience of their own: neither is a token, and no token is one of
-them. They name nobody, or a user of `access/*.json`; without a name they are the workspace's owner's, who alone can
-read that key.
+Both are signed by the workspace's own key, each for its own audience, so that neither can serve as a token. They name
+a user of `access/*.json`, or nobody: then they are the workspace owner's, who alone can read that key.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LINK, _SESSION = "hive-login", "hive-session"
 
 
 def login_code(workspace: Workspace, as_user: str | None = None) -> str:
-    """Return what a sign-in link carries: good for `LINK_SECONDS`, and once.
+    """Return the code of a sign-in link, valid once and for `LINK_SECONDS`.
 
     Raises: HIVE-409 for a user whom `access/*.json` doesn't name.
     """
@@ -33,7 +32,7 @@ def login_code(workspace: Workspace, as_user: str | None = None) -> str:
 
 
 def begin_session(workspace: Workspace, code: str) -> str:
-    """Return the session of whoever has the code. Raises: HIVE-417 for one that was used, has expired or is none."""
+    """Return a session for a code. Raises: HIVE-417 for a code that was used, has expired or is invalid."""
     claims = _claims(workspace, _LINK, code)
     if not revoke(workspace, claims["jti"], expires=claims["exp"]):
         raise refused("it was used before")
@@ -41,14 +40,14 @@ def begin_session(workspace: Workspace, code: str) -> str:
 
 
 def end_session(workspace: Workspace, session: str) -> None:
-    """End a session before its time; a token that serves as one is left as it is."""
+    """End a session early; a token in its place is left as it is."""
     if is_session(session):
         claims = _claims(workspace, _SESSION, session)
         revoke(workspace, claims["jti"], expires=claims["exp"])
 
 
 def asker_of(workspace: Workspace, proof: str) -> Asker:
-    """Return who asks by a session or a token. A token is looked at whenever the asker is asked.
+    """Return the asker of a session or a token. A token is verified at each use of the asker.
 
     Raises: HIVE-417 for a session that is refused.
     """
@@ -58,7 +57,7 @@ def asker_of(workspace: Workspace, proof: str) -> Asker:
 
 
 def is_session(proof: str) -> bool:
-    """Return whether this says of itself that it is a session; whether it is good is another question."""
+    """Return whether this claims to be a session; it isn't verified."""
     try:
         return len(proof) <= MAX_TOKEN and header_of(proof).get("typ") == _SESSION
     except (ValueError, RecursionError):
@@ -82,7 +81,7 @@ def _claims(workspace: Workspace, kind: str, text: str) -> Mapping[str, Any]:
         claims: dict[str, Any] = jwt.decode(
             text, key.to_check(), algorithms=[key.alg], audience=kind, options={"require": ["aud", "exp", "jti"]}
         )
-    except Exception as error:  # fail closed, and without a word of what was sent
+    except Exception as error:  # fail closed, without quoting the input
         why = "it has expired" if type(error).__name__ == "ExpiredSignatureError" else "it is not valid"
         raise refused(why) from None
     if is_revoked(workspace, claims["jti"]):

@@ -1,4 +1,4 @@
-"""Who asks, a person or a service of one tenant with groups and roles; and whom a document's labels let view it."""
+"""Principals, people or services of a tenant with groups and roles, and documents' access labels."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def is_subject(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Principal:
-    """A verified speaker. `service:nightly` is a user's name like any other.
+    """An authenticated user. `service:nightly` is a user's name like any other.
 
-    `token_id` is the id of the token that proved it, by which it can be revoked; two principals are equal without it.
+    `token_id` is the id of the token, by which it can be revoked; equality ignores it.
 
     Raises: HIVE-409 for an empty or unprintable name and for an unknown role.
 
@@ -74,7 +74,7 @@ class Principal:
 
     @cached_property
     def subjects(self) -> frozenset[str]:
-        """What this principal is called in a `view`."""
+        """The names of this principal in a `view`."""
         return frozenset({"tenant", f"user:{self.user}", *(f"group:{group}" for group in self.groups)})
 
     def to_json(self) -> dict[str, Any]:
@@ -87,14 +87,14 @@ class Principal:
 
 
 RESERVED = frozenset({"tenant", "view"})
-"""Front matter that decides who may see a document: never shown, and never filtered by."""
+"""Keys of front matter for permissions: never shown, and never used as filters."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessLabels:
-    """Whose the document is, and who of them may view it.
+    """A document's tenants, and the subjects among them who may view it.
 
-    `fault` says why the labels can't be read; then `view` is empty, and grants don't add to it.
+    `fault` is why the labels can't be read; then `view` is empty, and grants don't add to it.
 
     >>> AccessLabels.of({"tenant": "acme", "view": ["group:qa"]}).view
     frozenset({'group:qa'})
@@ -108,7 +108,7 @@ class AccessLabels:
 
     @classmethod
     def of(cls, front_matter: Mapping[str, Any]) -> AccessLabels:
-        """Return the labels in a front matter; a text counts as a list of one. What is malformed is a fault."""
+        """Return the labels in a front matter; a text counts as a list of one. Malformed labels are a fault."""
         tenants = _listed(front_matter, "tenant", is_name, "is no tenant's name")
         view = _listed(front_matter, "view", is_subject, "is neither user:ID, group:ID nor tenant")
         if isinstance(tenants, str):
@@ -118,7 +118,7 @@ class AccessLabels:
         return _shared(tenants, view, None)
 
 
-# Thousands of documents share a few labels, and may share the object too.
+# Thousands of documents have the same few labels, and share the objects.
 _shared = lru_cache(maxsize=4096)(AccessLabels)
 
 
@@ -132,9 +132,9 @@ def _listed(
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list):
         return f"{key} is neither a text nor a list of texts"
-    for one in values:
-        if not fits(one):
-            shown = f'"{one}"' if isinstance(one, str) else str(one)
+    for item in values:
+        if not fits(item):
+            shown = f'"{item}"' if isinstance(item, str) else str(item)
             return f"{key}: {shown[:60]} {why_not}"
     return frozenset(values)
 

@@ -1,4 +1,4 @@
-"""A permission service over HTTP: one answer in time, in the one right shape, or nobody sees anything."""
+"""A permission service over HTTP; a late or malformed answer denies everything."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ _log = logging.getLogger("hive_agents.access")
 
 
 class RemotePermissions:
-    """Asks `POST {url}/view`. It can't list a principal's documents, so that `scope` is the tenant's.
+    """Asks `POST {url}/view`. It can't list a principal's documents, so `scope` is the tenant's.
 
-    `timeout` is for the whole exchange in seconds, also with a server that sends a byte now and then.
-    Redirects and the environment's proxies are not followed. While `trusted` says no it is not asked, and nobody sees
-    anything.
+    `timeout` bounds the whole exchange, in seconds, even if the server trickles bytes. Redirects and the environment's
+    proxies are not followed. While `trusted` returns False the service is not asked, and everything is denied.
     """
 
     lists = False
@@ -51,7 +50,7 @@ class RemotePermissions:
         return of_tenant(principal, documents)
 
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
-        """As `view`, and says why it denies. Raises: PermissionFault."""
+        """Return the same as `view`. Raises: PermissionFault instead of denying everything."""
         if not self._trusted():
             raise PermissionFault("the workspace is not trusted, so it isn't asked; see `hive trust --diff`")
         asked = frozenset(doc_ids)
@@ -85,7 +84,7 @@ class RemotePermissions:
             except BaseException as error:
                 outcome.set_exception(error)
 
-        # A thread of its own: the caller may be in an event loop, and a name server that hangs can't be cancelled.
+        # In a thread: the caller may be in an event loop, and a hanging name lookup can't be cancelled.
         threading.Thread(target=work, name="permissions", daemon=True).start()
         try:
             return outcome.result(self._timeout)

@@ -1,4 +1,4 @@
-"""The rules of `access/*.json`: tenants, principals and grants, read from the files and put to documents."""
+"""The rules of `access/*.json`: tenants, principals and grants, and their application to documents."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ Glob = Annotated[str, Field(min_length=1, max_length=MAX_GLOB), AfterValidator(_
 
 
 class PermissionFault(Exception):
-    """Why a permission service's answer counts as a denial."""
+    """The reason why a permission service's answer counts as a denial."""
 
 
 class TenantEntry(Format):
@@ -133,8 +133,8 @@ def translate(glob: str) -> str:
     >>> [bool(re.fullmatch(translate("**/a*.md"), doc_id)) for doc_id in ("a.md", "x/y/ab.md", "a/b.md")]
     [True, True, False]
     """
-    # Between two `**` the first place that fits leaves the rest the most room, so that nothing needs to be tried twice:
-    # every wildcard but those that lead to the end is atomic. That keeps a match at most quadratic in the doc_id.
+    # Between two `**` the first match leaves the most room to the rest, so backtracking is never needed: every wildcard
+    # except those before the end is atomic. That keeps a match at most quadratic in the doc_id.
     segments = _segments(glob)
     parts = []
     for number, (wildcard, pieces) in enumerate(segments):
@@ -145,7 +145,7 @@ def translate(glob: str) -> str:
 
 
 def _segments(glob: str) -> list[tuple[str, list[str]]]:
-    """(what leads to it, its texts between single stars) of each part between two `**`."""
+    """Return (leading wildcard, texts between single stars) of each part between two `**`."""
     segments: list[tuple[str, list[str]]] = [("", [""])]
     for token in _TOKENS.finditer(glob):
         pieces = segments[-1][1]
@@ -172,7 +172,7 @@ def _within_folder(pieces: list[str], *, anchored: bool) -> str:
 
 
 class Globs:
-    """Several globs at once, by the folder that they start with, so that a doc_id meets only those of its own.
+    """Several globs, indexed by their first folder, so that a doc_id is matched against few.
 
     >>> globs = Globs(["sops/*.md", "**/draft.md"])
     >>> [globs.match(doc_id) for doc_id in ("sops/a.md", "faqs/draft.md", "faqs/a.md")]
@@ -208,7 +208,7 @@ class _File:
 
 @dataclass(frozen=True, eq=False)
 class AccessRules:
-    """The rules of a workspace at one moment; one fault in one file, and they deny everything.
+    """The rules of a workspace at one moment; a fault in any file denies everything.
 
     `digest` changes with every byte of the files. `admins` maps a tenant to subjects.
     """
@@ -221,14 +221,14 @@ class AccessRules:
 
     @classmethod
     def load(cls, workspace: Workspace) -> AccessRules:
-        """Return the rules as the files say now. Never raises: what is wrong with the files is in `faults`."""
+        """Return the rules in the files. Never raises: errors are in `faults`."""
         return _merged(tuple(_files(workspace)))
 
     def principal(self, user: str) -> Principal | None:
         return self.principals.get(user)
 
     def may_view(self, principal: Principal, doc_id: str, labels: AccessLabels) -> bool:
-        """Return whether the principal may view the document; the same answer as `visible` gives."""
+        """Return whether the principal may view the document, as `visible` for one."""
         return bool(self.visible(principal, [(doc_id, labels)])[0])
 
     def visible(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
@@ -236,29 +236,29 @@ class AccessRules:
         if self.faults:
             return np.zeros(len(documents), np.bool_)
         granted = self._granted(principal.tenant, principal.subjects)
-        # By identity, which is fast: labels made by `AccessLabels.of` are one object where they are equal.
-        # They are held on to, so that no other object can take an identity over.
+        # Cached by identity, which is fast: equal labels from `AccessLabels.of` are one object.
+        # The labels are kept, so that no other object can reuse an id.
         decided: dict[int, tuple[bool | None, AccessLabels]] = {}
         allowed = []
         for doc_id, labels in documents:
-            known = decided.get(id(labels))
-            if known is None:
-                known = decided[id(labels)] = (self._by_labels(principal, labels), labels)
-            verdict = known[0]
+            cached = decided.get(id(labels))
+            if cached is None:
+                cached = decided[id(labels)] = (self._by_labels(principal, labels), labels)
+            verdict = cached[0]
             allowed.append(granted.match(doc_id) if verdict is None and granted is not None else bool(verdict))
         return np.array(allowed, np.bool_)
 
     def readers(self, doc_id: str, labels: AccessLabels) -> frozenset[tuple[str, str]]:
-        """Return (tenant, subject) of all who may view a document; `visible` says so of each of their members."""
+        """Return (tenant, subject) of all who may view a document, consistent with `visible`."""
         if self.faults:
             return frozenset()
-        found = {(tenant, admin) for tenant in labels.tenants for admin in self.admins.get(tenant, _NOBODY)}
+        readers = {(tenant, admin) for tenant in labels.tenants for admin in self.admins.get(tenant, _NOBODY)}
         if not labels.fault:
-            found |= {(tenant, subject) for tenant in labels.tenants for subject in labels.view}
+            readers |= {(tenant, subject) for tenant in labels.tenants for subject in labels.view}
             for grant in self.grants:
                 if grant.tenant in labels.tenants and Globs([grant.match]).match(doc_id):
-                    found |= {(grant.tenant, subject) for subject in grant.view}
-        return frozenset(found)
+                    readers |= {(grant.tenant, subject) for subject in grant.view}
+        return frozenset(readers)
 
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
@@ -281,7 +281,7 @@ class AccessRules:
         return np.array([not seen(doc_id, labels) for doc_id, labels in documents], np.bool_)
 
     def _by_labels(self, principal: Principal, labels: AccessLabels) -> bool | None:
-        """Return what the labels alone decide; None where a grant may still allow it."""
+        """Return the decision by labels alone; None where a grant may still allow it."""
         if principal.tenant not in labels.tenants:
             return False
         if principal.subjects & self.admins.get(principal.tenant, _NOBODY):
@@ -304,7 +304,7 @@ class AccessRules:
 def is_open(workspace: Workspace) -> bool:
     """Return whether the workspace's owner reads everything: in mode "open", which may end once people are named.
 
-    Files that can't be read end it too: nobody knows whom they name.
+    Unreadable files end it, too, since they may name people.
     """
     settings = workspace.settings.access
     if settings.mode != "open" or not settings.until_named:
@@ -331,19 +331,19 @@ def _files(workspace: Workspace) -> list[_File]:
         return [_File(FOLDER, None, error.diagnostics[0].message)]
     except OSError as error:
         return [_File(FOLDER, None, error.strerror or "unreadable")]
-    found = []
+    contents = []
     for name, data in files:
         file = f"{FOLDER}/{name}"
         if isinstance(data, bytes):
-            found.append(_File(file, data))
+            contents.append(_File(file, data))
         elif isinstance(data, HiveError):
-            found.append(_File(file, None, data.diagnostics[0].message))
+            contents.append(_File(file, None, data.diagnostics[0].message))
         else:
-            found.append(_File(file, None, data.strerror or "unreadable"))
-    return found
+            contents.append(_File(file, None, data.strerror or "unreadable"))
+    return contents
 
 
-# The bytes are read each time; only what they mean is kept.
+# Only the parsing is cached; the bytes are read each time.
 @lru_cache(maxsize=16)
 def _merged(files: tuple[_File, ...]) -> AccessRules:
     faults: list[Diagnostic] = []

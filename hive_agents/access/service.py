@@ -1,6 +1,6 @@
-"""Permission services, asked afresh for every batch, and the view gate before them: whatever goes wrong denies.
+"""Permission services, asked anew for every batch, and the view gate before them; every failure denies.
 
-What a document's front matter says of its readers counts as its file says it now, and not as it was indexed.
+A document's labels are read from its file, not from the index.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("hive_agents.access")
 BUILDING = 600.0
-"""Seconds before an index was written in which its documents may have been read."""
-_NOBODYS = AccessLabels()
+"""The longest time in seconds between the reading of a document and the writing of its index."""
+_NO_ACCESS = AccessLabels()
 
 
 class PermissionService(Protocol):
-    """Who may view which documents; a fault denies everything that was asked, and `ask` alone raises it."""
+    """Decides who may view which documents; a fault denies everything, and only `ask` raises it."""
 
     @property
     def lists(self) -> bool:
-        """Whether `scope` is exactly what the principal may view; where not, it is the tenant's documents."""
+        """Whether `scope` is exactly what the principal may view; otherwise it is the tenant's documents."""
         ...
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
-        """Return those of `doc_ids` that the principal may view at this moment; nothing that was cached counts."""
+        """Return those of `doc_ids` that the principal may view now, without any cache."""
         ...
 
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
-        """As `view`, and says why it denies. Raises: PermissionFault."""
+        """Return the same as `view`. Raises: PermissionFault instead of denying everything."""
         ...
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
@@ -88,13 +88,13 @@ class LocalPermissions:
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         rules = AccessRules.load(self._workspace)
         if rules.faults:
-            # Which file it is and what is wrong with it are for whoever keeps the workspace: `hive doctor` tells them.
+            # The file and its fault are the operator's business: `hive doctor` shows them.
             _log.warning("permissions can't be read; nothing is shown")
         return rules.visible(principal, documents)
 
 
 class OpenPermissions:
-    """Shows every document to the workspace's owner; everybody else is asked about at `others`."""
+    """Allows every document to the workspace's owner; `others` decides for everybody else."""
 
     def __init__(self, workspace: Workspace, others: PermissionService) -> None:
         self._workspace = workspace
@@ -118,7 +118,7 @@ class OpenPermissions:
 
     def _existing(self, doc_ids: Sequence[str]) -> frozenset[str]:
         current = DocumentFiles(self._workspace)
-        return frozenset(one for one in doc_ids if current.labels(one) is not None)
+        return frozenset(doc_id for doc_id in doc_ids if current.labels(doc_id) is not None)
 
 
 def permissions_of(workspace: Workspace) -> PermissionService:
@@ -137,13 +137,13 @@ def permissions_of(workspace: Workspace) -> PermissionService:
 
 
 class ViewGate:
-    """One reader's gate; nothing that was answered before counts."""
+    """A reader's gate, without any cache."""
 
     def __init__(self, permissions: PermissionService, reader: Principal) -> None:
         self._permissions, self._reader = permissions, reader
 
     def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
-        """Return those of `doc_ids` that the reader may view now; none where the service fails in any way."""
+        """Return those of `doc_ids` that the reader may view now; none on any failure of the service."""
         asked = frozenset(doc_ids)
         if not asked:
             return asked
@@ -163,9 +163,9 @@ class ViewGate:
 
 
 class TurnGate(ViewGate):
-    """The gate of one turn: after a fault nobody is asked again, so that a turn waits for it once.
+    """The gate of one turn: after a fault the service is not asked again, so that a turn waits for it once.
 
-    `fault` says what went wrong; None as long as nothing did.
+    `fault` is the reason, None before any fault.
     """
 
     fault: str | None = None
@@ -184,15 +184,15 @@ def labels_in_file(workspace: Workspace, doc_id: str) -> AccessLabels | None:
 
 
 class DocumentFiles:
-    """The files below `documents/`, read at the time they are asked for."""
+    """The files below `documents/`, read at each call."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._folder = workspace.documents
 
     def labels(self, doc_id: str) -> AccessLabels | None:
-        """Return the labels in the file's front matter; None for what is no document or can't be read. Never raises.
+        """Return the labels in the file's front matter; None where there is no readable document. Never raises.
 
-        A doc_id that leads out of `documents/`, by `..`, by a link or by being absolute, is no document.
+        A doc_id that leads out of `documents/`, by `..`, a link or an absolute path, is no document.
         """
         try:
             head = self._head(doc_id)
@@ -204,7 +204,7 @@ class DocumentFiles:
             return None
 
     def _head(self, doc_id: str) -> bytes | None:
-        """Return the first lines of the document, read now."""
+        """Return the first lines of the document."""
         if not doc_id.endswith(".md") or any(part == "" or part[0] == "." for part in doc_id.split("/")):
             return None
         # Characters of up to four bytes, and the lines around them.
@@ -214,9 +214,9 @@ class DocumentFiles:
 
 
 class CurrentLabels:
-    """The labels of indexed documents as they are now: a file that changed since it was indexed counts, not the index.
+    """The current labels of indexed documents: those of the file where it changed since it was indexed.
 
-    `indexed` are (doc_id, labels), `since` is when they were written down, as ISO 8601. Safe to share between threads.
+    `indexed` are (doc_id, labels), `since` is the time of the index in ISO 8601. Safe to share between threads.
     """
 
     def __init__(self, workspace: Workspace, indexed: Documents, since: str) -> None:
@@ -225,35 +225,35 @@ class CurrentLabels:
         self._changed: dict[str, tuple[tuple[int, int, int], AccessLabels]] = {}
 
     def now(self) -> Documents:
-        """Return (doc_id, labels) in the order of the index; a file that is gone has labels that nobody fits."""
+        """Return (doc_id, labels) in the order of the index; the labels of a missing file admit nobody."""
         current, documents = DocumentFiles(self._workspace), []
         try:
             with parent_of(self._workspace.documents / "_") as (folder, _):
                 for doc_id, labels in self._indexed:
                     try:
-                        found = os.lstat(f"./{doc_id}", dir_fd=folder)
+                        status = os.lstat(f"./{doc_id}", dir_fd=folder)
                     except (OSError, ValueError):
-                        documents.append((doc_id, _NOBODYS))
+                        documents.append((doc_id, _NO_ACCESS))
                         continue
-                    unchanged = found.st_ctime_ns < self._since and not stat.S_ISLNK(found.st_mode)
-                    documents.append((doc_id, labels if unchanged else self._read(doc_id, found, current)))
+                    unchanged = status.st_ctime_ns < self._since and not stat.S_ISLNK(status.st_mode)
+                    documents.append((doc_id, labels if unchanged else self._read(doc_id, status, current)))
         except (OSError, HiveError):  # the folder is gone
-            return [(doc_id, _NOBODYS) for doc_id, _ in self._indexed]
+            return [(doc_id, _NO_ACCESS) for doc_id, _ in self._indexed]
         return documents
 
-    def _read(self, doc_id: str, found: os.stat_result, current: DocumentFiles) -> AccessLabels:
-        """Return the labels of a file that may have changed; those of one that was read and is the same again."""
-        seen, linked = (found.st_ctime_ns, found.st_size, found.st_ino), stat.S_ISLNK(found.st_mode)
-        known = self._changed.get(doc_id)
-        if known is None or known[0] != seen or linked:
-            known = self._changed[doc_id] = (seen, current.labels(doc_id) or _NOBODYS)
-        return known[1]
+    def _read(self, doc_id: str, status: os.stat_result, current: DocumentFiles) -> AccessLabels:
+        """Return the labels of a file that may have changed, cached by its status."""
+        stamp, linked = (status.st_ctime_ns, status.st_size, status.st_ino), stat.S_ISLNK(status.st_mode)
+        cached = self._changed.get(doc_id)
+        if cached is None or cached[0] != stamp or linked:
+            cached = self._changed[doc_id] = (stamp, current.labels(doc_id) or _NO_ACCESS)
+        return cached[1]
 
 
-# What a text means never changes; the text is read each time.
+# Only the parsing is cached; the text is read each time.
 @lru_cache(maxsize=1024)
 def _labels(block: str) -> AccessLabels | None:
     try:
         return AccessLabels.of(files.frontmatter.parse(block, "front matter"))
     except HiveError:
-        return None  # kept, too: what can't be read takes longest
+        return None  # cached, too: unreadable text takes longest

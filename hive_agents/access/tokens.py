@@ -1,8 +1,7 @@
-"""Signed tokens, the only place a principal comes from, those ended before their time, and who still stands.
+"""Signed tokens, their revocation, and the present rights of principals of long runs.
 
-A run lasts for days and a conversation for hours; a token that was revoked, a principal who was removed, groups and
-roles that were taken away count from the next turn and the next effect on. Nothing is gained in this way: what is given
-later holds for what begins later.
+Runs last for days and conversations for hours; a revoked token, a removed principal, and groups and roles that were
+taken away take effect at the next turn and the next effect. Rights that are added later count only for later runs.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 MAX_TOKEN = 8192
 MAX_TTL = 366 * 86_400
 LEEWAY = 10
-"""Seconds by which the clocks of who signs and who checks may differ."""
+"""Seconds by which the clocks of signer and verifier may differ."""
 
 FOREVER = 2**53
-"""The first second that no token can name as its end."""
+"""The first second that can't be a token's expiry."""
 
 _REQUIRED = ["iss", "aud", "sub", "tenant", "exp"]
-# PyJWT's messages are left out: nothing of a token may reach an error.
+# Instead of PyJWT's messages, so that no part of a token reaches an error.
 _REASONS = {
     "ExpiredSignatureError": "it has expired",
     "ImmatureSignatureError": "it is not valid yet",
@@ -102,12 +101,12 @@ def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: Si
 
 
 def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -> Principal:
-    """Return the principal that a token names; the error never holds any of the token.
+    """Return the principal that a token names; errors never quote the token.
 
     The key, found by the token's `kid`, decides the algorithm. Issuer, audience, subject, tenant and expiry are
     required; clocks may differ by `LEEWAY`. `key` replaces the settings' keys.
 
-    Raises: HIVE-417 for every token that isn't good, with exit code 2.
+    Raises: HIVE-417 for every invalid token, with exit code 2.
     """
     keys = {key.kid: key} if key else keys_of(workspace)
     claims = _claims(workspace, token, keys)
@@ -125,19 +124,19 @@ def refused(why: str) -> HiveError:
 
 
 def header_of(token: str) -> Mapping[str, Any]:
-    """Return what a token says of itself before anything of it was checked. Raises: ValueError for what is none."""
+    """Return a token's unverified header. Raises: ValueError where there is none."""
     first = token.partition(".")[0].encode("ascii")
-    found = json.loads(base64.urlsafe_b64decode(first + b"=" * (-len(first) % 4)))
-    if not isinstance(found, dict):
+    header = json.loads(base64.urlsafe_b64decode(first + b"=" * (-len(first) % 4)))
+    if not isinstance(header, dict):
         raise ValueError("no header")
-    return found
+    return header
 
 
-class _Checked:
-    """The claims of tokens whose signature was checked, by a digest of token, key and what was asked for.
+class _VerifiedClaims:
+    """A cache of the claims of verified tokens, by a digest of token, key, issuer and audience.
 
-    A caller sends the same token with each request: what holds for ever is found out once, and its end is looked at
-    each time. Neither tokens nor keys are kept.
+    A caller sends the same token with each request: its signature is checked once, its expiry each time. Neither tokens
+    nor keys are stored.
     """
 
     def __init__(self, most: int) -> None:
@@ -145,21 +144,21 @@ class _Checked:
         self._claims: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, mark: bytes) -> dict[str, Any] | None:
+    def get(self, digest: bytes) -> dict[str, Any] | None:
         with self._lock:
-            if mark not in self._claims:
+            if digest not in self._claims:
                 return None
-            self._claims.move_to_end(mark)
-            return self._claims[mark]
+            self._claims.move_to_end(digest)
+            return self._claims[digest]
 
-    def keep(self, mark: bytes, claims: dict[str, Any]) -> None:
+    def keep(self, digest: bytes, claims: dict[str, Any]) -> None:
         with self._lock:
-            self._claims[mark] = claims
+            self._claims[digest] = claims
             while len(self._claims) > self._most:
                 self._claims.popitem(last=False)
 
 
-_checked = _Checked(4096)
+_verified = _VerifiedClaims(4096)
 
 
 def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey]) -> dict[str, Any]:
@@ -176,11 +175,11 @@ def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey])
     if signing is None:
         raise refused("no key here has its kid")
     parts = (signing.secret(), signing.alg.encode(), access.issuer.encode(), access.audience.encode(), token.encode())
-    mark = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
-    claims = _checked.get(mark)
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+    claims = _verified.get(digest)
     if claims is None:
         claims = _decoded(token, signing, access)
-        _checked.keep(mark, claims)
+        _verified.keep(digest, claims)
     elif int(claims["exp"]) <= time.time() - LEEWAY:  # as PyJWT has it
         raise refused(_REASONS["ExpiredSignatureError"])
     return claims
@@ -192,7 +191,7 @@ def _decoded(token: str, signing: SigningKey, access: Access) -> dict[str, Any]:
     material = signing.to_check()
     try:
         jwt.get_unverified_header(token)
-    except Exception:  # whatever the parser stumbles over, a token that can't be read is refused
+    except Exception:  # whatever the parser's error, an unreadable token is refused
         raise refused("it is no token") from None
     try:
         claims: dict[str, Any] = jwt.decode(
@@ -211,7 +210,7 @@ def _decoded(token: str, signing: SigningKey, access: Access) -> dict[str, Any]:
 
 def _principal(claims: Mapping[str, Any]) -> Principal:
     expires = claims["exp"]
-    # A bound, since a number of JSON can be too large for a float; NaN lies within none.
+    # A bound, since JSON numbers can be too large for a float; NaN fails it, too.
     if isinstance(expires, bool) or not isinstance(expires, (int, float)) or not abs(expires) < FOREVER:
         raise refused("its exp is no time")
     groups, roles = claims.get("groups", []), claims.get("roles", ["reader"])
@@ -226,14 +225,14 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
 
 
 def revoke(workspace: Workspace, jti: str, *, expires: int | None = None, tenant: str | None = None) -> bool:
-    """End the token, sign-in link or session of this `jti`, on disk before this returns; whether it counted until now.
+    """Revoke the token, sign-in link or session of this `jti` on disk; return whether it was valid until now.
 
-    With a `tenant` only a token of that tenant is ended, whoever else has one of the same id.
+    With a `tenant` only a token of that tenant is revoked.
 
-    `expires`, seconds since 1970, is when it would have ended by itself: later its line may go. Without it the line
-    stays, for whoever holds only the id can't say how long the token would have lived.
+    `expires` is its expiry in seconds since 1970, after which the entry may be dropped. Without it the entry stays,
+    since the id doesn't tell the expiry.
 
-    Raises: HIVE-409 for what can't be a `jti`.
+    Raises: HIVE-409 for an invalid `jti`.
     """
     if not is_name(jti):
         fix = "name the id that `hive token` printed"
@@ -247,15 +246,15 @@ def revoke(workspace: Workspace, jti: str, *, expires: int | None = None, tenant
 
 
 def is_revoked(workspace: Workspace, jti: str, tenant: str | None = None) -> bool:
-    """Return whether the id was ended, for everybody or for the tenant.
+    """Return whether the id was revoked, for all tenants or for this one.
 
-    Raises: HIVE-417 where the list is there and can't be read: then none counts.
+    Raises: HIVE-417 where the list can't be read: then no token is accepted.
     """
     return not {(jti, None), (jti, tenant)}.isdisjoint(_revoked(workspace))
 
 
 def forget_expired(workspace: Workspace, before: float) -> int:
-    """Drop what would have ended by itself before then, in seconds since 1970; how many lines went.
+    """Drop the entries that expired before a time in seconds since 1970; return their number.
 
     Raises: HIVE-417 where the list can't be read.
     """
@@ -263,10 +262,10 @@ def forget_expired(workspace: Workspace, before: float) -> int:
         return 0
     with _changing_revoked(workspace):
         ended = _revoked(workspace)
-        kept = {which: expires for which, expires in ended.items() if expires is None or expires >= before}
-        if len(kept) < len(ended):
-            _write_revoked(workspace, kept)
-    return len(ended) - len(kept)
+        unexpired = {key: expires for key, expires in ended.items() if expires is None or expires >= before}
+        if len(unexpired) < len(ended):
+            _write_revoked(workspace, unexpired)
+    return len(ended) - len(unexpired)
 
 
 def _changing_revoked(workspace: Workspace) -> AbstractContextManager[None]:
@@ -278,7 +277,7 @@ def _revoked_path(workspace: Workspace) -> Path:
 
 
 def _revoked(workspace: Workspace) -> dict[tuple[str, str | None], int | None]:
-    """Return the ids, each with the tenant for which it was ended, or None, and its expiry where it is known.
+    """Return the revoked ids, each with its tenant or None, and the expiry where it is known.
 
     A line is `ID`, `ID,SECONDS` or `ID,SECONDS,TENANT`, where the seconds may be missing: no name has a comma.
     """
@@ -310,14 +309,14 @@ def _write_revoked(workspace: Workspace, ended: dict[tuple[str, str | None], int
 
 
 class Listed(Format):
-    """What `access/*.json` said of a principal."""
+    """A principal's entry in `access/*.json`."""
 
     groups: list[str] = []
     roles: list[str] = []
 
 
 class Standing(Format):
-    """A principal as it was when something began, and what was known of it then; JSON, to be kept with a run."""
+    """A principal and its entry in `access/*.json` at the start of a run; JSON, stored with the run."""
 
     tenant: str
     user: str
@@ -328,23 +327,23 @@ class Standing(Format):
 
     @classmethod
     def of(cls, workspace: Workspace, principal: Principal) -> Self:
-        """Return the standing of a principal who begins something now."""
+        """Return the standing of a principal at this moment."""
         entry = _entry(AccessRules.load(workspace), principal)
         listed = Listed(groups=sorted(entry.groups), roles=sorted(entry.roles)) if entry is not None else None
         return cls(**principal.to_json(), token_id=principal.token_id, listed=listed)
 
     @property
     def principal(self) -> Principal:
-        """The principal as it was then: who somebody is, and nothing about what they may do now."""
+        """The principal at the start, for identity only, not for present rights."""
         groups, roles = frozenset(self.groups), frozenset(self.roles)
         return Principal(self.tenant, self.user, groups, roles, token_id=self.token_id)
 
     def of_today(self, principal: Principal) -> Self:
-        """Return the standing of the same person by another proof; what was listed at the beginning stays."""
+        """Return the standing with another token of the same person; the entry at the start stays."""
         return self.model_validate({**principal.to_json(), "token_id": principal.token_id, "listed": self.listed})
 
     def now(self, workspace: Workspace) -> Principal:
-        """Return the principal as far as it still stands.
+        """Return the principal with the rights that remain.
 
         Raises: HIVE-417 where its token was revoked or `access/*.json` no longer names it; the faults of these files.
         """
@@ -359,13 +358,13 @@ class Standing(Format):
         if entry is None:
             raise _withdrawn(f"access/*.json no longer names {self.user} of {self.tenant}")
         lost = frozenset(self.listed.groups) - entry.groups, frozenset(self.listed.roles) - entry.roles
-        known = self.principal
-        return replace(known, groups=known.groups - lost[0], roles=known.roles - lost[1])
+        before = self.principal
+        return replace(before, groups=before.groups - lost[0], roles=before.roles - lost[1])
 
 
 def _entry(rules: AccessRules, principal: Principal) -> Principal | None:
-    found = rules.principal(principal.user)
-    return found if found is not None and found.tenant == principal.tenant else None
+    entry = rules.principal(principal.user)
+    return entry if entry is not None and entry.tenant == principal.tenant else None
 
 
 def _withdrawn(why: str) -> RightsWithdrawn:

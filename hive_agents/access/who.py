@@ -1,7 +1,7 @@
-"""Who asks: the holder of a token, the person named with `--as`, or the workspace's owner, who is logged in here.
+"""Authentication of askers: the holder of a token, the person of `--as`, or the local owner of the workspace.
 
-A token in `HIVE_TOKEN` is proof, and whoever has put one there is its holder and nobody else; an empty one is a token
-that is refused. A name is no proof: it counts for as much as the local user does.
+A token in `HIVE_TOKEN` is proof, and excludes every other identity; an empty one is refused. A name is no proof: it
+has no more rights than the local user.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NAME = re.compile(r"user:[\w][\w.@+-]{0,63}")
 
 
 def person(name: str) -> str:
-    """`user:NAME` for a plain name. Raises: HIVE-409 for what is no person's name, such as an agent's."""
-    given = unicodedata.normalize("NFKC", name).strip()
-    found = given if ":" in given else f"user:{given}"
-    if not _NAME.fullmatch(found):
+    """Return `user:NAME` for a plain name. Raises: HIVE-409 where it is no person's, such as an agent's."""
+    normalised = unicodedata.normalize("NFKC", name).strip()
+    user = normalised if ":" in normalised else f"user:{normalised}"
+    if not _NAME.fullmatch(user):
         fix = "name a person with letters, digits, '.', '_', '-', '+' and '@': --as dana"
         raise HiveError.of("HIVE-409", f'"{name}" is no person who can decide', fix=fix)
-    return found
+    return user
 
 
 def asked_by(name: str) -> str:
-    """Return who asks, in the form in which `person` knows who decides; an agent or a service keeps its kind.
+    """Return an asker's name in the form of `person`; an agent or a service keeps its kind.
 
     >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
     ('user:Dana', 'user:dana', 'agent:worker')
@@ -47,7 +47,7 @@ def asked_by(name: str) -> str:
 
 
 def same_person(a: str, b: str) -> bool:
-    """Names that differ only in case or in their form of Unicode are one person: four eyes take no chances."""
+    """Return whether names differ at most in case or Unicode form, and so count as one person for four-eyes rules."""
     return unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
 
 
@@ -60,10 +60,10 @@ _SERVICE = "service:"
 
 @dataclass(frozen=True)
 class Decider:
-    """A person and how they are known: `authn` is "token" or "local".
+    """A person who decides, with their authentication: `authn` is "token" or "local".
 
-    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all. `holder` is
-    whom the token names: they decide nothing that their gate doesn't show them.
+    They decide requests of `tenant` and the workspace's own; None is the owner, who decides all. `holder` is the
+    token's principal, who decides only what their gate shows them.
     """
 
     by: str
@@ -72,23 +72,23 @@ class Decider:
     holder: Principal | None = field(default=None, compare=False)
 
     def named(self) -> dict[str, Any]:
-        """Return who decides, as `ApprovalStore.decide` takes it."""
+        """Return the arguments of `ApprovalStore.decide`."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """`by` is how the caller is named in rows and events; `principal` says whose runs they reach, None is the owner."""
+    """`by` names the caller in rows and events; `principal` is whose runs they reach, None the owner's."""
 
     by: str
     principal: Principal | None
 
 
 class Asker:
-    """Who asks, as a reader of documents, as one who asks for changes, or as one who decides.
+    """An asker as a reader of documents, a requester of changes, or a decider.
 
-    Each answer is looked up again: a token that was revoked, or a user who was removed, counts no longer in a
-    conversation that goes on. Every method raises HIVE-417 for a token that is refused.
+    Every call authenticates anew, so that a revoked token or a removed user ends a conversation in progress. Every
+    method raises HIVE-417 for a refused token.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Asker:
 
     @property
     def authn(self) -> str:
-        """How the asker is known: "token" or "local"."""
+        """The kind of authentication: "token" or "local"."""
         return "token" if self._token is not None else "local"
 
     @property
     def is_named(self) -> bool:
-        """Whether a token or `--as` says who asks."""
+        """Whether a token or `--as` names the asker."""
         return self._as_user is not None or self._token is not None
 
     def token_holder(self) -> Principal | None:
@@ -111,7 +111,7 @@ class Asker:
         return verify(self._workspace, self._token) if self._token is not None else None
 
     def require_role(self, what: str, *roles: str) -> None:
-        """Raise HIVE-415 where the token's holder has none of the roles; without a token the owner asks."""
+        """Raise HIVE-415 where the token's holder has none of the roles; without a token the asker is the owner."""
         _require_role(self.token_holder(), what, roles)
 
     # As a reader of documents
@@ -121,7 +121,7 @@ class Asker:
 
         `--as` becomes a ten-minute token of the local key, which only the workspace's owner can sign.
 
-        Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or nobody at all; HIVE-415 for `--as`
+        Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or without any; HIVE-415 for `--as`
         beside another's token; the diagnostics of `access/*.json` where a file is faulty.
         """
         holder = self.token_holder()
@@ -132,14 +132,14 @@ class Asker:
         if self._as_user is not None:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
-            return replace(verify(self._workspace, token.token, key=key), token_id=None)  # nobody knows this token
+            return replace(verify(self._workspace, token.token, key=key), token_id=None)  # an internal token
         if is_open(self._workspace):
             return owner()
         fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
         raise HiveError.of("HIVE-409", "nobody asks: permissions are enforced here", fix=fix)
 
     def reader_if_named(self) -> Principal | None:
-        """Return the reader, or None where nobody is named: for nobody no document is found. Raises: as `reader`."""
+        """Return the reader, or None where nobody is named, who finds no documents. Raises: as `reader`."""
         return self.reader() if self.is_named or is_open(self._workspace) else None
 
     def reader_or_owner(self) -> Principal:
@@ -147,11 +147,11 @@ class Asker:
         return self.reader() if self.is_named else owner()
 
     def viewer(self) -> Principal | None:
-        """Return whom documents are shown to: who is named, or None for the workspace's owner. Raises: as `reader`."""
+        """Return the named reader, or None for the workspace's owner. Raises: as `reader`."""
         return self.reader() if self.is_named else None
 
     def operating_viewer(self, what: str) -> Principal | None:
-        """Return the viewer, where a role of theirs allows it. Raises: as `reader`; HIVE-415 as `operator`."""
+        """Return the viewer, if their roles allow it. Raises: as `reader`; HIVE-415 as `operator`."""
         viewer = self.viewer()
         _require_role(viewer, what, OPERATORS)
         return viewer
@@ -159,7 +159,7 @@ class Asker:
     # As one who asks for changes
 
     def requester(self) -> str:
-        """Return who asks, by the same proof as who decides: else one person could ask and agree by two names.
+        """Return the requester's name, authenticated as deciders are: else one person could ask and agree by two names.
 
         Raises: HIVE-415 for a local name where `approvals.require_token` holds, or `--as` beside another person's
         token; HIVE-409 where `--as` is no person's name.
@@ -171,7 +171,7 @@ class Asker:
         return person(self._as_user) if self._as_user is not None else local_user()
 
     def caller(self) -> Caller:
-        """Return who lists and steers runs; where `access/*.json` names nobody, any local name is the owner's.
+        """Return the caller who controls runs; where `access/*.json` names nobody, any local name is the owner's.
 
         Raises: as `requester`; HIVE-409 for a name that is no person's, or that `access/*.json` lacks while it names
         others, the faults of these files.
@@ -185,7 +185,7 @@ class Asker:
         return Caller(by, known_principal(self._workspace, by.removeprefix("user:")))
 
     def operator(self, what: str, *others: str) -> str | None:
-        """Return the token's holder, where a role of theirs allows it; None for the workspace's owner, without a token.
+        """Return the token's holder, if their roles allow it; None for the workspace's owner, without a token.
 
         Raises: HIVE-415 for a holder who is neither operator nor admin, nor has one of the `others`' roles.
         """
@@ -195,7 +195,7 @@ class Asker:
     # As one who decides
 
     def decider(self) -> Decider:
-        """Return the person of the token; without one that of `--as`, or else who is logged in here.
+        """Return the person of the token; without one that of `--as`, or else the local user.
 
         Where `access/*.json` names people, `--as` decides a tenant's requests as one of them who is its approver or
         admin; a name that is not there decides the workspace's own requests alone.
@@ -216,13 +216,13 @@ class Asker:
         return Decider(self._not_another(by), "token", holder.tenant, holder)
 
     def reviewer(self) -> Decider:
-        """Return the decider, for a person's word that counts at once, without a request that would check it.
+        """Return the decider, for decisions that take effect without a request.
 
         Raises: as `decider`, and HIVE-415 for a local name where `approvals.require_token` holds.
         """
-        found = self.decider()
+        decider = self.decider()
         self._require_token()
-        return found
+        return decider
 
     @property
     def _token(self) -> str | None:
@@ -241,13 +241,13 @@ class Asker:
         by = self._local_name()
         if self._as_user is None or not self._names_people:
             return Decider(by, "local")
-        known = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
-        if known is None:
+        listed = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
+        if listed is None:
             return Decider(by, "local", LOCAL_TENANT)
-        if not DECIDERS & known.roles:
+        if not DECIDERS & listed.roles:
             fix = "decide as somebody to whom access/*.json gives the role approver"
             raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
-        return Decider(by, "local", known.tenant)
+        return Decider(by, "local", listed.tenant)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)
@@ -263,10 +263,10 @@ class Asker:
         return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
 
 
-def _require_role(asking: Principal | None, what: str, roles: Sequence[str]) -> None:
-    if asking is not None and not asking.roles & set(roles):
+def _require_role(principal: Principal | None, what: str, roles: Sequence[str]) -> None:
+    if principal is not None and not principal.roles & set(roles):
         fix = f"somebody with the role {' or '.join(roles)} may"
-        raise HiveError.of("HIVE-415", f"{asking.user} may not {what}", fix=fix)
+        raise HiveError.of("HIVE-415", f"{principal.user} may not {what}", fix=fix)
 
 
 def require_proof(authn: str, *, require_token: bool) -> None:
@@ -283,17 +283,17 @@ def known_principal(workspace: Workspace, user: str) -> Principal:
     rules = AccessRules.load(workspace)
     if rules.faults:
         raise HiveError(rules.faults, exit_code=2)
-    found = rules.principal(user)
-    if found is None:
+    principal = rules.principal(user)
+    if principal is None:
         fix = _principals(workspace)
         raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix)
-    return found
+    return principal
 
 
 def service_principal(workspace: Workspace, service: str) -> Principal:
     """Return the principal that `access/*.json` has for `service:NAME`, else for NAME.
 
-    Without one it is a service of the workspace itself, without roles: it sees no document that is somebody's.
+    Without one it is a service of the workspace without roles, which sees no tenant's documents.
 
     Raises: the diagnostics of `access/*.json` where a file is faulty.
     """
@@ -301,8 +301,8 @@ def service_principal(workspace: Workspace, service: str) -> Principal:
     if rules.faults:
         raise HiveError(rules.faults, exit_code=1)
     name = service.removeprefix(_SERVICE)
-    found = rules.principal(_SERVICE + name) or rules.principal(name)
-    return found or Principal(LOCAL_TENANT, _SERVICE + name, frozenset(), frozenset())
+    listed = rules.principal(_SERVICE + name) or rules.principal(name)
+    return listed or Principal(LOCAL_TENANT, _SERVICE + name, frozenset(), frozenset())
 
 
 def owner() -> Principal:
@@ -312,7 +312,7 @@ def owner() -> Principal:
 
 
 def local_user() -> str:
-    """Return who is logged in here, as rows and events name them."""
+    """Return the local user's name in rows and events."""
     return f"user:{_login() or 'local'}"
 
 
