@@ -1,8 +1,7 @@
-"""Files that people and programs share: atomic writes and locks, strict JSON, models of formats, front matter.
+"""Files: atomic writes and locks, strict JSON, models of formats, front matter.
 
-It imports only `hive_agents.errors`, and knows of no workspace. What holds for every file, whatever it is about, goes
-here: writing and locking into `atomic`, the syntax of a format into a file of its own, what all models of files have
-in common into `formats`.
+It imports only `hive_agents.errors`, and doesn't depend on workspaces. Writing and locking go to `atomic`, the syntax
+of a format to its own module, what all models of files have in common to `formats`.
 """
 
 import lazy_loader

@@ -15,13 +15,13 @@ from hive_agents.errors import HiveError
 from hive_agents.files.guarded import make_folder, opened, parent_of, read_bytes, remove, unlinked
 
 _SILENT_SECONDS = 1.0
-_OWN = "another thread of this process"
+_SAME_PROCESS = "another thread of this process"
 
 
 def atomic_write(path: Path, data: bytes | Iterable[bytes], *, mode: int | None = None) -> None:
     """Replace the file as a whole: a reader sees the old bytes or the new ones, never a part.
 
-    Parts are written as they come, so that what is large needs no memory.
+    Parts are written one by one, so that large files need little memory.
 
     Raises: HIVE-403 when the disk is full or the folder can't be written, HIVE-114 for a link below a workspace.
     """
@@ -71,10 +71,10 @@ def append_line(path: Path, line: str) -> None:
 def locked(
     path: Path, what: str, timeout: float = 30.0, *, waiting: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Hold the lock file `path`; a second process gets HIVE-402 after its wait.
+    """Hold the lock file `path`. Raises: HIVE-402 after `timeout` seconds.
 
-    `what` is what the holder does. `waiting` is called, once a wait takes over a second, with which other process holds
-    the lock; a thread of this one is its own affair.
+    `what` describes the holder's work. `waiting` is called after a second of waiting with a description of the process
+    that holds the lock, unless it is this one.
     """
     from filelock import FileLock, Timeout
 
@@ -90,8 +90,8 @@ def locked(
             except Timeout:
                 if waiting is None or patience == timeout:
                     raise
-                if not (told := _who_holds(holder, what)).startswith(_OWN):
-                    waiting(told)
+                if not (description := _who_holds(holder, what)).startswith(_SAME_PROCESS):
+                    waiting(description)
                 lock.acquire(timeout=timeout - patience)
         except Timeout:
             raise HiveError.of(
@@ -101,10 +101,10 @@ def locked(
                 fix="wait until it has finished, then run the command again",
             ) from None
     try:
-        with suppress(OSError, HiveError):  # it is told, no more
-            doing = f"{what} (process {os.getpid()}, since {time.strftime('%H:%M:%S')})"
+        with suppress(OSError, HiveError):  # only informative
+            description = f"{what} (process {os.getpid()}, since {time.strftime('%H:%M:%S')})"
             with os.fdopen(opened(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-                file.write(doing.encode())
+                file.write(description.encode())
         yield
     finally:
         with suppress(OSError, HiveError):
@@ -113,18 +113,18 @@ def locked(
 
 
 def _who_holds(holder: Path, what: str) -> str:
-    """Return who holds a lock, as its holder wrote it."""
+    """Return a description of a lock's holder."""
     try:
-        doing = read_bytes(holder).decode()
+        description = read_bytes(holder).decode()
     except (OSError, UnicodeDecodeError, HiveError):
-        doing = ""
-    who = _OWN if f"(process {os.getpid()}," in doing else "another process"
-    return f"{who} is {doing or what}"
+        description = ""
+    who = _SAME_PROCESS if f"(process {os.getpid()}," in description else "another process"
+    return f"{who} is {description or what}"
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to write into HIVE-403."""
+    """Raise the operating system's write errors as HIVE-403."""
     try:
         yield
     except OSError as error:
@@ -140,11 +140,11 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def _mode_of(path: Path, folder: int, name: str) -> int:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        current = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
-    if stat.S_ISLNK(found):
-        found = unlinked(path).stat().st_mode
-    return found & 0o777
+    if stat.S_ISLNK(current):
+        current = unlinked(path).stat().st_mode
+    return current & 0o777

@@ -1,4 +1,4 @@
-"""Level 1: a JSON text becomes a model, or a list of diagnostics that collects every fault."""
+"""Level 1: JSON texts become models, or diagnostics of all faults."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _RANGE = ("greater_than", "less_than", "finite_number", "too_short", "too_long",
 
 
 class Format(BaseModel):
-    """Base of everything that a file holds: strict types, no unknown keys, never changed in place."""
+    """Base of models of files' content: strict types, no unknown keys, immutable."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class FileFormat(Format):
-    """Base of a whole file: `$schema` is allowed everywhere, for editors."""
+    """Base of models of whole files, which may have `$schema` for editors."""
 
     schema_: str | None = Field(default=None, alias="$schema", exclude=True)
 
@@ -63,7 +63,7 @@ def load(model: type[Model], data: bytes, file: str) -> Model:
 
 
 def load_value(model: type[Model], value: Any, file: str, text: str | None = None) -> Model:
-    """Return the model in a parsed value; `text` gives the diagnostics their lines. Raises: as `load`."""
+    """Return the model in a parsed value; with `text` diagnostics have lines. Raises: as `load`."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -71,7 +71,7 @@ def load_value(model: type[Model], value: Any, file: str, text: str | None = Non
 
 
 def faulty_paths(model: type[BaseModel], value: Any) -> list[tuple[int | str, ...]]:
-    """Return where level 1 finds fault with a parsed value."""
+    """Return the paths of level 1's faults in a parsed value."""
     try:
         model.model_validate(value)
     except ValidationError as error:
@@ -89,7 +89,7 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     kind, path = fault["type"], _path_in(value, fault["loc"])
     if kind in ("model_type", "dict_type"):
         fault = {**fault, "msg": "Input should be an object, { … }"}
-    elif kind == "value_error":  # what a validator of ours said, without pydantic's "Value error, " before it
+    elif kind == "value_error":  # our validators' message, without pydantic's prefix "Value error, "
         fault = {**fault, "msg": str(fault["ctx"]["error"])}
     code = _CODES.get(kind) or ("HIVE-105" if kind.startswith(_RANGE) or kind.endswith(_RANGE) else "HIVE-104")
     message, fix = fault["msg"], None
@@ -108,9 +108,9 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     else:
         message = f"{shown} is {_show(fault['input'])}: {message[0].lower()}{message[1:]}"
         fix = _fix(fault)
-        said = fault.get("ctx", {}).get("error")
-        if isinstance(said, Exception):  # ours may know better than their words how to mend it
-            fix = getattr(said, "fix", None) or fix
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, Exception):  # our errors may have a better fix
+            fix = getattr(cause, "fix", None) or fix
     line = jsontext.line_of(text, path) if text is not None else None
     return Diagnostic(code, message, file, shown, fix, line)
 

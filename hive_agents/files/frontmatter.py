@@ -1,7 +1,7 @@
-"""The YAML between the two `---` lines of a document: one reading for the index, for permissions and for imports.
+"""Front matter, the YAML between the `---` lines of a document, parsed alike for index, permissions and imports.
 
-python-frontmatter's own `parse` is not used, only its YAML handler: it strips the body, takes `-----` for a fence and
-overlooks front matter that has no end.
+Of python-frontmatter only the YAML handler is used: its `parse` strips the body, takes `-----` for a fence and ignores
+front matter without an end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hive_agents.errors import HiveError
 _OPENED = re.compile(r"---[ \t]*\r?\n(?P<key>[\w-]+[ \t]*:)?")
 MAX_FRONT_MATTER = 64_000
 MAX_NESTING = 20
-# PyYAML's constructors fail in all these ways on odd scalars and tags.
+# PyYAML's constructors raise all of these on odd scalars and tags.
 _BUILD_FAILURES = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError)
 _FIX = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
 
@@ -28,7 +28,7 @@ _FIX = "front matter is YAML: `key: value` a line, and quotes around values with
 def split(text: str, file: str) -> tuple[str, str]:
     """Return (YAML, body) of a document; the YAML is empty where there is none.
 
-    Raises: HIVE-108 where it has no end.
+    Raises: HIVE-108 where it isn't closed.
     """
     opened = _OPENED.match(text)
     if opened is None:
@@ -42,37 +42,37 @@ def split(text: str, file: str) -> tuple[str, str]:
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
-    """Return the YAML's keys and values as JSON can hold them. Raises: HIVE-108 with the line in the file."""
+    """Return the YAML's keys and values as JSON values. Raises: HIVE-108 with the line in the file."""
     return {_utf8(key): plain(value) for key, value in values(text, file).items()}
 
 
 def values(text: str, file: str) -> dict[str, Any]:
-    """Return the YAML's keys and values as YAML has them, dates for example. Raises: HIVE-108 as `parse`."""
+    """Return the YAML's keys and values with YAML's types, such as dates. Raises: HIVE-108 as `parse`."""
     if len(text) > MAX_FRONT_MATTER:
         why = f"the front matter is over {MAX_FRONT_MATTER} characters"
         raise _refused(why, file, 1, "move the text into the body")
     try:
-        found = _HANDLER.load(text)
+        metadata = _HANDLER.load(text)
     except _Unusable as error:
         raise _refused(str(error.problem), file, _line(error), error.fix) from None
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        place = getattr(error, "position", None)  # a character that YAML forbids has no mark
-        line = text.count("\n", 0, place) + 2 if isinstance(place, int) else _line(error)
+        position = getattr(error, "position", None)  # a character that YAML forbids has no mark
+        line = text.count("\n", 0, position) + 2 if isinstance(position, int) else _line(error)
         raise _refused(f"front matter: {problem}", file, line) from None
     except _BUILD_FAILURES as error:
         raise _refused(f"front matter: {error}", file, _bad_value(text)) from None
     except RecursionError:
         raise _refused("front matter: nested too deeply", file, 1) from None
-    if found is None:
+    if metadata is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+    if not isinstance(metadata, dict) or not all(isinstance(key, str) for key in metadata):
         raise _refused("front matter is not a list of `key: value` lines", file, 2)
-    return found
+    return metadata
 
 
 def number_text(text: str) -> float | str:
-    """Return the number where it is written as Python writes it, else its text: version 3.10 isn't 3.1.
+    """Return the number in a text that Python would write in the same way, else the text: version 3.10 isn't 3.1.
 
     >>> number_text("3.5"), number_text("3.10")
     (3.5, '3.10')
@@ -82,7 +82,7 @@ def number_text(text: str) -> float | str:
 
 
 def render(metadata: Mapping[str, Any], body: str) -> str:
-    """Return a document's text; without metadata the body alone, behind empty front matter where it looks like some."""
+    """Return a document's text; without metadata the body alone, after empty front matter if it starts like one."""
     if not metadata:
         return "---\n---\n" + body if body.startswith("---") else body
     head = _HANDLER.export(dict(metadata), sort_keys=False, width=1000)
@@ -100,7 +100,7 @@ def _line(error: Any) -> int:
 
 
 def _bad_value(text: str) -> int:
-    """Return the file's line of the first key or value that YAML can read and not build, such as 30 February."""
+    """Return the file's line of the first key or value that can't be constructed, such as 30 February."""
     loader = yaml.SafeLoader(text)
     try:
         top: Any = loader.get_single_node()
@@ -115,7 +115,7 @@ def _bad_value(text: str) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON can hold it."""
+    """Return the value with JSON's types."""
     if isinstance(value, dict):
         return {_utf8(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, set, tuple)):
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def _utf8(text: str) -> str:
-    r"""Return the text with halves of characters joined: YAML reads the escapes `\ud83d\ude00` as two.
+    r"""Return the text with surrogate pairs joined: YAML reads the escapes `\ud83d\ude00` as two characters.
 
     >>> _utf8("\ud83d\ude00") == "\U0001f600", _utf8("\ud83d!")
     (True, '\ufffd!')
@@ -141,7 +141,7 @@ def _utf8(text: str) -> str:
 
 
 class _Unusable(yaml.MarkedYAMLError):
-    """Valid YAML that front matter can't use; `problem` says why, `fix` what to do."""
+    """Valid YAML that is not allowed in front matter; with `problem` and `fix`."""
 
     def __init__(self, problem: str, mark: Any, fix: str) -> None:
         super().__init__(problem=problem, problem_mark=mark)
@@ -150,7 +150,7 @@ class _Unusable(yaml.MarkedYAMLError):
 
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # one can unfold to gigabytes, and nobody needs one in front matter
+        if self.check_event(yaml.AliasEvent):  # it can expand to gigabytes, and is useless in front matter
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise _Unusable("front matter can't use YAML aliases", mark, "repeat the value")
         self._depth = getattr(self, "_depth", 0) + 1
@@ -168,19 +168,21 @@ class _Loader(yaml.SafeLoader):
         return super().construct_document(node)
 
 
-def _as_written(construct: Any) -> Any:
-    """Return a constructor that takes a value over only where writing it gives the same text again.
+def _round_tripping(construct: Any) -> Any:
+    """Return a constructor that keeps the text unless the value is written in the same way.
 
-    A version 3.10 is no number, 007 no seven, `NO` a country: what would lose its text stays text.
+    So 3.10, a version, 007 and `NO`, a country, stay texts.
     """
 
     def value(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
         text = str(node.value)
-        made = construct(loader, node)
-        if isinstance(made, float) and not math.isfinite(made):
-            return made
-        written = str(made).lower() if isinstance(made, bool) else str(made)
-        return made if written == (text.lower() if isinstance(made, bool) else text) else text
+        constructed = construct(loader, node)
+        if isinstance(constructed, float) and not math.isfinite(constructed):
+            return constructed
+        written, read = str(constructed), text
+        if isinstance(constructed, bool):
+            written, read = written.lower(), read.lower()
+        return constructed if written == read else text
 
     return value
 
@@ -190,7 +192,7 @@ for _tag, _construct in (
     ("float", _Loader.construct_yaml_float),
     ("bool", _Loader.construct_yaml_bool),
 ):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written(_construct))
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _round_tripping(_construct))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -210,9 +212,9 @@ class _Handler(YAMLHandler):
 
 def _require_distinct_keys(top: Any) -> None:
     """Raise `_Unusable` for a key that occurs twice: YAML would drop its first value."""
-    left = [top]
-    while left:
-        node = left.pop()
+    pending = [top]
+    while pending:
+        node = pending.pop()
         if isinstance(node, yaml.MappingNode):
             seen = set()
             for key, value in node.value:
@@ -220,9 +222,9 @@ def _require_distinct_keys(top: Any) -> None:
                     problem = f'front matter: the key "{key.value[:60]}" stands there twice'
                     raise _Unusable(problem, key.start_mark, "keep one of them")
                 seen.add((key.tag, str(key.value)))
-                left += [key, value]
+                pending += [key, value]
         elif isinstance(node, yaml.SequenceNode):
-            left += node.value
+            pending += node.value
 
 
 _HANDLER = _Handler()

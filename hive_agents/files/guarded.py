@@ -1,10 +1,10 @@
-"""Files below a workspace are opened without following a link on the way; all others are opened as they are named.
+"""Files below a workspace are opened without following links; all others are opened as they are named.
 
-A workspace may be a stranger's: a link in it would let whoever opens it read and write elsewhere. The workspace's own
-folder may be reached by a link, for its user named it.
+A workspace may be untrusted: a link in it could redirect reads and writes. The workspace's own folder may be reached by
+a link, since the user named it.
 
-What others wrote is taken in up to a limit: bytes of a file, depth and size of a value, parts of an archive. Time and
-memory of what can't be bounded beforehand, such as a reader of a foreign format, are bounded by `Sandbox`.
+Untrusted input is bounded: bytes of a file, depth and size of a value, parts of an archive. Where time and memory can't
+be bounded beforehand, as for parsers of foreign formats, `Sandbox` bounds them.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _guarded: dict[str, Mapping[str, Path]] = {}
 
 _Place = tuple[str, tuple[str, ...]]
-"""A guarded folder, and the names that lead from there to a file."""
+"""A guarded folder, and the path from there to a file as names."""
 
 
 class LinkRefused(HiveError):
-    """A link stands where a workspace's own file or folder has to be."""
+    """A link in place of a workspace's own file or folder."""
 
 
 def guard(root: Path, lent: Mapping[str, Path] | None = None) -> None:
-    """From now on nothing below `root` is opened through a link.
+    """Refuse links below `root` from now on.
 
-    `lent` names what is another workspace's, such as {"documents": its documents}: it is opened there.
+    `lent` maps paths to another workspace's, such as {"documents": its documents}, which are opened there.
     """
     _guarded[os.path.realpath(root)] = dict(lent or {})
 
 
 def release(root: Path) -> None:
-    """End what `guard` began, for a folder that is about to go."""
+    """End the effect of `guard`, for a folder that is about to be deleted."""
     _guarded.pop(os.path.realpath(root), None)
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file. Raises: OSError, HIVE-114 for a link below a workspace, HIVE-115 for too many."""
+    """Return a file's bytes. Raises: OSError, HIVE-114 for a link below a workspace, HIVE-115 for too large a file."""
     try:
         return read_bounded(opened(path, os.O_RDONLY))
     except Exceeded as exceeded:
@@ -58,7 +58,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """Return the first bytes of a file, `most` at most. Raises: as `read_bytes`, whatever its size."""
+    """Return the first `most` bytes of a file. Raises: as `read_bytes`, without HIVE-115."""
     handle = opened(path, os.O_RDONLY)
     try:
         return _first_bytes(handle, most)
@@ -67,30 +67,30 @@ def read_start(path: Path, most: int) -> bytes:
 
 
 def read_folder(path: Path, suffix: str) -> list[tuple[str, bytes | OSError | HiveError]]:
-    """Return the files of a folder whose names end so and aren't hidden, by name: the bytes of each, or why not.
+    """Return the visible files of a folder with this suffix, by name: the bytes of each, or its error.
 
     Raises: as `read_bytes`, where the folder itself can't be read.
     """
     place = _place(path / "_")
     folder = _folder_above(path / "_", place)
-    found: list[tuple[str, bytes | OSError | HiveError]] = []
+    contents: list[tuple[str, bytes | OSError | HiveError]] = []
     try:
         for name in sorted(os.listdir(folder)):
             if name.startswith(".") or not name.endswith(suffix):
                 continue
             try:
-                found.append((name, read_bounded(_opened_in(folder, name, os.O_RDONLY, guarded=place is not None))))
+                contents.append((name, read_bounded(_opened_in(folder, name, os.O_RDONLY, guarded=place is not None))))
             except Exceeded as exceeded:
-                found.append((name, _too_large(path / name, exceeded)))
+                contents.append((name, _too_large(path / name, exceeded)))
             except OSError as error:
-                found.append((name, _explained(error, path / name, folder, (*place[1][:-1], name) if place else ())))
+                contents.append((name, _explained(error, path / name, folder, (*place[1][:-1], name) if place else ())))
     finally:
         os.close(folder)
-    return found
+    return contents
 
 
 def opened(path: Path, flags: int, mode: int = 0o666) -> int:
-    """Return a descriptor of the file, to be closed by the caller. Raises: as `read_bytes`; a pipe is no file here."""
+    """Return a descriptor of the file, to be closed by the caller. Raises: as `read_bytes`, also for a pipe."""
     place = _place(path)
     if place is None:
         return os.open(path, flags | os.O_CLOEXEC, mode)
@@ -105,7 +105,7 @@ def opened(path: Path, flags: int, mode: int = 0o666) -> int:
 
 @contextmanager
 def parent_of(path: Path, *, make: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield a descriptor of the file's folder and the file's name in it; `make` is the mode of folders to be made.
+    """Yield a descriptor of the file's folder, and the file's name; with `make` missing folders are made, of that mode.
 
     Raises: as `read_bytes`.
     """
@@ -146,7 +146,7 @@ def _opened_in(folder: int, name: str, flags: int, mode: int = 0o666, *, guarded
     """Return a descriptor of a file in an open folder. Raises: OSError."""
     if not guarded:
         return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=folder)
-    # A pipe would be waited for.
+    # Non-blocking: opening a pipe would wait for its writer.
     handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
     kind = os.fstat(handle).st_mode
     if stat.S_ISREG(kind):
@@ -164,7 +164,7 @@ def _too_large(path: Path, exceeded: Exceeded) -> HiveError:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a link itself; one that is gone is no fault. Raises: as `read_bytes`."""
+    """Remove a file, or a link itself, if it exists. Raises: as `read_bytes`."""
     with suppress(FileNotFoundError), parent_of(path) as (folder, name):
         os.unlink(name, dir_fd=folder)
 
@@ -176,7 +176,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 
 def unlinked(path: Path) -> Path:
-    """Return `path`, for what opens files by their names, once no link is on the way; it needn't exist.
+    """Return `path`, for libraries that open files by name, after a check for links; it needn't exist.
 
     Raises: HIVE-114.
     """
@@ -189,13 +189,13 @@ def unlinked(path: Path) -> Path:
             if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise _refused(names)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # whoever opens it will say so
+        pass  # opening it will raise
     return Path(root, *names)
 
 
 def _place(path: Path) -> _Place | None:
-    """Return the guarded folder above `path`, and the names that lead from there to it; None elsewhere."""
-    # Absolute without links resolved: `..` is taken back by name.
+    """Return the guarded folder above `path`, and the path from there as names; None elsewhere."""
+    # Links aren't resolved: `..` is removed lexically.
     absolute = os.path.abspath(path)
     above = absolute
     while above != os.sep:
@@ -208,14 +208,14 @@ def _place(path: Path) -> _Place | None:
     names = tuple(below.split(os.sep)) if below else ()
     lent = _guarded[above]
     for end in range(1, len(names) + 1) if lent else ():
-        there = lent.get("/".join(names[:end]))
-        if there is not None:
-            return _place(there.joinpath(*names[end:]))
+        target = lent.get("/".join(names[:end]))
+        if target is not None:
+            return _place(target.joinpath(*names[end:]))
     return above, names
 
 
 def _explained(error: OSError, path: Path, folder: int, names: tuple[str, ...]) -> HiveError | OSError:
-    """Return what opening the last of `names` failed of: a link, or as the system says, with the whole path."""
+    """Return the error of opening the last of `names`: LinkRefused for a link, else the OSError with the whole path."""
     if names and error.errno in (errno.ELOOP, errno.ENOTDIR):
         with suppress(OSError):
             if stat.S_ISLNK(os.stat(names[-1], dir_fd=folder, follow_symlinks=False).st_mode):
@@ -244,35 +244,35 @@ _AT_ONCE = 65_536
 
 
 class Exceeded(ValueError):
-    """More than is taken in; the message says of what."""
+    """Input beyond a limit, which the message names."""
 
 
 def require_bounded(value: Any, *, depth: int = MAX_DEPTH, size: int) -> int:
     """Return the size of a JSON value: the characters of its texts and keys, and one for each part.
 
-    Raises: Exceeded for one that is deeper or larger.
+    Raises: Exceeded for a deeper or larger one.
     """
-    total, level, left = 0, 0, [value]
-    while left:
+    total, level, values = 0, 0, [value]
+    while values:
         level += 1
         if level > depth:
             raise Exceeded(f"it is nested more than {depth} levels deep")
         below: list[Any] = []
-        for one in left:
-            total += 1 + (len(one) if isinstance(one, str) else 0)
-            if isinstance(one, Mapping):
-                total += sum(len(key) if isinstance(key, str) else 1 for key in one)
-                below += one.values()
-            elif isinstance(one, (list, tuple)):
-                below += one
+        for each in values:
+            total += 1 + (len(each) if isinstance(each, str) else 0)
+            if isinstance(each, Mapping):
+                total += sum(len(key) if isinstance(key, str) else 1 for key in each)
+                below += each.values()
+            elif isinstance(each, (list, tuple)):
+                below += each
             if total + len(below) > size:
                 raise Exceeded(f"it has more than {size:,} characters and parts")
-        left = below
+        values = below
     return total
 
 
 def require_archive(archive: zipfile.ZipFile) -> None:
-    """Raise Exceeded for an archive that unpacks to more than it should: by its size, its markup or its ratio."""
+    """Raise Exceeded for an archive whose unpacked size, markup or compression ratio is too large."""
     members = archive.infolist()
     unpacked = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
@@ -284,9 +284,9 @@ def require_archive(archive: zipfile.ZipFile) -> None:
 
 
 def load_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an `.npz` file whose shapes are borne out by their bytes.
+    """Return the arrays of an `.npz` file, whose shapes are checked against their bytes.
 
-    Raises: Exceeded, and what numpy and zipfile raise for a damaged file.
+    Raises: Exceeded, and numpy's and zipfile's errors for a damaged file.
     """
     from numpy.lib import format as npy
 
@@ -300,7 +300,7 @@ def load_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
                 version = npy.read_magic(stream)
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, _, dtype = read(stream)
-            # An array is allocated before it is read: no larger than what is there.
+            # The array is allocated before it is read, so its declared size is checked.
             if dtype.hasobject or math.prod(shape) * dtype.itemsize > member.file_size:
                 raise Exceeded(f"{member.filename} says that it is larger than it is")
             with archive.open(member) as stream:
@@ -320,10 +320,10 @@ def read_bounded(handle: int, most: int = MAX_FILE_BYTES) -> bytes:
 
 
 def _first_bytes(handle: int, most: int) -> bytes:
-    # Straight from the system: a file object around each of many small files takes longer than reading them.
+    # os.read: file objects around many small files cost more than the reading.
     at_once = max(os.fstat(handle).st_size + 1, _AT_ONCE)
-    parts, left = [], most
-    while left and (part := os.read(handle, min(left, at_once))):
+    parts, remaining = [], most
+    while remaining and (part := os.read(handle, min(remaining, at_once))):
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)

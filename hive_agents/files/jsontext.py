@@ -1,4 +1,4 @@
-"""Strict JSON with the place of every fault: people and agents edit these files by hand."""
+"""Strict JSON with the line of every fault, for files that people and agents edit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files.guarded import MAX_DEPTH, Exceeded, read_bytes, require_bounded
 
 MAX_PLACED = 2_000_000
-"""Characters of a text in which the lines of faults are looked for, which takes far longer than reading it."""
+"""Characters of a text up to which faults get lines, which takes far longer than parsing."""
 MAX_DIGITS = 300  # what a float can still hold
 
 _COMMENT = re.compile(r"//|/\*|#")
@@ -58,7 +58,7 @@ def load_text(path: Path, file: str) -> str:
 
 
 def require_own_name(what: str, id: str, name: str, file: str, text: str) -> None:
-    """Raises: HIVE-113 where what is in a file has another `id` than the file's `name`."""
+    """Raise HIVE-113 where the object in a file has another `id` than the file's `name`."""
     if id != name:
         raise HiveError.of(
             "HIVE-113",
@@ -73,8 +73,8 @@ def require_own_name(what: str, id: str, name: str, file: str, text: str) -> Non
 def parse(text: str, file: str) -> Any:
     """Return the value of a JSON text. Raises: HIVE-101 or HIVE-102 with file and line.
 
-    Stricter than `json.loads`: duplicate keys, NaN and Infinity are errors, and so is what no other
-    program could read back: half a surrogate pair, numbers past a float, nesting over `MAX_DEPTH`.
+    Stricter than `json.loads`: duplicate keys, NaN and Infinity are errors, and so are lone surrogates,
+    numbers beyond a float and nesting over `MAX_DEPTH`, which other programs can't read.
     """
     try:
         value = json.loads(
@@ -106,7 +106,7 @@ def parse(text: str, file: str) -> Any:
         require_bounded(value, size=len(text) + 1)
     except Exceeded:
         raise _too_deep(file) from None
-    lone = next((found for found in _ESCAPE.finditer(text) if found["lone"]), None)
+    lone = next((match for match in _ESCAPE.finditer(text) if match["lone"]), None)
     if lone is not None:
         line = _line_at(text, lone.start())
         raise _invalid(f"{lone[0]} is half of a character", file, line, "write the character itself")
@@ -114,7 +114,7 @@ def parse(text: str, file: str) -> Any:
 
 
 class _Refused(ValueError):
-    """Well-formed JSON that another program could misread."""
+    """Well-formed JSON that other programs could misread."""
 
     def __init__(self, message: str, fix: str, *, number: str | None = None, key: str | None = None) -> None:
         super().__init__(message)
@@ -170,20 +170,21 @@ def line_of(text: str, path: JsonPath) -> int | None:
 
 @lru_cache(maxsize=2)
 def _composed(text: str) -> Any:
-    """Return the text as YAML nodes, which know their lines; cached, because a file with one fault often has many."""
+    """Return the text as YAML nodes, which have lines; cached, because a file with one fault often has many."""
     import yaml
 
     if len(text) > MAX_PLACED:
         return None
     try:
-        # JSON strings hold no raw tabs, so this changes white space only, which YAML is picky about.
+        # JSON strings hold no raw tabs, so this changes only white space, where YAML forbids tabs.
         return yaml.compose(text.replace("\t", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError):
         return None
 
 
 def show_path(path: JsonPath) -> str:
-    """
+    """Return a path as text.
+
     >>> show_path(["queries", 0, "id"]), show_path([])
     ('queries[0].id', '$')
     """

@@ -1,4 +1,4 @@
-"""A child process that reads foreign formats, one job after another, within bounds of time and memory."""
+"""A child process that parses foreign formats, one job at a time, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START = "import sys; sys.path[:] = {path!r}; from hive_agents.files.sandbox imp
 
 
 class JobFailed(Exception):
-    """What the job raised, by the name of its class; `module` is the one that an import didn't find."""
+    """The job's exception, by the name of its class; `module` is the missing module of an import error."""
 
     def __init__(self, kind: str, message: str, module: str | None) -> None:
         super().__init__(message)
@@ -32,9 +32,9 @@ class JobFailed(Exception):
 
 
 class Sandbox:
-    """Calls functions of modules by name in a process of its own; arguments and results are plain values and dates.
+    """Calls functions by module and name in a child process; arguments and results are plain values and dates.
 
-    The process is started for the first job and again after one that broke its bounds; it ends with this one.
+    The process is started for the first job, and again after one that exceeded its limits; it ends with this process.
     """
 
     def __init__(self, *, seconds: float, memory: int) -> None:
@@ -44,10 +44,9 @@ class Sandbox:
         self._lock = threading.Lock()
 
     def call(self, module: str, function: str, *arguments: Any, work: int | None = None) -> Any:
-        """Return what the function returns; it may compute for `work` seconds, however long others keep it waiting.
+        """Return the function's result; `work` limits its CPU seconds.
 
-        Raises: Exceeded when it needs more time or memory than there is, or the process dies; JobFailed for what it
-        raises.
+        Raises: Exceeded when it exceeds time or memory, or the process dies; JobFailed for its exceptions.
         """
         with self._lock:
             child = self._running()
@@ -80,7 +79,7 @@ class Sandbox:
         if self._child is None or self._child.poll() is not None:
             self._end()
             start = _START.format(path=[place for place in sys.path if place], memory=self.memory)
-            # Isolated: the folder that the user stands in may be a stranger's, with modules of its own.
+            # Isolated: the working directory may be untrusted and contain modules.
             command = [sys.executable, "-I", "-c", start]
             self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._owner = os.getpid()
@@ -108,8 +107,8 @@ class Sandbox:
     def _exactly(self, handle: int, size: int, deadline: float) -> bytes:
         parts = []
         while size:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([handle], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([handle], [], [], remaining)[0]:
                 raise Exceeded(f"it takes longer than {self.seconds:g} s")
             part = os.read(handle, min(size, 1 << 20))
             if not part:
@@ -120,7 +119,7 @@ class Sandbox:
 
 
 class _Plain(pickle.Unpickler):
-    """What a process that read a stranger's file answers builds no object but dates."""
+    """An unpickler for answers of a process that read untrusted files: it constructs no objects but dates."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _PLAIN:
@@ -129,18 +128,18 @@ class _Plain(pickle.Unpickler):
 
 
 def serve(memory: int) -> None:
-    """Work on jobs from stdin until it ends; in the child."""
+    """Run the jobs from stdin until it ends, in the child process."""
     import resource
     from importlib import import_module
 
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # so that a library's output can't corrupt the answers
     while head := sys.stdin.buffer.read(_LENGTH.size):
         module, function, arguments, work = pickle.loads(sys.stdin.buffer.read(_LENGTH.unpack(head)[0]))
         answer: tuple[Any, ...]
-        allowed = resource.getrlimit(resource.RLIMIT_CPU)[1]  # whoever started this may have set a limit of their own
+        allowed = resource.getrlimit(resource.RLIMIT_CPU)[1]  # a limit inherited from the parent
         most = math.ceil(time.process_time()) + work if work is not None else allowed
         if allowed != resource.RLIM_INFINITY:
             most = min(most, allowed)
