@@ -1,9 +1,9 @@
 """An agent as a graph: a loop for each of its nodes, its edges between them, then the judgement of its goal.
 
-Each loop is enter → think → act → judge, again and again, then leave; it waits where a person has to answer. State
-holds pointers and words like "completed": messages, values and results are in the workspace's database, under keys
-that a step finds again when it is done again. So one checkpoint an iteration is enough: a step goes on with the next
-one itself, unless somebody wants the run to rest.
+Each loop is enter → think → act → judge, repeated, then leave; it waits where a person has to answer. State holds
+pointers and words like "completed": messages, values and results are in the workspace's database, under keys that a
+repeated step finds again. So one checkpoint an iteration is enough: a step calls the next one itself, unless the run
+is to be interrupted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hive_agents.agents import (
 from hive_agents.telemetry import span
 
 GOAL, PERSON = "GOAL", "PERSON"
-"""Names that no node of an agent can have: theirs are lower case."""
+"""Reserved names: those of an agent's nodes are lower case."""
 
 
 class AgentState(TypedDict, total=False):
@@ -53,11 +53,11 @@ class LoopState(TypedDict, total=False):
     iteration: int
     since: int  # the iteration at which a person last let the node go on
     tool_calls: int
-    unread: int  # turns in a row that could not be read
-    overflows: int  # how often the context was too much for the model
-    room: int  # tokens that it may have since
+    unread: int  # turns in a row that could not be parsed
+    overflows: int  # how often the context was too long for the model
+    room: int  # its limit in tokens since then
     next: str
-    after: str  # the step that comes when `waiting` is answered
+    after: str  # the step that follows when `waiting` is answered
     waiting: list[str]
     error: dict[str, str] | None
 
@@ -76,31 +76,32 @@ WAYS = {
 
 
 def is_cut_off(state: AgentState | LoopState, before: frozenset[str]) -> bool:
-    """Return whether a node has nothing to join: one of those before it has failed, so that the run has."""
+    """Return whether a node is skipped because a node in `before` has failed."""
     return any(end["node"] in before for end in losses(state.get("ends", []), state.get("verdicts", [])))
 
 
 def is_early(id: str, state: AgentState | LoopState, before: frozenset[str]) -> bool:
-    """Return whether a node is to begin, and one before it is, too, which may lead to it."""
+    """Return whether a node has to wait for a node in `before` that is due, too."""
     due = owed(state.get("ends", []), state.get("verdicts", []))
     return id in due and not due.isdisjoint(before)
 
 
 def step(id: str, name: str, before: frozenset[str]) -> Any:
-    """Return a step of the library as a node of the loop, with those after it up to the end of the iteration."""
+    """Return a node of the loop that runs a step of the library, and those after it up to the end of the iteration."""
 
     async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Command[str]:
         if name == "enter" and (is_cut_off(state, before) or is_early(id, state, before)):
             return Command(goto=END)
         node = runtime.context.agent.node(id)
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
-        made: Update = {"next": name}
+        update: Update = {"next": name}
         while True:
-            at = made["next"]
+            at = update["next"]
             with span(f"node {id}", hive__step=at):
-                made |= await STEPS[at](work, {**state, **made})
-            if made["next"] not in STEPS or (made["next"] == "think" and at != "enter") or runtime.drain_requested:
-                return Command(update=made, goto=END if made["next"] == "end" else made["next"])
+                update |= await STEPS[at](work, {**state, **update})
+            following = update["next"]
+            if following not in STEPS or (following == "think" and at != "enter") or runtime.drain_requested:
+                return Command(update=update, goto=END if following == "end" else following)
 
     return run
 
@@ -132,7 +133,7 @@ async def person(state: AgentState) -> Update:
 
 
 def way_from(id: str, before: frozenset[str]) -> Callable[[AgentState], Awaitable[list[str]]]:
-    """Return the targets that the node's last end names; where there are none the goal is judged."""
+    """Return the router after a node: to the targets that its last end names, or else to the judgement of the goal."""
 
     async def way(state: AgentState) -> list[str]:
         if is_cut_off(state, before):
@@ -152,11 +153,11 @@ async def verdict(state: AgentState) -> list[str]:
 
 
 class Shape(NamedTuple):
-    """All of an agent that its graph depends on; the rest is looked up in the session when a step runs."""
+    """The part of an agent that its graph depends on; steps read the rest from the session."""
 
     entry: str
     nodes: tuple[tuple[str, tuple[str, ...], bool], ...]
-    """Each that work can get to, with its targets, and whether several ways lead to it."""
+    """The id of each reachable node, its targets, and whether several nodes lead to it."""
 
     @classmethod
     def of(cls, agent: AgentSpec) -> Self:
@@ -172,7 +173,7 @@ def build(agent: AgentSpec) -> StateGraph[AgentState, AgentSession, AgentState, 
 
 
 def compiled(agent: AgentSpec) -> CompiledStateGraph[AgentState, AgentSession, AgentState, AgentState]:
-    """Return an agent's graph, which runs of all agents of its shape share: compiling takes longer than running."""
+    """Return the graph of an agent, cached by shape: compiling takes longer than running."""
     return _compiled(Shape.of(agent))
 
 
@@ -185,8 +186,8 @@ def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, Age
     builder = StateGraph(AgentState, context_schema=AgentSession)
     ancestors = before_each(shape.entry, {id: targets for id, targets, _ in shape.nodes})
     for id, targets, several in shape.nodes:
-        # A node that several ways lead to waits for all that are on theirs, of which one may wait itself. It doesn't
-        # begin where one of these failed: a run that is tried again would find what it had done with too little.
+        # A node that several nodes lead to waits for all of its ancestors. It doesn't begin when one of them failed:
+        # a retried run would reuse its results, which were based on incomplete input.
         before = ancestors[id] if several else frozenset()
         ways = dict.fromkeys([*targets, id] if several else targets)
         builder.add_node(id, loop(id, before), defer=several)

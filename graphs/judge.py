@@ -1,7 +1,7 @@
 """The health judge: observe → detect → (assess) → tell → remember, once a tick and tenant.
 
-It reads the workers' log and tells of what is wrong on the bus. It knows nothing of the queen, and can do nothing to a
-run. A tick that died is simply done again: what it told before is in the log, which takes it once.
+It reads the workers' log and publishes tickets on the bus. It doesn't know the queen, and can't change a run. An
+interrupted tick is repeated: the log stores each event once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hive_agents.supervision.health import JudgeContext, assess, detect, observe
 class JudgeState(TypedDict, total=False):
     tenant: str
     runs: list[dict[str, Any]]  # the health of each
-    changes: list[dict[str, Any]]  # what becomes of tickets
+    changes: list[dict[str, Any]]  # tickets to open, update or resolve
 
 
 Update = dict[str, Any]
@@ -38,7 +38,7 @@ def node(step: Step) -> Any:
 
 
 async def found(state: JudgeState) -> Literal["assess", "tell"]:
-    """A model is asked only about what is wrong now."""
+    """A model assesses only open problems."""
     return "assess" if any(change["kind"] != "resolved" for change in state["changes"]) else "tell"
 
 

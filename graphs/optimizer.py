@@ -1,8 +1,8 @@
-"""The optimizer: diagnose → propose → validate → evaluate → judge, again and again; then certify → deploy | escalate.
+"""The optimizer: diagnose → propose → validate → evaluate → judge, repeated; then certify → deploy | escalate.
 
-What the gate doesn't let pass waits for a person: escalate asks, decide takes the answer, deploy acts on it.
-State holds JSON only and survives a crash between any two nodes. The session in the context holds what
-can be computed again: cached rankings, the baseline's scores.
+A result that doesn't pass the gate needs a person: escalate files a request, decide waits for it, deploy follows it.
+State holds JSON only and survives a crash between any two nodes. The session in the context holds what can be computed
+again: cached rankings, the baseline's scores.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class OptimizerState(TypedDict, total=False):
     wide: bool
     diagnosis: dict[str, Any]
     first_diagnosis: str
-    diagnosed: str  # the identity of the config that the diagnosis is of
-    swept: dict[str, Any]  # what each single step from the incumbent gains, measured once
+    diagnosed: str  # the hash of the diagnosed config
+    swept: dict[str, Any]  # the gain of each single step from the incumbent
     proposals: list[dict[str, Any]]
-    rows: list[dict[str, Any]]  # one a trial, as reports show them
+    rows: list[dict[str, Any]]  # one for each trial, as in reports
     evaluations: int
     seconds: float
     usage: dict[str, Any]  # calls, tokens and dollars of models
-    fallbacks: list[dict[str, Any]]  # iterations in which the heuristic stood in for the model, and why
+    fallbacks: list[dict[str, Any]]  # iterations in which the heuristic replaced the model, and why
     stopped_by: str | None
-    search_ended_by: str | None  # what ended the search, whatever became of the run behind it
-    unavailable: str | None  # why a reranker couldn't be asked
+    search_ended_by: str | None  # why the search ended; the run may end later for another reason
+    unavailable: str | None  # why a reranker failed
     best: dict[str, Any] | None
     certificate: dict[str, Any] | None
     evaluation: dict[str, Any] | None
-    needed_queries: int | None  # where too few exist for a certificate
+    needed_queries: int | None  # where there are too few for a certificate
     status: str
     approval_id: str | None
 
@@ -67,7 +67,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def node(step: Step) -> Any:
-    """Return a step of the library as a node: with the run's session, opened again where a process died."""
+    """Return a step of the library as a node, with the run's session."""
 
     def run(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
         return step(HiveContext.of(runtime).optimizer(state["run_id"], state), state)
@@ -76,7 +76,7 @@ def node(step: Step) -> Any:
 
 
 def decide(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    """Pause until the request is decided. Nothing comes before the interrupt: a resumed node starts from its top."""
+    """Pause until the request is decided. The interrupt has to come first: a resumed node starts from its top."""
     interrupt({"approval_id": state["approval_id"]})
     return steps.decide(HiveContext.of(runtime).place, state)
 
@@ -90,14 +90,14 @@ def worth_certifying(state: OptimizerState) -> Literal["certify", "__end__"]:
 
 
 def outcome(state: OptimizerState) -> Literal["deploy", "escalate", "__end__"]:
-    if state["status"] == "stopped":  # as asked, or because too few queries exist to decide by
+    if state["status"] == "stopped":  # with --no-deploy, or with too few queries to decide
         return "__end__"
     certificate = state["certificate"]
     return "deploy" if certificate and certificate["decision"] == "passed" else "escalate"
 
 
 def answered(state: OptimizerState) -> Literal["deploy", "decide", "__end__"]:
-    if state["status"] == "escalated":  # woken before anybody decided
+    if state["status"] == "escalated":  # resumed before a decision
         return "decide"
     return "deploy" if state["status"] == "approved" else "__end__"
 

@@ -1,7 +1,7 @@
 """The queen: hear → (ticket or decision: decide → act) | (message: think ⇄ act, or answer) → say.
 
-Her effects are written down in her log before and after they happen, and each of them may be repeated, so the graph
-needs no checkpoints: what was killed is begun again.
+Her actions are logged before and after they happen and are idempotent, so the graph needs no checkpoints: it starts
+again after a crash.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hive_agents.supervision.queen import QueenSession
 
 
 class QueenState(TypedDict, total=False):
-    ticket: dict[str, Any]  # one of these three comes in
+    ticket: dict[str, Any]  # the input is one of these three
     approval_id: str
     text: str
-    keys: list[str]  # of her log: what is to be done
+    keys: list[str]  # of her log: the actions to carry out
     turns: list[dict[str, Any]]  # a model's calls, and their results
     calls: int
     fault: str | None  # why a model gave no answer
@@ -44,8 +44,8 @@ async def decide(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     session = runtime.context
     if "approval_id" in state:
         return {"keys": await asyncio.to_thread(session.rulings.decide, state["approval_id"])}
-    known = EscalationTicket.model_validate(state["ticket"])
-    ticket = await asyncio.to_thread(session.escalations.current, known)
+    received = EscalationTicket.model_validate(state["ticket"])
+    ticket = await asyncio.to_thread(session.escalations.current, received)
     due = await asyncio.to_thread(session.escalations.is_due, ticket)
     words = await session.words_for(ticket) if due and ticket.status == "open" and ticket.severity != "low" else ""
     return {"keys": await asyncio.to_thread(session.escalations.decide, ticket, words)}
@@ -58,8 +58,8 @@ async def act(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
         results = await session.act(state["text"], turn)
         turns = [*state["turns"], *(one.model_dump() for one in results)]
         return {"turns": turns, "calls": state["calls"] + len(results)}
-    hand = session.rulings if "approval_id" in state else session.escalations
-    return {"done": [one for key in state["keys"] for one in await asyncio.to_thread(hand.act, key)]}
+    actor = session.rulings if "approval_id" in state else session.escalations
+    return {"done": [one for key in state["keys"] for one in await asyncio.to_thread(actor.act, key)]}
 
 
 async def think(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
@@ -77,7 +77,7 @@ async def answer(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
 
 
 async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
-    """Return what comes of it; a message's answer is remembered."""
+    """Return the reply; the answer to a message is added to her memory."""
     session = runtime.context
     if "text" not in state:
         return {"reply": {"actions": state["done"]}}

@@ -1,8 +1,8 @@
 """The copilot: rewrite → route → retrieve → rerank → permission_gate → finalize.
 
-NoMatch and NeedsClarification go from route straight to finalize: nothing is searched for them. A gate that dropped
-hits sends the turn back to retrieve, deeper. State holds ids and numbers; text is rendered when it is read. A turn
-has no effect before it is recorded, so one that was killed is simply asked again.
+NoMatch and NeedsClarification go from route to finalize, without a search. If the gate drops hits, the turn returns to
+retrieve, with more depth. State holds ids and numbers; text is rendered when it is read. A turn has no effect before it
+is recorded, so an interrupted one is repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WorkerState(TypedDict, total=False):
     decision: dict[str, Any]
     planner: str
     doc_id: str | None
-    depth: int  # how far the lanes look; grows when the gate drops hits
+    depth: int  # how many hits the lanes return; grows when the gate drops some
     candidates: int
     short: bool
     results: list[dict[str, Any]]
@@ -58,7 +58,7 @@ def node(step: Step) -> Any:
     return run
 
 
-# Asynchronous for no other reason than that LangGraph runs plain functions in threads.
+# Asynchronous only because LangGraph runs plain functions in threads.
 async def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
     return "retrieve" if retrieves(state) else "finalize"
 

@@ -1,4 +1,4 @@
-"""What a loop waits on that looks at a store: woken at once in this process, and now and then for other processes."""
+"""Wakes a loop that polls a store: at once for events of this process, after a timeout for those of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bell:
-    """Rings for events of `types` that `bus` tells of while it is entered, and whenever `ring` is called."""
+    """Rings for events of `types` on `bus` while it is entered, and whenever `ring` is called."""
 
     def __init__(self, bus: Bus | None, types: Iterable[EventType] | None = None) -> None:
         self._bus, self._types = bus, types
@@ -36,8 +36,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Return when the bell rings, or has rung since the last call, and after `seconds` at the latest; whether it
-        rang."""
+        """Wait at most `seconds` for a ring since the last call; return whether it rang."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._rung.wait()

@@ -22,13 +22,13 @@ _log = logging.getLogger("hive_agents.events")
 class EventBus:
     """Typed events from publishers to subscribers, in the order of publishing.
 
-    With a log, durable events are appended to it before anybody sees them; their `seq` is their number there, and
-    that of the others the last number before them. Without one, `seq` counts all events from 1.
+    With a log, durable events are appended to it before they are delivered; their `seq` is their number in the log, and
+    other events have the last number before them. Without one, `seq` counts all events from 1.
 
-    One event loop owns the bus; other threads use `publish_threadsafe`. A handler that computes for long without
-    awaiting holds up everything else on the loop: such work belongs in a thread.
+    One event loop owns the bus; other threads use `publish_threadsafe`. A handler must not block the
+    loop: long computations belong in a thread.
 
-    `grace` is how many seconds a handler may hold one event while the bus is being closed.
+    `grace` is how many seconds a handler may take for one event while the bus is being closed.
 
     >>> async def greet():
     ...     async with EventBus() as bus:
@@ -48,7 +48,7 @@ class EventBus:
         self._waiters: dict[asyncio.Future[Event | None], Filter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crowded = False
-        self._unbroken = 0
+        self._since_pause = 0
         self._state = "open"
 
     async def __aenter__(self) -> Self:
@@ -78,10 +78,10 @@ class EventBus:
     ) -> Subscription:
         """Call `handler`, a function or a coroutine function, with each event that passes the filters.
 
-        `overflow` says what happens when `max_queue` events wait for the handler. `block`: the publisher waits for
-        this subscriber at most `block_timeout` seconds an event, then the event is lost for it, `dropped` rises, and
-        in its place comes `bus.gap` {from_seq, to_seq}, whatever `types` says. `drop_oldest`: the oldest in the queue
-        goes. `disconnect`: the subscription ends, and what it had not seen yet counts as dropped.
+        `overflow` is the policy when `max_queue` events wait for the handler. `block`: the publisher waits at most
+        `block_timeout` seconds for each event; then this subscriber loses the event and gets `bus.gap` {from_seq,
+        to_seq} in its place, whatever its `types`. `drop_oldest`: the oldest event in the queue is lost. `disconnect`:
+        the subscription ends, and its queue counts as dropped.
 
         Raises: ValueError for an unknown type or policy; RuntimeError when the bus is closed.
         """
@@ -90,13 +90,13 @@ class EventBus:
         wanted = Filter(types, run_id, node_id, stream_id)
         sub = Subscription(handler, wanted, max_queue, overflow, block_timeout)
         task = self._loop.create_task(sub.run())
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._forget)
         self._subs[sub] = task
         self._routes = {}
         return sub
 
     def unsubscribe(self, sub: SubscriptionProtocol) -> bool:
-        """End a subscription: queued events aren't delivered any more, one in hand is finished. False when unknown."""
+        """End a subscription without delivering its queue; return False if it is unknown or has ended."""
         if not isinstance(sub, Subscription) or sub not in self._subs or not sub.active:
             return False
         sub.end()
@@ -104,18 +104,17 @@ class EventBus:
         return True
 
     async def announce(self, event: Event) -> Event:
-        """`publish` for an event that the publisher recorded in the log itself (`EventLog.record`): it is delivered.
+        """Deliver an event that the publisher has logged already (`EventLog.record`).
 
-        It comes with the `seq` of its record, which may be lower than that of an event before it.
+        Its `seq` is that of its record, which may be lower than that of an event delivered before.
         """
         return await self._publish(event, recorded=True)
 
     async def publish(self, event: Event) -> Event:
-        """Hand the event to every subscriber's queue; returns it with its `seq`.
+        """Put the event into the queue of each subscriber; return it with its `seq`.
 
-        Subscribers with room get it before anybody waits for a full one. An event whose id is in the log already is
-        not delivered again. When the publisher is cancelled, full subscribers that it waited for lose the event; the
-        others have it.
+        Subscribers with room get it before this waits for full ones. An event whose id is in the log already is not
+        delivered again. If the publisher is cancelled, only full subscribers lose the event.
 
         Raises: HIVE-402, HIVE-403, HIVE-407 when the log can't be written, and nothing is delivered; ValueError when
             the payload of a logged event isn't plain JSON; RuntimeError when the bus is closed.
@@ -126,9 +125,9 @@ class EventBus:
         publisher = handling()
         if self._state != "open":
             self._require_open(publisher)
-        # What comes with the number of its record is delivered at once, unless others are before it.
-        known = recorded and event.seq is not None and not (self._commit is not None and self._commit.busy)
-        if known:
+        # A recorded event with its number is delivered at once, unless others are pending.
+        at_once = recorded and event.seq is not None and not (self._commit is not None and self._commit.busy)
+        if at_once:
             places = self._deliver(event, publisher)
             if self._breathe():
                 await asyncio.sleep(0)
@@ -144,7 +143,7 @@ class EventBus:
         return event
 
     def publish_threadsafe(self, event: Event) -> concurrent.futures.Future[Event]:
-        """`publish` from another thread; `.result()` waits for it there. Never wait for it on the bus's own thread.
+        """`publish` from another thread, which may wait for `.result()`; the bus's own thread would deadlock.
 
         Raises: RuntimeError when the bus is closed or was not entered yet.
         """
@@ -165,13 +164,13 @@ class EventBus:
         """Return the next event that passes the filters; None when none came within `timeout` seconds or the bus
         closed."""
         self._require_open()
-        found: asyncio.Future[Event | None] = asyncio.get_running_loop().create_future()
-        self._waiters[found] = Filter(types, run_id, node_id, stream_id)
+        waiter: asyncio.Future[Event | None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = Filter(types, run_id, node_id, stream_id)
         try:
-            await asyncio.wait([found], timeout=timeout)
-            return found.result() if found.done() else None
+            await asyncio.wait([waiter], timeout=timeout)
+            return waiter.result() if waiter.done() else None
         finally:
-            self._waiters.pop(found, None)
+            self._waiters.pop(waiter, None)
 
     def replay(
         self,
@@ -182,23 +181,23 @@ class EventBus:
         tenant: str | None = None,
         limit: int | None = None,
     ) -> list[Event]:
-        """Return what the log holds after `after_seq`, oldest first; nothing without a log. It reads the disk.
+        """Return the logged events after `after_seq`, oldest first; none without a log. It reads the disk.
 
-        To miss nothing, subscribe first, then replay, and skip what comes twice by its `id`.
+        To miss none, subscribe first, then replay, and skip duplicates by `id`.
         """
         if self._log is None:
             return []
         return self._log.replay(after_seq, types=types, run_id=run_id, tenant=tenant, limit=limit)
 
     async def drain(self) -> None:
-        """Wait until every event is delivered and every handler has finished, with what they published meanwhile.
+        """Wait until all events, those that handlers publish meanwhile included, are delivered and handled.
 
-        It doesn't wait for subscriptions that have ended, nor in a handler for that handler.
+        It doesn't wait for subscriptions that have ended, nor, called by a handler, for that handler.
         """
         await self._settle(None)
 
     async def close(self) -> None:
-        """Refuse new events, deliver those that wait, then stop. A handler that hangs is cancelled after `grace`."""
+        """Refuse new events, deliver pending ones, then stop. A handler that hangs is cancelled after `grace`."""
         if self._state != "open":
             return
         self._state = "closing"
@@ -209,21 +208,22 @@ class EventBus:
             await self._stop()
 
     def _require_open(self, publisher: Subscription | None = None) -> None:
-        # What handlers publish while the bus is being closed belongs to what waits.
+        # Events that handlers publish while the bus is being closed are still accepted.
         if self._state == "closed" or (self._state == "closing" and publisher not in self._subs):
             raise RuntimeError("the event bus is closed: publish and subscribe before `close`, or open another")
 
     def _deliver(self, event: Event, publisher: Subscription | None) -> list[QueuePlace]:
-        """Fill the queues with room, then act on the full ones; the places in line that the publisher waits for.
+        """Add the event to the queues with room, then apply the policies of full ones.
 
-        Nothing is awaited here: that is what keeps the order the same for everybody.
+        Return the places in line that the publisher has to wait for. Nothing is awaited here, so that all subscribers
+        get events in the same order.
         """
         assert event.seq is not None
         route = self._routes[event.type] if event.type in self._routes else self._route(event.type)
         self._seq = max(self._seq, event.seq)
-        for found, wanted in self._waiters.items():
-            if not found.done() and wanted.matches(event):
-                found.set_result(event)
+        for waiter, wanted in self._waiters.items():
+            if not waiter.done() and wanted.matches(event):
+                waiter.set_result(event)
         full = []
         for sub in route:
             if sub.wanted.narrow and not sub.wanted.matches(event):
@@ -245,32 +245,32 @@ class EventBus:
         return places
 
     def _route(self, type: EventType) -> list[Subscription]:
-        """Return who takes events of this type. Raises: ValueError for a type that doesn't exist."""
-        known = EventType(type)
-        route = self._routes[known] = [sub for sub in self._subs if sub.active and sub.wanted.takes(known)]
+        """Return the subscriptions to this type. Raises: ValueError for a type that doesn't exist."""
+        type = EventType(type)
+        route = self._routes[type] = [sub for sub in self._subs if sub.active and sub.wanted.takes(type)]
         return route
 
     def _breathe(self) -> bool:
-        """Is it time for a turn of the event loop? A burst isn't slowness: who only lacks a turn loses nothing."""
-        self._unbroken += 1
-        if self._crowded or self._unbroken >= _TURN:
-            self._crowded, self._unbroken = False, 0
+        """Return whether to yield to the event loop, so that a burst fills no queue whose handler is fast enough."""
+        self._since_pause += 1
+        if self._crowded or self._since_pause >= _TURN:
+            self._crowded, self._since_pause = False, 0
             return True
         return False
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._subs = {sub: other for sub, other in self._subs.items() if other is not task}
         self._routes = {}
 
     async def _settle(self, grace: float | None) -> None:
-        me = handling()
-        if me is not None:
-            me.draining = True
+        caller = handling()
+        if caller is not None:
+            caller.draining = True
         try:
             while True:
                 if self._commit is not None and self._commit.busy:
                     await self._commit.settled()
-                # Handlers that drain would wait for each other for ever.
+                # Handlers that drain would wait for each other forever.
                 busy = {s: s.delivered for s in self._subs if s.active and not s.idle and not s.draining}
                 if not busy:
                     return
@@ -280,8 +280,8 @@ class EventBus:
                 except TimeoutError:
                     self._abandon([sub for sub, delivered in busy.items() if sub.delivered == delivered])
         finally:
-            if me is not None:
-                me.draining = False
+            if caller is not None:
+                caller.draining = False
 
     def _abandon(self, subs: list[Subscription]) -> None:
         for sub in subs:
@@ -291,11 +291,11 @@ class EventBus:
                 self._subs[sub].cancel()
 
     async def _stop(self) -> None:
-        me = handling()
-        for found in self._waiters:
-            if not found.done():
-                found.set_result(None)
-        tasks = [task for sub, task in self._subs.items() if sub is not me]
+        caller = handling()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        tasks = [task for sub, task in self._subs.items() if sub is not caller]
         for sub in self._subs:
             sub.end(lost=True)
         if tasks:

@@ -1,4 +1,4 @@
-"""A reader of the event log that remembers where it is: whatever dies, it misses nothing."""
+"""A reader of the event log that stores its position, so that it misses no event after a crash."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _log = logging.getLogger("hive_agents.events")
 
 
 class Consumer:
-    """Hands the events of a log to `handle` in order, at least once each, whichever process they happened in.
+    """Calls `handle` with each event of a log in order, at least once, whichever process wrote it.
 
-    How far it is stands in the log's database under `name`: a consumer that was killed goes on there, and comes by
-    the event that it had in hand again. A new one begins at the log's `end`, or its `begin`. An event whose handler
-    raises is tried again, with pauses of `pause` seconds and more; after five tries it is skipped, and logged.
+    Its position is stored in the log's database under `name`; after a crash the last event may be handled again. A new
+    consumer begins at the log's `end` or `begin`. If the handler raises, it is called again after `pause` seconds, then
+    after twice as many each time; after five tries the event is skipped with an error in the log.
     """
 
     def __init__(
@@ -45,27 +45,27 @@ class Consumer:
         self._seq: int | None = None
 
     async def run(self, bus: Bus | None = None, *, poll: float = 1.0) -> None:
-        """Read until cancelled: at once when the bus tells of an event, else every `poll` seconds."""
+        """Read until cancelled: at once after an event on `bus`, else every `poll` seconds."""
         with Bell(bus, self._types) as bell:
             while True:
                 await self.catch_up()
                 await bell.wait(poll)
 
     async def catch_up(self) -> int:
-        """Handle what the log holds by now; how many events that were."""
+        """Handle the events that are in the log; return their number."""
         handled = 0
         if self._seq is None:
             self._seq = await asyncio.to_thread(self._begin)
         while True:
-            # A process that starts anew finds events of other types behind it again: that costs a read, and no more.
-            found = await asyncio.to_thread(self._log.replay, self._seq, types=self._types, limit=BATCH)
-            for event in found:
+            # After a restart events of other types are skipped again, which costs one read.
+            events = await asyncio.to_thread(self._log.replay, self._seq, types=self._types, limit=BATCH)
+            for event in events:
                 assert event.seq is not None
                 await self._handled(event)
                 self._seq = event.seq
                 await asyncio.to_thread(self._remember, event.seq)
-            handled += len(found)
-            if len(found) < BATCH:
+            handled += len(events)
+            if len(events) < BATCH:
                 return handled
 
     async def _handled(self, event: Event) -> None:
@@ -76,16 +76,16 @@ class Consumer:
                     await result
                 return
             except Exception as error:
-                # Messages may hold what people wrote: the kind of fault says enough here.
+                # Messages may quote what people wrote.
                 _log.warning("%s: %s at event %s (%s)", self.name, type(error).__name__, event.seq, event.type)
                 await asyncio.sleep(self._pause * 2**attempt)
         _log.error("%s skips event %s (%s) after %d tries", self.name, event.seq, event.type, TRIES)
 
     def _begin(self) -> int:
         with connected(self._log.workspace.records) as connection:
-            found = connection.execute("SELECT seq FROM consumers WHERE name = ?", (self.name,)).fetchone()
-        if found is not None:
-            return int(found[0])
+            row = connection.execute("SELECT seq FROM consumers WHERE name = ?", (self.name,)).fetchone()
+        if row is not None:
+            return int(row[0])
         seq = self._log.last_seq() if self._start == "end" else 0
         self._remember(seq)
         return seq

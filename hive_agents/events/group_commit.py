@@ -1,4 +1,4 @@
-"""One commit for all the publishers that wait at that moment; the event loop never waits for the disk."""
+"""Group commit: one transaction, in a thread, for all events that are pending at that moment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Pending:
 class GroupCommit:
     """Appends events to the log, then delivers them, in the order of their seq.
 
-    `breathe` gives the subscribers a turn when one of them needs it.
+    `breathe` returns whether to yield to the event loop after an event.
     """
 
     def __init__(self, log: EventLogProtocol, deliver: Deliver, breathe: Callable[[], bool]) -> None:
@@ -43,10 +43,10 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hive-events")
 
     async def publish(self, event: Event, publisher: Subscription | None, *, recorded: bool = False) -> Published:
-        """Return the event as logged and delivered, and the places in line that its publisher should wait for.
+        """Log and deliver the event; return it, and the places in line that its publisher should wait for.
 
-        What is in the log already is delivered only where its publisher says that it `recorded` it.
-        Cancelled before its commit has begun, nothing is published; later, it is published all the same.
+        An event that is in the log already is delivered only with `recorded`, if its publisher logged it. Cancellation
+        has no effect once the commit has begun.
         """
         pending = _Pending(event, publisher, asyncio.get_running_loop().create_future(), recorded)
         self._pending.append(pending)
@@ -69,7 +69,7 @@ class GroupCommit:
         return self._task is not None
 
     async def close(self) -> None:
-        if self._used:  # else there is no thread that keeps a connection open
+        if self._used:  # otherwise no thread has an open connection
             await asyncio.get_running_loop().run_in_executor(self._thread, self._log.close)
         self._thread.shutdown()
 
@@ -110,7 +110,7 @@ class GroupCommit:
         except ValueError as error:
             if len(events) == 1:
                 return [error]
-            # One payload that isn't JSON is no reason to refuse the others.
+            # An invalid payload must not affect the other events.
             return [outcome for event in events for outcome in await self._append([event])]
         except Exception as error:
             return [error] * len(events)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 _COLUMNS = "id, type, time, tenant, run_id, thread_id, node_id, stream_id, payload"
-# Not ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
+# Not ON CONFLICT DO NOTHING, which would use up a number.
 _INSERT = (
     f"INSERT INTO events ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?"
     " WHERE NOT EXISTS (SELECT 1 FROM events WHERE id = ?) RETURNING seq"
 )
 _PRUNED_AT_ONCE = 5000
 _TURN = "events"
-"""So that events show in the order of their numbers: the next number is given after the last one's commit."""
+"""Serialises writers, so that events become visible in the order of their numbers."""
 
 
 class EventLog:
@@ -50,9 +50,9 @@ class EventLog:
         self._lock = threading.Lock()
 
     def append(self, events: Sequence[Event]) -> list[tuple[Event, bool]]:
-        """Record all of them or none, in one transaction; each comes back with its seq, and whether it is new.
+        """Record all of them or none, in one transaction; return each with its seq, and whether it is new.
 
-        An event whose id is in the log already is not recorded again: the recorded one comes back.
+        An event whose id is in the log already is not recorded again: the recorded one is returned.
 
         Raises: ValueError when a payload isn't plain JSON.
         """
@@ -66,25 +66,25 @@ class EventLog:
         statements = [_insertion(event, row) for event, row in zip(events, rows, strict=True)]
         waking = any(event.type in WAKING for event in events)
         with connected(self.workspace.records) as connection:
-            given = written_at_once(connection, _TURN, statements, waking=waking)
+            inserted = written_at_once(connection, _TURN, statements, waking=waking)
             return [
-                _outcome(connection, event, found[0] if found else None)
-                for event, found in zip(events, given, strict=True)
+                _outcome(connection, event, rows[0] if rows else None)
+                for event, rows in zip(events, inserted, strict=True)
             ]
 
     @staticmethod
     def record(connection: RecordsConnection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
-        """`append` inside the caller's own transaction: what it does and that it is told of happen together.
+        """Record events in the caller's transaction, together with what they report; return as `append` does.
 
-        Whoever listens in this process hears of it by `Consumer`, which reads the log, or by `Bus.announce`.
+        They reach subscribers by `Consumer`, which reads the log, or by `Bus.announce`.
         """
         rows = [_row(event) for event in events]
         take_turn(connection, _TURN)
         outcomes = []
         for event, row in zip(events, rows, strict=True):
-            given = connection.execute(*_insertion(event, row)).fetchone()
-            outcomes.append(_outcome(connection, event, given))
-            if given is not None and event.type in WAKING:
+            inserted = connection.execute(*_insertion(event, row)).fetchone()
+            outcomes.append(_outcome(connection, event, inserted))
+            if inserted is not None and event.type in WAKING:
                 notify(connection)
         return outcomes
 
@@ -92,13 +92,13 @@ class EventLog:
         """Return the event of that id with its seq; None where the log has none."""
         query = f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?"
         with connected(self.workspace.records, rows=True) as connection:
-            found = connection.execute(query, (id,)).fetchone()
-        return None if found is None else _event(found)
+            row = connection.execute(query, (id,)).fetchone()
+        return None if row is None else _event(row)
 
     async def tell(self, bus: Bus, event: Event) -> None:
-        """Publish an event on a bus over this log, without a thread where nobody else writes to the database just then.
+        """Log an event and deliver it on a bus over this log; faster than `Bus.publish` for one event after another.
 
-        For those who tell of much and wait for each, such as the nodes of an agent. Raises: as `Bus.publish`.
+        Raises: as `Bus.publish`.
         """
         if event.type not in DURABLE:
             await bus.publish(event)
@@ -140,16 +140,16 @@ class EventLog:
             return last_number(connection, "events", "seq")
 
     def prune(self, before: dt.datetime) -> int:
-        """Forget what happened before that moment, in short transactions; returns how many events went."""
+        """Delete the events before that moment, in short transactions; return their number."""
         limit = before.astimezone(dt.UTC).isoformat(timespec="milliseconds")
         delete = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE time < ? ORDER BY seq LIMIT ?)"
-        gone = 0
+        pruned = 0
         while True:
             with self._lock, connected(self.workspace.records) as connection, transaction(connection):
                 deleted = connection.execute(delete, (limit, _PRUNED_AT_ONCE)).rowcount
-            gone += deleted
+            pruned += deleted
             if deleted < _PRUNED_AT_ONCE:
-                return gone
+                return pruned
 
     def close(self) -> None:
         """Close the connection that this thread keeps; the next use opens it again."""
@@ -178,12 +178,12 @@ def _insertion(event: Event, row: tuple[str | None, ...]) -> tuple[str, tuple[st
     return _INSERT, (*row, event.id)
 
 
-def _outcome(connection: RecordsConnection, event: Event, given: Sequence[int] | None) -> tuple[Event, bool]:
-    """Return the event with the number that it was given, or as it had been recorded before."""
-    if given is not None:
-        return event.numbered(given[0]), True
-    found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchone()
-    return _event(dict(zip(("seq", *_COLUMNS.split(", ")), found, strict=True))), False
+def _outcome(connection: RecordsConnection, event: Event, inserted: Sequence[int] | None) -> tuple[Event, bool]:
+    """Return the event with its new number, or the recorded event where nothing was inserted."""
+    if inserted is not None:
+        return event.numbered(inserted[0]), True
+    row = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchone()
+    return _event(dict(zip(("seq", *_COLUMNS.split(", ")), row, strict=True))), False
 
 
 def _event(row: Mapping[str, Any]) -> Event:

@@ -1,4 +1,4 @@
-"""The seams: what a bus and its log promise, so that another one can take their place.
+"""The interfaces of the bus and its log, for other implementations.
 
 `tests/events/contract.py` holds the tests that every implementation passes.
 """
@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol
 from hive_agents.events.types import Event, EventType
 
 Handler = Callable[[Event], object]
-"""A function, or a coroutine function: what it returns is awaited where it can be."""
+"""A function or a coroutine function; an awaitable result is awaited."""
 Publish = Callable[[Event], Awaitable[Any]]
-"""`Bus.publish`, for those who only tell."""
+"""`Bus.publish`, for code that only publishes."""
 Overflow = Literal["block", "drop_oldest", "disconnect"]
 
 
@@ -22,9 +22,9 @@ class EventLogProtocol(Protocol):
     """A durable, ordered record of events. Its methods block; they may be called from any thread."""
 
     def append(self, events: Sequence[Event]) -> list[tuple[Event, bool]]:
-        """Record all of them or none; each comes back with its seq, and whether it is new.
+        """Record all of them or none; return each with its seq, and whether it is new.
 
-        An event whose id is in the log already is not recorded again: the recorded one comes back.
+        An event whose id is in the log already is not recorded again: the recorded one is returned.
 
         Raises: HiveError when the log can't be written; ValueError when a payload isn't plain JSON.
         """
@@ -47,16 +47,16 @@ class EventLogProtocol(Protocol):
         ...
 
     def prune(self, before: dt.datetime) -> int:
-        """Forget what happened before that moment; returns how many events went."""
+        """Delete the events before that moment; return their number."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; the next use opens them again."""
+        """Close files and connections; the next use opens them again."""
         ...
 
 
 class SubscriptionProtocol(Protocol):
-    """What a subscriber may ask about itself."""
+    """The state of a subscription; see `Subscription`."""
 
     @property
     def active(self) -> bool: ...
@@ -65,7 +65,7 @@ class SubscriptionProtocol(Protocol):
 
 
 class Bus(Protocol):
-    """Publish and subscribe; see `EventBus` for what each method promises."""
+    """Publish and subscribe; see `EventBus` for each method."""
 
     def subscribe(
         self,

@@ -1,4 +1,4 @@
-"""A subscriber: its bounded queue, those who wait for room in it, and the task that hands events to its handler."""
+"""A subscriber: its bounded queue, the line of events that wait for room in it, and the task that calls its handler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hive_agents.events.types import Event, EventType
 
 
 class Filter:
-    """None lets everything pass. Raises: ValueError for a type that doesn't exist.
+    """The filters of a subscription; None matches everything. Raises: ValueError for a type that doesn't exist.
 
     >>> Filter(types={EventType.RUN_FAILED}, run_id="r1").matches(Event(type=EventType.RUN_FAILED, run_id="r2"))
     False
@@ -56,21 +56,21 @@ _log = logging.getLogger("hive_agents.events")
 
 
 def handling() -> Subscription | None:
-    """Return the subscription whose handler runs this code, itself or in a task that it started.
+    """Return the subscription whose handler runs this code, directly or in a task that it started.
 
-    None once that call of the handler is over: a task that outlives it holds nobody up.
+    None once that call of the handler is over: nothing waits for a task that outlives it.
     """
-    if (found := _HANDLING.get()) is None:
+    if (current := _HANDLING.get()) is None:
         return None
-    sub, call = found
+    sub, call = current
     return sub if sub.awaiting and sub.delivered == call else None
 
 
 class QueuePlace:
     """An event in line, or a range of lost ones (`event` is None).
 
-    `admitted` is done once the event is in the queue or lost; it is None where nobody waits. `publisher` is the
-    subscription whose handler waits, if a handler does.
+    `admitted` is done once the event is in the queue or lost; it is None if no publisher waits. `publisher` is the
+    subscription whose handler waits, if one does.
     """
 
     __slots__ = ("admitted", "event", "first", "last", "line", "publisher", "timer")
@@ -92,40 +92,40 @@ class QueuePlace:
             self.admitted.set_result(None)
 
     def give_up(self) -> None:
-        """The event is lost for this subscriber, unless it got room in time."""
+        """Drop the event for this subscriber, unless it is in the queue already."""
         self.line.lose(self)
 
 
 class WaitingLine(deque[QueuePlace]):
-    """Places in the order of publishing: who waits for room in a full queue, and gaps for what gave up.
+    """Events that wait for room in a full queue, and gaps for lost ones, in the order of publishing.
 
-    As long as one is live or a gap is untold, the queue is full.
+    While it isn't empty, the queue is full.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.lost = 0
 
-    def hopeful(self) -> int:
-        """Return how many events may still get room."""
+    def waiting(self) -> int:
+        """Return the number of events that may still get room."""
         return sum(place.event is not None for place in self)
 
     def join(self, event: Event, timeout: float, publisher: Subscription | None, wait: bool) -> QueuePlace | None:
-        """Stand in line for at most `timeout` seconds; the place to wait for, or None where waiting can't help."""
+        """Queue up for at most `timeout` seconds; return the place to wait for, or None without `wait`."""
         loop = asyncio.get_running_loop()
         place = QueuePlace(self, event)
         self.append(place)
         if wait:
             place.admitted, place.publisher = loop.create_future(), publisher
         elif len(self) > _MOST_UNAWAITED:
-            # No publisher is held back by these: without a bound a handler could fill the memory.
+            # Nothing slows the publishers of these: without a bound they could exhaust the memory.
             self.lose(place)
             return None
         place.timer = loop.call_later(timeout, self.lose, place)
         return place if wait else None
 
     def admit(self, queue: deque[Event], max_queue: int) -> None:
-        """Move up into the room that there is; a gap takes its place in the order."""
+        """Move events and gaps into the queue while it has room."""
         while self and len(queue) < max_queue:
             place = self.popleft()
             if place.event is not None:
@@ -135,7 +135,7 @@ class WaitingLine(deque[QueuePlace]):
             place.settle()
 
     def lose(self, place: QueuePlace) -> None:
-        """Turn the place into a gap, one with the gaps beside it; nothing happens when its event got room."""
+        """Turn the place into a gap, merged with adjacent gaps; nothing happens if its event is in the queue."""
         if place.event is None or place not in self:
             return
         place.event = None
@@ -155,15 +155,15 @@ class WaitingLine(deque[QueuePlace]):
             self.popleft().settle()
 
     def publishers(self) -> set[Subscription]:
-        """Return the subscriptions whose handlers wait here."""
+        """Return the subscriptions whose handlers wait in this line."""
         return {place.publisher for place in self if place.publisher is not None}
 
 
 class Subscription:
-    """What `EventBus.subscribe` returns.
+    """The result of `EventBus.subscribe`.
 
-    `active` is False once it was unsubscribed or disconnected, or the bus was closed; `delivered` counts what the
-    handler was called with, `failed` how often it raised.
+    `active` is False once it was unsubscribed or disconnected, or the bus was closed; `delivered` counts calls of the
+    handler, `failed` those that raised.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Subscription:
         self.queue: deque[Event] = deque()
         self.line = WaitingLine()
         self.idle = False
-        self.awaiting = False  # its handler, as opposed to a turn of the event loop
+        self.awaiting = False  # whether its handler is suspended in an await
         self.draining = False
         self._discarded = 0
         self._wake: asyncio.Future[None] | None = None
@@ -193,13 +193,13 @@ class Subscription:
 
     @property
     def dropped(self) -> int:
-        """How many events were lost for this subscriber."""
+        """The number of events lost for this subscriber."""
         return self._discarded + self.line.lost
 
     @property
     def queued(self) -> int:
-        """How many events wait for the handler, those in line for a full queue included."""
-        return len(self.queue) + self.line.hopeful()
+        """The number of events that wait for the handler, in the queue and in line."""
+        return len(self.queue) + self.line.waiting()
 
     def wake(self) -> None:
         if self._wake is not None and not self._wake.done():
@@ -207,9 +207,9 @@ class Subscription:
             self._wake.set_result(None)
 
     def overflowed(self, event: Event, publisher: Subscription | None) -> QueuePlace | None:
-        """Act as the policy says, now that the queue is full; the place in line to wait for, if any.
+        """Apply the policy for a full queue; return the place in line to wait for, if any.
 
-        A handler never waits for itself, be it through other handlers: its event stands in line alone.
+        A handler never waits for itself, not even indirectly through other handlers.
         """
         if self.overflow == "drop_oldest":
             self.queue.popleft()
@@ -225,17 +225,16 @@ class Subscription:
         return None
 
     def held_up(self) -> set[Subscription]:
-        """Return those whose handlers can't go on before this one's has: itself, and who waits in its line, and so
-        on."""
-        found, unread = {self}, [self]
-        while unread:
-            further = unread.pop().line.publishers() - found
-            found |= further
-            unread += further
-        return found
+        """Return the subscriptions blocked by this one: itself, those that wait in its line, and so on."""
+        blocked, unvisited = {self}, [self]
+        while unvisited:
+            publishers = unvisited.pop().line.publishers() - blocked
+            blocked |= publishers
+            unvisited += publishers
+        return blocked
 
     def end(self, *, lost: bool = False) -> None:
-        """No further event reaches the handler; one that it holds it may finish."""
+        """Deliver no further event; the current call of the handler may finish."""
         if not self.active:
             return
         self.active = False
@@ -259,7 +258,7 @@ class Subscription:
             self.end()
 
     async def _turn(self) -> None:
-        """Hand over a number of events, so that a handler that never waits can't keep the loop to itself."""
+        """Deliver up to `_TURN` events, so that a handler that never awaits can't monopolise the loop."""
         queue, line, handler = self.queue, self.line, self.handler
         for _ in range(_TURN):
             if not queue:
@@ -284,7 +283,7 @@ class Subscription:
             self.delivered += 1
 
     def _failed(self, event: Event, error: str) -> None:
-        # Its message may quote what the event carried; a log is read by others than the event.
+        # Not its message, which may quote the event: logs have other readers.
         self.failed += 1
         _log.warning("a subscriber failed on %s: %s", event.type, error)
 
@@ -301,7 +300,7 @@ class Subscription:
         self._resting.clear()
 
     async def rested(self) -> None:
-        """Wait until nothing is queued or in hand, or the subscription has ended."""
+        """Wait until all events are handled, or the subscription has ended."""
         if self.active and not self.idle:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._resting.append(future)
@@ -309,7 +308,7 @@ class Subscription:
 
 
 async def admitted(places: Collection[QueuePlace]) -> None:
-    """Wait until each event has room or is lost; who is cancelled meanwhile gives the places up."""
+    """Wait until each event is in its queue or lost; on cancellation drop those that still wait."""
     try:
         for place in places:
             if place.admitted is not None:

@@ -1,4 +1,4 @@
-"""Escalation tickets: what the health judge says about a run, told and known by events alone."""
+"""Escalation tickets: problems of runs that the health judge found, stored as events only."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ESCALATIONS = (EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventT
 """The events whose payload is a ticket."""
 
 TICKET_EVENTS = (*ESCALATIONS, EventType.HEALTH_TICKED)
-"""What `tickets_of` reads: a ticket that only lived on is in no event of its own, but named by the tick."""
+"""The events that `tickets_of` reads; a ticket that only persists is updated by the event of the tick."""
 
 
 class EscalationTicket(Format):
-    """What is wrong with a run. There is one open ticket a run and cause.
+    """A problem of a run. There is at most one open ticket for each run and cause.
 
-    `evidence` is for people, one observation a line; times are ISO 8601 in UTC; `ticks` counts how often the judge
-    saw it. `assessment` is a model's view, `resolution` says why it was closed. `approval_id` is the request by which
-    the run itself asks a person what is to become of it; the answer closes both.
+    `evidence` has one observation for people in each line; times are ISO 8601 in UTC; `ticks` counts the ticks that saw
+    the problem. `assessment` is a model's view, `resolution` the reason why it was closed. `approval_id` is the run's
+    own request to a person about the problem; its answer closes both.
 
     >>> ticket = EscalationTicket(id="t1", run_id="r1", severity="high", cause="stall", evidence=["nothing new"],
     ...                           first_seen="2026-03-01T08:00:00+00:00", last_seen="2026-03-01T08:30:00+00:00",
@@ -54,7 +54,7 @@ class EscalationTicket(Format):
     approval_id: str | None = None
 
     def told(self, kind: EventType, thread_id: str | None, at: str | int = "") -> Event:
-        """Return the event that tells how it stands; `at` tells one update from another."""
+        """Return the event of `kind` with the ticket; `at` distinguishes updates."""
         return Event(
             kind,
             self.run_id,
@@ -68,7 +68,7 @@ class EscalationTicket(Format):
         )
 
     def over(self, why: str, at: str) -> Self:
-        """Return it resolved, and why."""
+        """Return the ticket as resolved at `at` because of `why`."""
         return self.model_copy(update={"status": "resolved", "resolution": why, "last_seen": at})
 
 
@@ -88,10 +88,9 @@ def worst(*severities: TicketSeverity) -> TicketSeverity:
 def tickets_of(
     events: Iterable[Event], known: dict[str, EscalationTicket] | None = None
 ) -> dict[str, EscalationTicket]:
-    """Return the tickets by id, open and resolved, as these events leave them; `known` is where earlier events left
-    them.
+    """Return the tickets by id, open and resolved, after these events; `known` are those after earlier events.
 
-    Events come oldest first, of `TICKET_EVENTS`; others, and those that hold no ticket, are passed over.
+    Events are expected oldest first; types that aren't in `TICKET_EVENTS` and invalid tickets are skipped.
 
     >>> ticket = EscalationTicket(id="t1", run_id="r1", severity="high", cause="stall", evidence=[], first_seen="a",
     ...                           last_seen="a", suggested_action="")

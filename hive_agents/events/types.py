@@ -1,4 +1,4 @@
-"""What can happen in a colony: the types of events, and the event itself."""
+"""The types of events, and the event itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 
 class EventType(StrEnum):
-    """Every type of event; `docs/events.md` says what each tells.
+    """Every type of event; `docs/events.md` describes each.
 
     >>> EventType.NODE_COMPLETED, EventType("run.waiting").name
     (<EventType.NODE_COMPLETED: 'node.completed'>, 'RUN_WAITING')
@@ -61,9 +61,9 @@ class EventType(StrEnum):
     BUS_GAP = "bus.gap"
 
 
-_PASSING = {EventType.MODEL_STARTED, EventType.MODEL_COMPLETED, EventType.NODE_STARTED, EventType.TOOL_STARTED}
-DURABLE = frozenset(EventType) - _PASSING
-"""What a bus with a log appends to it before anybody sees it."""
+_TRANSIENT = {EventType.MODEL_STARTED, EventType.MODEL_COMPLETED, EventType.NODE_STARTED, EventType.TOOL_STARTED}
+DURABLE = frozenset(EventType) - _TRANSIENT
+"""Events that a bus with a log appends to it before they are delivered."""
 WAKING = frozenset(
     {
         EventType.RUN_QUEUED,
@@ -74,7 +74,7 @@ WAKING = frozenset(
         EventType.CONFIG_ROLLED_BACK,
     }
 )
-"""What hosts that share a database act on, and are told of at once."""
+"""Events that hosts which share a database are notified of at once."""
 
 
 def _uuid4() -> str:
@@ -96,10 +96,10 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `time` is ISO 8601 in UTC; `seq` is given when it is published.
+    """Something that happened. `time` is ISO 8601 in UTC; `seq` is set when it is published.
 
-    `payload` is plain JSON data, which is checked when the event is logged. All subscribers get the same object:
-    nobody changes it.
+    `payload` is plain JSON data, which is checked when the event is logged. All subscribers get the same object, and
+    must not change it.
 
     >>> event = Event(type=EventType.RUN_STARTED, run_id="r1", payload={"graph": "worker"})
     >>> event.tenant, event.seq
@@ -120,7 +120,7 @@ class Event:
     seq: int | None = None
 
     def numbered(self, seq: int) -> Event:
-        """Return the same event with its place in the order."""
+        """Return the event with its number."""
         # dataclasses.replace() takes several times as long.
         return Event(
             self.type,
@@ -171,9 +171,9 @@ EventSource = Literal[
     "ticks_missed",
 ]
 _NAMESPACE = uuid.UUID("3b0d6c1e-52f7-5a68-9c21-6e4f8d0a7b95")
-# A run, a request or a ticket that was begun by an earlier release tells again what it told then: these sources keep
-# the namespaces that they had, and a new source takes none.
-_KEPT = {
+# Ids have to stay the same across releases: these sources keep the namespaces that they had in earlier ones. New
+# sources need none.
+_LEGACY = {
     "agent": uuid.UUID("0d2a1f6e-6a57-5c2b-9a53-8f8d5f0f4c11"),
     "approval": uuid.UUID("6d1f3a0c-8e0b-5b0e-9c57-2f7f0c1e9d44"),
     "chat": uuid.UUID("2d8f6a17-5b3c-5e90-9a44-c1e07b9d3f62"),
@@ -185,11 +185,11 @@ _KEPT = {
 
 
 def derived_id(source: EventSource, *parts: object) -> str:
-    """Return the id of what `source` tells of `parts`: the same whenever and wherever it is told.
+    """Return the id of an event, the same for equal arguments, so that a repeated event is logged once.
 
     >>> derived_id("health", "r1", "stalled", 1)
     '58709e37-4018-5438-a5e1-21eecb06c380'
     """
     name = "/".join(map(str, parts))
-    kept = _KEPT.get(source)
-    return str(uuid.uuid5(_NAMESPACE, f"{source}/{name}") if kept is None else uuid.uuid5(kept, name))
+    legacy = _LEGACY.get(source)
+    return str(uuid.uuid5(_NAMESPACE, f"{source}/{name}") if legacy is None else uuid.uuid5(legacy, name))

@@ -1,7 +1,7 @@
-"""Runs: their rows, who may work on them, and what may be done to them.
+"""Runs: their rows, their leases, and the operations on them.
 
-It stands on the store and events, and knows nothing of what a run does. A new status goes to `store`, a new control
-to `control`; everything that writes a row holds a lease.
+The package doesn't know what a run does. A new status belongs in `store`, a new control in `control`; a worker writes
+a row only under its lease.
 """
 
 import lazy_loader

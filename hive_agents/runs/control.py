@@ -1,4 +1,4 @@
-"""What people, the queen and pages may do to a run: pause, resume, stop it, speak to its agent."""
+"""Control of runs by people, pages and the queen: pause, resume, stop, and messages to an agent."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 TRIES = 20
 RESTS = {"pause": "paused", "stop": "stopped"}
-"""What becomes of a run whose worker is asked for that."""
+"""The status that follows each control."""
 
 
 def pause(workspace: Workspace, run_id: str, by: str) -> RunRow:
-    """Let a run rest: one that is being worked on after its present step, every other one at once.
+    """Pause a run: after its current step if a worker executes it, else at once; return its row.
 
-    Paused again, it stays so; one that was asked to stop stops.
+    A paused run stays paused, and one that was asked to stop still stops.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown, over or stopped.
     """
@@ -31,7 +31,7 @@ def pause(workspace: Workspace, run_id: str, by: str) -> RunRow:
 
 
 def stop(workspace: Workspace, run_id: str, by: str) -> RunRow:
-    """End a run before its time: at once, or as soon as whoever works on it hears of it; it can be resumed.
+    """Stop a run, at once or as soon as its worker reacts; return its row. It can be resumed.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown or over.
     """
@@ -39,12 +39,10 @@ def stop(workspace: Workspace, run_id: str, by: str) -> RunRow:
 
 
 def resume(workspace: Workspace, run_id: str, by: str) -> RunRow:
-    """Put a run that was paused or stopped back into the queue.
+    """Put a run that is paused or stopped, or whose worker died, back into the queue; return its row.
 
-    So does a run whose worker died.
-
-    Raises: HIVE-409 (exit code 2) for a run that is unknown or over; HIVE-402 for one that was asked to rest and
-    doesn't yet.
+    Raises: HIVE-409 (exit code 2) for a run that is unknown or over; HIVE-402 for one that was asked to pause
+    or stop and is still running.
     """
     store = RunStore(workspace)
     row = store.get(run_id)
@@ -56,9 +54,9 @@ def resume(workspace: Workspace, run_id: str, by: str) -> RunRow:
 
 
 def say(workspace: Workspace, run_id: str, text: str, *, key: str | None = None) -> None:
-    """Words to a running agent, read before its next turn; with a `key` they are said once.
+    """Send a message to a running agent, which reads it before its next turn; a `key` makes that idempotent.
 
-    Raises: HIVE-409 (exit code 2) for a run that is unknown or over, and for no words.
+    Raises: HIVE-409 (exit code 2) for a run that is unknown or over, and for an empty text.
     """
     row = RunStore(workspace).get(run_id)
     if row.graph != AGENT_GRAPH or row.status in ENDED or not text.strip():
@@ -76,36 +74,36 @@ def _moved(
     to: str,
     resting: tuple[str, ...],
     control: str | None,
-    there: tuple[str, ...],
+    reached: tuple[str, ...],
 ) -> RunRow:
     store = RunStore(workspace)
-    for _ in range(TRIES):  # a run that is worked on changes its status meanwhile
+    for _ in range(TRIES):  # the worker may change the status meanwhile
         row = store.get(run_id)
         if row.status == "running" and control is None and row.control is not None:
             fix = "try again when it is"
             raise HiveError.of("HIVE-402", f"run {run_id} is not at rest yet", fix=fix, exit_code=3)
-        if row.status in there:
+        if row.status in reached:
             return row
         if row.status in resting:
             row, done = store.move(run_id, row.status, by, to=to)
         elif row.status == "running" and control is not None:
             row, done = store.move(run_id, row.status, by, control=control)
-            row = _left(store, row) if done else row
+            row = _settled(store, row) if done else row
         else:
-            told = f"run {run_id} is {row.status} and can't be {to}"
-            raise HiveError.of("HIVE-409", told, fix=f"see `hive runs show {run_id}`", exit_code=2)
+            message = f"run {run_id} is {row.status} and can't be {to}"
+            raise HiveError.of("HIVE-409", message, fix=f"see `hive runs show {run_id}`", exit_code=2)
         if done:
             return row
     raise HiveError.of("HIVE-402", f"run {run_id} changes all the time", fix="try again", exit_code=3)
 
 
-def _left(store: RunStore, row: RunRow) -> RunRow:
-    """Return the run after what was asked: it rests now where the process that worked on it is dead."""
+def _settled(store: RunStore, row: RunRow) -> RunRow:
+    """Return the run, with its control applied at once if its worker is dead."""
     lease = Leases(store.workspace).acquire(row.thread_id, row.run_id)
     if lease is None:
         return row
     try:
         return store.move(row.run_id, "running", str(row.control_by), to=RESTS[str(row.control)])[0]
     finally:
-        with suppress(HiveError):  # it runs out by itself
+        with suppress(HiveError):  # it expires
             lease.release()

@@ -1,6 +1,6 @@
-"""Leases: a thread belongs to one worker at a time, until it lets go, dies, or is silent for too long.
+"""Leases: one worker at a time has a thread, until it releases it, dies, or doesn't renew it in time.
 
-Whoever works holds its lease (`Hold`), renews it meanwhile, and hears what is asked of the worker.
+`Hold` keeps a lease for a worker: it renews the lease and passes on controls of the run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Mine:
-    """`name` is this process's in one folder, `file` keeps its lock, `leases` counts what hangs on it."""
+class _Membership:
+    """This process in a workspace: its name, the descriptor of its locked file, and the number of its leases."""
 
     pid: int
     name: str
@@ -38,73 +38,73 @@ class _Mine:
     leases: int = 0
 
 
-_mine: dict[str, _Mine] = {}
+_memberships: dict[str, _Membership] = {}
 _guard = threading.Lock()
 
 
 def join(workspace: Workspace) -> str:
-    """This process's name in the workspace, for one lease more; the lock behind it dies with the process."""
+    """Return this process's name in the workspace and count one lease; its file is locked while the process lives."""
     folder = workspace.state_folder("holders")
     with _guard:
-        found = _mine.get(str(folder))
-        if found is None or found.pid != os.getpid() or not (folder / found.name).exists():
-            found = _mine[str(folder)] = _made(folder)
-        found.leases += 1
-        return found.name
+        member = _memberships.get(str(folder))
+        if member is None or member.pid != os.getpid() or not (folder / member.name).exists():
+            member = _memberships[str(folder)] = _joined(folder)
+        member.leases += 1
+        return member.name
 
 
 def leave(workspace: Workspace, name: str) -> None:
-    """One lease less; after the last one nothing is left of the name."""
+    """Count one lease less; after the last one remove the name and its file."""
     folder = workspace.state / "holders"
     with _guard:
-        found = _mine.get(str(folder))
-        if found is None or (found.pid, found.name) != (os.getpid(), name):
+        member = _memberships.get(str(folder))
+        if member is None or (member.pid, member.name) != (os.getpid(), name):
             return
-        found.leases -= 1
-        if not found.leases:
-            del _mine[str(folder)]
+        member.leases -= 1
+        if not member.leases:
+            del _memberships[str(folder)]
             (folder / name).unlink(missing_ok=True)
-            os.close(found.file)
+            os.close(member.file)
 
 
 def is_alive(workspace: Workspace, holder: str) -> bool:
-    """False where the process is certainly dead."""
+    """Return False if the process is certainly dead."""
     folder = workspace.state / "holders"
-    found = _mine.get(str(folder))
-    if found is not None and (found.pid, found.name) == (os.getpid(), holder):
+    member = _memberships.get(str(folder))
+    if member is not None and (member.pid, member.name) == (os.getpid(), holder):
         return True
     return _locked(folder / holder, missing=not isinstance(workspace.records, Path))
 
 
 def at_work_since(workspace: Workspace) -> list[float]:
-    """When each living process of this machine that works in the workspace began to, as file times, oldest first."""
-    folder, found = workspace.state / "holders", []
+    """Return when each living process of this machine joined the workspace, as file times, oldest first."""
+    folder, times = workspace.state / "holders", []
     for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError):  # somebody leaves just now
-            began = path.stat().st_mtime
+        with suppress(FileNotFoundError):  # its process left meanwhile
+            joined = path.stat().st_mtime
             if is_alive(workspace, path.name):
-                found.append(began)
-    return sorted(found)
+                times.append(joined)
+    return sorted(times)
 
 
-def _made(folder: Path) -> _Mine:
+def _joined(folder: Path) -> _Membership:
     name = uuid.uuid4().hex
     with disk_errors(folder / name):
         _sweep(folder)
         file = opened(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
-    return _Mine(os.getpid(), name, file)
+    return _Membership(os.getpid(), name, file)
 
 
 def _locked(path: Path, *, missing: bool = False) -> bool:
-    """Return whether a living process holds the file; `missing` is what a file that isn't here says: another host's
-    may be."""
+    """Return whether a living process has locked the file; `missing` is the answer for a file that doesn't exist, since
+    it may be on another host."""
     try:
         file = opened(path, os.O_RDWR)
     except FileNotFoundError:
         return missing
     except OSError:
-        return True  # another user's: its expiry decides
+        return True  # of another user: the lease's expiry decides
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -115,21 +115,21 @@ def _locked(path: Path, *, missing: bool = False) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what dead processes left."""
+    """Remove the files of dead processes."""
     for path in folder.iterdir():
-        with suppress(FileNotFoundError):  # somebody leaves just now
-            # A file that was just made is locked a moment later.
+        with suppress(FileNotFoundError):  # its process left meanwhile
+            # A new file is locked only after it is made.
             if path.stat().st_mtime < time.time() - 60.0 and not _locked(path):
                 path.unlink()
 
 
 class LeaseLost(HiveError):
-    """Another worker has the thread now: whoever had it before writes no more."""
+    """Another worker has the thread now; the earlier one must not write any more."""
 
 
 @dataclass(eq=False)
 class Lease:
-    """The right to work on a thread; `fence` rises with each worker that gets it, so that an earlier one is told."""
+    """The right to work on a thread; `fence` rises with each acquisition and identifies stale holders."""
 
     leases: Leases
     thread_id: str
@@ -137,20 +137,20 @@ class Lease:
     fence: int
     holder: str
     until: float
-    """When it ends unless it is renewed, as far as this worker knows."""
+    """When it ends unless it was renewed since it was acquired."""
     _released: bool = field(default=False, init=False)
 
     @property
     def lasts(self) -> bool:
-        """Whether at least half of its time is left, so that nobody can have taken it."""
+        """Whether at least half of its time is left, so that no other worker can have taken it."""
         return self.leases.clock() < self.until - self.leases.seconds / 2
 
     def renew(self) -> bool:
-        """Hold it for the full time again; False where another worker has it."""
+        """Extend it to the full time; return False if another worker has it."""
         return self.leases.extend(self, self.leases.clock() + self.leases.seconds)
 
     def release(self) -> None:
-        """Let go, unless another worker has it."""
+        """Give it up, unless another worker has it already."""
         if self._released:
             return
         self._released = True
@@ -160,9 +160,9 @@ class Lease:
             leave(self.leases.workspace, self.holder)
 
     def require(self, connection: RecordsConnection, *, keeping: bool = False) -> None:
-        """Called inside the transaction of a write that only the holder may make.
+        """Check the lease inside the transaction of a write that only the holder may make.
 
-        With `keeping`, on a server, nobody takes the lease before that is committed, though others write meanwhile.
+        With `keeping`, on a server, the lease can't be taken before that transaction is committed.
 
         Raises: LeaseLost (HIVE-425).
         """
@@ -172,7 +172,7 @@ class Lease:
             raise self.lost
 
     def check(self) -> None:
-        """`require` for a write that is in another database: what this one says just before it. Raises: LeaseLost."""
+        """Check the lease just before a write to another database. Raises: LeaseLost."""
         with connected(self.leases.workspace.records) as connection:
             self.require(connection)
 
@@ -185,8 +185,8 @@ class Lease:
 class Leases:
     """The leases of one workspace, among its records.
 
-    A lease ends `seconds` after it was last renewed, and at once where a process of this host held it that is dead.
-    The clock is the database's.
+    A lease ends `seconds` after it was last renewed, and at once when its holder is a dead process of this host. The
+    clock is the database's.
     """
 
     def __init__(
@@ -195,11 +195,11 @@ class Leases:
         self.workspace, self.seconds, self.clock = workspace, seconds, clock or clock_of(workspace.records)
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
-        """Return the lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
+        """Return the lease of a free thread; None while another worker, or another run of this process, has it."""
         return next(iter(self.acquire_each([(thread_id, run_id)])), None)
 
     def acquire_each(self, wanted: Sequence[tuple[str, str]]) -> list[Lease]:
-        """Return the leases of those threads, each with its run, that nobody has, taken in one transaction."""
+        """Return the leases of the free ones of these (thread, run) pairs, acquired in one transaction."""
         names = [join(self.workspace) for _ in wanted]
         taken: list[Lease] = []
         try:
@@ -210,7 +210,7 @@ class Leases:
         return taken
 
     def _taken(self, wanted: Sequence[tuple[str, str]], names: list[str]) -> list[Lease]:
-        left, taken = iter(names), []
+        unused, taken = iter(names), []
         with connected(self.workspace.records) as connection, transaction(connection):
             for thread_id, run_id in wanted:
                 query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?"
@@ -218,7 +218,7 @@ class Leases:
                 if found is not None and self._held(found[0], found[2]):
                     continue
                 fence, until = 1 if found is None else int(found[1]) + 1, self.clock() + self.seconds
-                lease = Lease(self, thread_id, run_id, fence, next(left), until)
+                lease = Lease(self, thread_id, run_id, fence, next(unused), until)
                 connection.execute(
                     "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
@@ -236,7 +236,7 @@ class Leases:
         return found is not None and self._held(found[0], found[1])
 
     def held(self) -> frozenset[str]:
-        """Return the threads that living workers have."""
+        """Return the threads whose leases living workers hold."""
         with connected(self.workspace.records) as connection:
             query = "SELECT thread_id, holder FROM leases WHERE expires_at > ?"
             found = connection.execute(query, (self.clock(),)).fetchall()
@@ -244,7 +244,7 @@ class Leases:
         return frozenset(thread for thread, holder in found if alive[holder])
 
     def clear(self, thread_id: str) -> None:
-        """Take away the lease of a worker that is dead or silent; what was let go of is nobody's fault."""
+        """End the lease of a worker that is dead or whose lease has expired, unless it was released."""
         with connected(self.workspace.records) as connection, transaction(connection):
             query = "SELECT holder, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
             found = connection.execute(query, (thread_id,)).fetchone()
@@ -252,7 +252,7 @@ class Leases:
                 connection.execute("UPDATE leases SET expires_at = 0 WHERE thread_id = ?", (thread_id,))
 
     def extend(self, lease: Lease, until: float) -> bool:
-        """Let the lease last until then; False where another worker has it."""
+        """Set the end of the lease; return False if another worker has it."""
         update = "UPDATE leases SET expires_at = ? WHERE thread_id = ? AND fence = ?"
         with connected(self.workspace.records) as connection:
             return connection.execute(update, (until, lease.thread_id, lease.fence)).rowcount == 1
@@ -263,14 +263,14 @@ class Leases:
 
 LOST = "lost"
 WEIGHT = ("drain", "pause", "stop", LOST)
-"""What a worker may be asked; what is asked later counts only where it weighs as much."""
+"""The controls of a worker; a later one counts only if it weighs at least as much."""
 BEAT = 0.5
 
 
 async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
     """Return the lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds.
 
-    No thread of the pool is kept while this waits: whoever has the lease may need one to let go of it.
+    It polls, since a thread of the pool that waited could be the one that the holder needs to release the lease.
     """
     until = time.monotonic() + wait
     while True:
@@ -278,14 +278,14 @@ async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Leas
         if lease is not None:
             return lease
         if time.monotonic() >= until:
-            told = f"another worker is busy with run {run_id} or its conversation (waited {wait:.0f} s)"
+            message = f"another worker is busy with run {run_id} or its conversation (waited {wait:.0f} s)"
             fix = "wait until it has finished, then run the command again"
-            raise HiveError.of("HIVE-402", told, path=run_id, fix=fix)
+            raise HiveError.of("HIVE-402", message, path=run_id, fix=fix)
         await asyncio.sleep(min(0.1, max(0.01, until - time.monotonic())))
 
 
 async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
-    """Return what `acquire` comes to in a thread; a lease for which nobody waits any more is let go of."""
+    """Return the result of `acquire`, called in a thread; on cancellation its lease is released."""
 
     def acquired() -> list[Lease]:
         lease = acquire()
@@ -295,16 +295,16 @@ async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
 
 
 async def taken_each(acquire: Callable[[], list[Lease]]) -> list[Lease]:
-    """`taken` for several leases at once."""
+    """Return the leases of `acquire`, as `taken` does."""
     guard, wanted = threading.Lock(), True
-    got: list[Lease] = []
+    acquired: list[Lease] = []
 
     def work() -> list[Lease]:
-        nonlocal got
+        nonlocal acquired
         leases = acquire()
         with guard:
             if wanted:
-                got = leases
+                acquired = leases
                 return leases
         _release_each(leases)
         return []
@@ -314,19 +314,19 @@ async def taken_each(acquire: Callable[[], list[Lease]]) -> list[Lease]:
     except asyncio.CancelledError:
         with guard:
             wanted = False
-        await asyncio.to_thread(_release_each, got)
+        await asyncio.to_thread(_release_each, acquired)
         raise
 
 
 class Hold:
-    """Holds a lease while an `async with` block lasts, whatever the block computes.
+    """Keeps a lease during an `async with` block, also while the block computes.
 
-    `on_asked` is called, from another thread, with "pause" or "stop" when somebody asks for that, and with "lost"
+    `on_control` is called, from another thread, with "pause" or "stop" when the run's control changes, and with "lost"
     when another worker has the lease.
     """
 
-    def __init__(self, lease: Lease, on_asked: Callable[[str], object]) -> None:
-        self.lease, self._on_asked = lease, on_asked
+    def __init__(self, lease: Lease, on_control: Callable[[str], object]) -> None:
+        self.lease, self._on_control = lease, on_control
         self._over, self._pause = threading.Event(), min(BEAT, lease.leases.seconds / 3)
         self._thread: threading.Thread | None = None
 
@@ -352,17 +352,17 @@ class Hold:
         self._thread.start()
 
     def _beat(self) -> None:
-        store, told = RunStore(self.lease.leases.workspace), None
+        store, passed_on = RunStore(self.lease.leases.workspace), None
         while not self._over.is_set():
-            # A database that is locked for a while costs the lease only when it has run out.
+            # While the database is locked, the lease is lost only after its expiry.
             with suppress(HiveError):
                 if not self.lease.renew():
-                    self._on_asked(LOST)
+                    self._on_control(LOST)
                     return
-                asked = store.asked(self.lease.run_id)
-                if asked is not None and asked != told:
-                    told = asked
-                    self._on_asked(asked)
+                control = store.asked(self.lease.run_id)
+                if control is not None and control != passed_on:
+                    passed_on = control
+                    self._on_control(control)
             self._over.wait(self._pause)
 
 
@@ -372,6 +372,6 @@ def _release_each(leases: list[Lease]) -> None:
 
 
 def let_go(lease: Lease) -> None:
-    """Release it; where the database fails, it runs out by itself."""
+    """Release the lease; if the database fails, it expires."""
     with suppress(HiveError):
         lease.release()

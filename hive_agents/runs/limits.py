@@ -1,4 +1,4 @@
-"""What a run may use up: by the settings, by its agent's file, by what started it."""
+"""Limits of a run's resources: from the settings, its agent's file and its trigger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Limits(Format):
-    """What a run may use up; 0 means no limit.
+    """Limits of a run's resources; 0 means no limit.
 
     >>> Limits(steps=200, usd=1.0).within(Limits(steps=50, tokens=9))
     Limits(steps=50, tool_calls=0, tokens=9, usd=1.0, seconds=0.0)
@@ -25,7 +25,7 @@ class Limits(Format):
 
     @classmethod
     def of(cls, runs: Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
-        """Return the limits that the settings set for a run."""
+        """Return the limits of the settings, unless overridden."""
         return cls(
             steps=runs.max_steps,
             tokens=runs.max_tokens,
@@ -35,7 +35,7 @@ class Limits(Format):
         )
 
     def within(self, other: Limits | None) -> Self:
-        """Return the stricter of two, each measure for itself."""
+        """Return the stricter of both limits for each measure."""
         if other is None:
             return self
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in type(self).model_fields}

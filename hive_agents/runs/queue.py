@@ -1,4 +1,4 @@
-"""The queue: the runs that somebody should work on and nobody does."""
+"""The queue: runs that are due and that no worker has."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _DUE = """
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """`status` is queued, running where its worker died, or waiting where a request of it was decided, or its
-    pause is over."""
+    """A due run: "queued", "running" if its worker died, or "waiting" if a request was decided or its pause is over."""
 
     run_id: str
     thread_id: str
@@ -34,38 +33,37 @@ class DueRun:
 
 
 class RunQueue:
-    """The queue of one workspace, among its records; leases say who works on what."""
+    """The queue of one workspace, read from its runs and leases."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self.workspace: Workspace = leases.workspace
 
     def due(self) -> list[DueRun]:
-        """Oldest first, without those whose thread a living worker has.
+        """Return the due runs, oldest first, without those whose thread a living worker has.
 
-        Whoever takes one needs its lease, and looks again: the list is a hint, and a request's row is, too.
+        The list is a hint: a worker has to acquire the lease and check the run and its requests again.
         """
         with connected(self.workspace.records) as connection:
-            found = [DueRun(*row) for row in connection.execute(_DUE, (self._leases.clock(),))]
-        held = self._leases.held() if found else frozenset()
-        return [run for run in found if run.thread_id not in held]
+            due = [DueRun(*row) for row in connection.execute(_DUE, (self._leases.clock(),))]
+        held = self._leases.held() if due else frozenset()
+        return [run for run in due if run.thread_id not in held]
 
     def take(self, wanted: Sequence[DueRun]) -> list[Lease]:
-        """Return the leases of those runs that nobody works on by now, in one transaction.
+        """Return the leases of those runs that are still free, acquired in one transaction.
 
-        So hosts that saw the same runs share them out by one statement each, before either has read a run.
+        So hosts that read the same list share the runs before either has read one.
         """
         return self._leases.acquire_each([(run.thread_id, run.run_id) for run in wanted])
 
     def progress(self, run_id: str) -> int:
-        """Return how many effects of the run are recorded; a number that doesn't rise says that nothing comes of it."""
+        """Return the number of the run's completed effects; it rises while the run makes progress."""
         with connected(self.workspace.records) as connection:
             query = "SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done'"
             return int(connection.execute(query, (run_id,)).fetchone()[0])
 
     def attempts(self, run_id: str) -> int:
-        """Return how often the effect that is under way was begun: each time but the last its worker died, or was
-        cut off."""
+        """Return how often the current effect was begun: each time but the last its worker died or was cancelled."""
         with connected(self.workspace.records) as connection:
             query = "SELECT max(attempts) FROM effects WHERE run_id = ? AND status = 'started'"
             return int(connection.execute(query, (run_id,)).fetchone()[0] or 0)

@@ -1,4 +1,4 @@
-"""Whose runs a principal sees and changes: one rule for the command line, the queen and pages."""
+"""The runs that a principal may see and change: one rule for the command line, the queen and pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPERATORS = frozenset({"operator", "admin"})
 class Scope:
     """Readers and approvers see their own runs, operators and admins those of their tenant, the owner all.
 
-    Whoever sees a run may change it. None is the workspace's owner, or a service of its own.
+    Seeing a run implies the right to change it. None is the workspace's owner, or one of its services.
 
     >>> dana, otto = Principal("acme", "dana"), Principal("acme", "otto", roles=frozenset({"operator"}))
     >>> [(scope.tenant, scope.user) for scope in map(Scope, (dana, otto, None))]
@@ -32,12 +32,12 @@ class Scope:
 
     @property
     def operates(self) -> bool:
-        """Whether they may see and change runs that aren't their own."""
+        """Whether they may see and change other users' runs."""
         return self.principal is None or bool(OPERATORS & self.principal.roles)
 
     @property
     def approves(self) -> bool:
-        """Whether they hear of every request of their tenant."""
+        """Whether they see every request of their tenant."""
         return self.operates or (self.principal is not None and "approver" in self.principal.roles)
 
     @property
@@ -66,14 +66,14 @@ class Scope:
         graph: str | Sequence[str] | None = None,
         thread_id: str | None = None,
     ) -> list[RunRow]:
-        """Return their runs, newest first, each as it stands: one whose worker died isn't running.
+        """Return their runs, newest first, with `before` only those older than that run.
 
-        With `before` those that began before that run.
+        A run whose worker died doesn't count as running.
         """
         wanted = {status} if isinstance(status, str) else set(status or STATUSES)
-        among = None if wanted >= set(STATUSES) else sorted(wanted | {"running"})  # some of which don't run any more
-        found: list[RunRow] = []
-        while len(found) < limit:
+        among = None if wanted >= set(STATUSES) else sorted(wanted | {"running"})  # including those whose worker died
+        runs: list[RunRow] = []
+        while len(runs) < limit:
             rows = RunStore(workspace).list(
                 status=among,
                 tenant=tenant or self.tenant,
@@ -83,34 +83,34 @@ class Scope:
                 limit=limit,
                 before=before,
             )
-            found += [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
+            runs += [row for row in _current(workspace, rows) if row.status in wanted and self.sees(row)]
             if len(rows) < limit:
                 break
             before = rows[-1].run_id
-        return found[:limit]
+        return runs[:limit]
 
     def run(self, workspace: Workspace, run_id: str) -> RunRow:
-        """Return the run of that id, as it stands.
+        """Return the run of that id; one whose worker died doesn't count as running.
 
-        Raises: HIVE-409 where there is none, and in the same words for one out of reach.
+        Raises: HIVE-409 for an unknown run, and with the same message for one that they may not see.
         """
         try:
             row = RunStore(workspace).get(run_id)
         except NotFound:
             if self.tenant is None:
                 raise
-            row = None  # what it suggests may be somebody else's run
+            row = None  # the suggestion may be another user's run
         if row is None or not self.sees(row):
             raise NotFound.of(
                 "HIVE-409", f"there is no run {run_id}", fix="`hive runs`, or GET /api/runs, lists the runs"
             )
-        return _standing(workspace, [row])[0]
+        return _current(workspace, [row])[0]
 
     def sees(self, row: RunRow) -> bool:
         return self.tenant in (None, row.tenant) and self.user in (None, row.user)
 
 
-def _standing(workspace: Workspace, rows: list[RunRow]) -> list[RunRow]:
+def _current(workspace: Workspace, rows: list[RunRow]) -> list[RunRow]:
     if all(row.status != "running" for row in rows):
         return rows
     held = Leases(workspace).held()

@@ -1,4 +1,4 @@
-"""The run store: a row a run, written before its graph starts and kept up to date; and the row as it is read."""
+"""The run store: one row for each run, written before its graph starts and updated at each change of status."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ AGENT_GRAPH = "event_loop"
 OPTIMIZER_GRAPH = "optimizer"
 
 CHAT_GRAPH = "worker"
-"""The graph of questions to the copilot: a turn that is simply repeated."""
+"""The graph of questions to the copilot, which are repeated after an interruption."""
 
 ENDED = ("done", "failed")
-"""A run in one of these is over; every other one can be resumed."""
+"""Statuses of runs that are over; all others can be resumed."""
 
 ACTIVE = ("queued", "running", "waiting", "paused")
-"""A run in one of these is under way, though it may rest."""
+"""Statuses of runs in progress, those that rest included."""
 
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 
@@ -41,7 +41,7 @@ _COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps 
 
 
 class RunCost(NamedTuple):
-    """What a run without a ledger has used up: calls of models, their tokens, and dollars."""
+    """The cost of a run without a ledger: calls of models, their tokens, and dollars."""
 
     steps: int
     tokens: int
@@ -49,17 +49,17 @@ class RunCost(NamedTuple):
 
 
 class Fence(Protocol):
-    """What proves that a write is still its worker's: a `Lease`."""
+    """Proves that a worker may still write: a `Lease`."""
 
     def require(self, connection: RecordsConnection) -> None:
-        """Called inside the transaction of the write. Raises: LeaseLost (HIVE-425)."""
+        """Check it inside the transaction of the write. Raises: LeaseLost (HIVE-425)."""
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run of any graph; `summary` is its row as lists show it, which a damaged input or result doesn't hide.
+    """A run of any graph; `summary` is its row in lists, which can be read even if its input or result is damaged.
 
-    `control` is what somebody asked of whoever works on it: "pause", "stop" or nothing.
+    `control` is what its worker was asked to do: "pause", "stop" or nothing.
     """
 
     run_id: str
@@ -75,16 +75,16 @@ class RunRow:
     summary: dict[str, Any]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> RunRow:
-        """Return the row of a SELECT *."""
-        summary = {name: found[name] for name in _COLUMNS.split()}
+    def of(cls, columns: Mapping[str, Any]) -> RunRow:
+        """Return the run of a row with all columns."""
+        summary = {name: columns[name] for name in _COLUMNS.split()}
         try:
             summary["error"] = json.loads(summary["error"]) if summary["error"] else None
         except ValueError:
             summary["error"] = {"code": "HIVE-407", "message": "what was recorded here is damaged"}
-        plain = {name: found[name] for name in ("run_id", "thread_id", "graph", "agent", "status", "user")}
-        asked = {name: found[name] for name in ("control", "control_by")}
-        return cls(**plain, **asked, input_text=found["input"], result_text=found["result"], summary=summary)
+        names = ("run_id", "thread_id", "graph", "agent", "status", "user", "control", "control_by")
+        fields = {name: columns[name] for name in names}
+        return cls(**fields, input_text=columns["input"], result_text=columns["result"], summary=summary)
 
     @property
     def tenant(self) -> str:
@@ -92,19 +92,19 @@ class RunRow:
 
     @property
     def left(self) -> RunRow:
-        """The run as it stands where its worker died: it waits for another one, a question for being resumed."""
+        """The run after its worker died: queued, or stopped if it is a question."""
         to = {"status": "stopped", "stopped_by": "interrupted"} if self.graph == CHAT_GRAPH else {"status": "queued"}
         return replace(self, status=to["status"], summary=self.summary | to)
 
     @property
     def broke_off(self) -> bool:
-        """Whether it is stopped though nobody wanted it to: its worker was interrupted, or what it stands on failed."""
+        """Whether it was stopped by an interruption or an error, and not by a user."""
         by = self.summary["stopped_by"] or "interrupted"
         return self.status == "stopped" and (by in ("interrupted", "fault") or by.startswith("HIVE-"))
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        """What it was started with. Raises: HIVE-407 (exit code 3) where it is damaged."""
+        """Its input. Raises: HIVE-407 (exit code 3) where it is damaged."""
         return self._read("input", self.input_text)
 
     @cached_property
@@ -114,9 +114,9 @@ class RunRow:
 
     def _read(self, name: str, text: str) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
-            found = json.loads(text)
-            if isinstance(found, dict):
-                return found
+            value = json.loads(text)
+            if isinstance(value, dict):
+                return value
         why, fix = f"the {name} of run {self.run_id} is damaged", "start it anew"
         raise HiveError.of("HIVE-407", why, file=".hive/hive.db", path=f"runs.{name}", fix=fix)
 
@@ -130,7 +130,7 @@ _NEW: dict[str, Any] = {
 
 
 def run_turn(run_id: str) -> str:
-    """Return whose turn it is where a run's row or its effects are written."""
+    """Return the name of the turn (see `transaction`) for writes to a run's row or its effects."""
     return f"run {run_id}"
 
 
@@ -159,10 +159,10 @@ class RunStore:
         status: str = "queued",
         run_id: str | None = None,
     ) -> tuple[RunRow, bool]:
-        """Write a run down, with a thread of its own unless it goes on with one; whether it is new.
+        """Store a run, by default in a new thread; return its row, and whether it is new.
 
-        Without an owner it is the workspace's. `key` makes it happen once: a run of the same tenant that has it
-        already is the one that comes back. A queued run is told of in the event log, in the same transaction.
+        Without an owner it belongs to the workspace. If a run of the same tenant has `key` already, that run is
+        returned. A queued run is logged as an event in the same transaction.
 
         Raises: HIVE-409 where the key's run was started with something else.
         """
@@ -206,7 +206,7 @@ class RunStore:
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
     def has_key(self, key: str, *, tenant: str) -> bool:
-        """Return whether a run of the tenant has it: then `insert` with it starts none."""
+        """Return whether a run of the tenant has the key, so that `insert` would return that run."""
         with connected(self.workspace.records) as connection:
             found = connection.execute("SELECT 1 FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
         return found is not None
@@ -222,12 +222,12 @@ class RunStore:
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunRow]:
-        """Return the newest first; with `before` those that began before that run."""
+        """Return the newest first; with `before` only those older than that run."""
         clauses: list[str] = ["TRUE"]
         values: list[Any] = []
-        for column, some in (("status", status), ("graph", graph)):
-            if some is not None:
-                wanted = [some] if isinstance(some, str) else some
+        for column, names in (("status", status), ("graph", graph)):
+            if names is not None:
+                wanted = [names] if isinstance(names, str) else names
                 clauses.append(f"{column} IN ({', '.join('?' * len(wanted))})")
                 values += wanted
         for column, value in (("tenant", tenant), ("user", user), ("thread_id", thread_id)):
@@ -238,14 +238,14 @@ class RunStore:
             clauses.append("(started_at, rowid) < (SELECT started_at, rowid FROM runs WHERE run_id = ?)")
             values.append(before)
         newest = "ORDER BY started_at DESC, rowid DESC"
-        # Chosen first and read then: replies are long, and aren't sorted along.
+        # Rows are selected first and read then, so that long results aren't sorted along.
         chosen = f"SELECT rowid FROM runs WHERE {' AND '.join(clauses)} {newest} LIMIT ?"
         query = f"SELECT * FROM runs WHERE rowid IN ({chosen}) {newest}"
         with connected(self.workspace.records, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 
     def count(self, status: Sequence[str], *, tenant: str, user: str) -> int:
-        """Return how many runs of somebody's are in one of these."""
+        """Return the number of a user's runs in these statuses."""
         query = (
             f"SELECT count(*) FROM runs WHERE tenant = ? AND user = ? AND status IN ({', '.join('?' * len(status))})"
         )
@@ -268,17 +268,16 @@ class RunStore:
         wake_at: float | None = None,
         spent: RunCost | None = None,
     ) -> bool:
-        """Record how a run stands; whether it did. What a failed one asked is superseded: nobody would act on it.
+        """Update a run's row, and withdraw the requests of a failed run; return whether the conditions held.
 
-        With `among` it does so only while the run is in one of these, with `unasked` only while nobody asked for
-        anything, with `seen` only while it is in the status of that row and nobody asked for anything since. `told`
-        is logged in the same transaction; `Bus.announce` hands it to those who listen. At `wake_at`, seconds since
-        1970, a waiting run is due again without an answer. `spent` is in all; without it what was counted stays.
+        They are: its status is in `among`; with `unasked`, it has no control; its status and control are those of
+        `seen`. The event `told` is logged in the same transaction; `Bus.announce` then publishes it. At `wake_at`, in
+        seconds since 1970, a waiting run is due without an answer. `spent` is the total cost; None leaves it unchanged.
 
-        Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
+        Raises: LeaseLost (HIVE-425) where another worker has the lease.
         """
         ended_at = audit.now() if status in (*ENDED, "stopped") else None
-        # What was asked of whoever works on it is done, or came too late.
+        # A control has been followed by now, or came too late.
         control = "" if status == "running" else ", control = NULL, control_by = NULL"
         counted = "" if spent is None else ", steps = ?, tokens = ?, usd = ?"
         where = "run_id = ?" + (" AND control IS NULL" if unasked else "")
@@ -307,10 +306,9 @@ class RunStore:
     def move(
         self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
     ) -> tuple[RunRow, bool]:
-        """Change a run that still has `status`: to another one, or by asking its worker for `control`; whether it did.
+        """Set the status or the control of a run that still has `status`; return its row, and whether it had.
 
-        A change of status is told of in the event log, in the same transaction. A stop that was asked for is not
-        taken back by a pause.
+        A change of status is logged as an event in the same transaction. A pause doesn't replace an earlier stop.
         """
         with connected(self.workspace.records, rows=True) as connection, transaction(connection, run_turn(run_id)):
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
@@ -330,13 +328,13 @@ class RunStore:
             return RunRow.of(connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()), True
 
     def asked(self, run_id: str) -> str | None:
-        """Return what is asked of whoever works on the run: "pause", "stop", or nothing."""
+        """Return the control of the run: "pause", "stop", or None."""
         with connected(self.workspace.records) as connection:
             found = connection.execute("SELECT control FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return found[0] if found is not None else None
 
     def delete(self, run_id: str) -> None:
-        """Forget the row, its ledger, its conversations and its values; the event log keeps what it was told."""
+        """Delete the row, its ledger, its conversations and its values; its events stay in the log."""
         of_run = "SELECT conversation_id FROM conversations WHERE run_id = ?"
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for table in ("messages", "compactions", "cursors"):
@@ -344,19 +342,19 @@ class RunStore:
             for table in ("conversations", "effects", "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
             connection.execute("DELETE FROM buffers WHERE scope = 'execution' AND scope_key = ?", (run_id,))
-            # The row stays: were its fences to begin anew, a worker that slept through this would pass for a later one.
+            # The lease's row stays: if fences restarted, a stale worker could hold a valid one.
             connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
 
     def withdraw(self, run_id: str, why: str) -> None:
-        """Close the requests of a run that nobody needs to answer any more."""
-        with suppress(HiveError):  # requests that can't be read must not hide how the run ended
+        """Supersede the pending requests of a run."""
+        with suppress(HiveError):  # a damaged request must not prevent the run's end
             store = approvals.ApprovalStore(self.workspace)
             for request in store.list("pending", run_ids=[run_id]):
-                with suppress(HiveError):  # somebody answers it at this very moment
+                with suppress(HiveError):  # it was answered meanwhile
                     store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
-        if (row.graph, row.agent) != (graph, agent) or _asked(row.value) != _asked(value):
+        if (row.graph, row.agent) != (graph, agent) or _task(row.value) != _task(value):
             fix = "use another key for another run"
             raise Taken.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
@@ -364,12 +362,12 @@ class RunStore:
 
 def _moved(row: RunRow, to: str, by: str) -> Event:
     kind = {"queued": EventType.RUN_QUEUED, "paused": EventType.RUN_PAUSED, "stopped": EventType.RUN_STOPPED}[to]
-    told = {"agent": row.agent, "by": by}
-    return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told)
+    payload = {"agent": row.agent, "by": by}
+    return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=payload)
 
 
-def _asked(value: dict[str, Any]) -> Any:
-    """Return what a run was asked to do, without who asked by which token."""
+def _task(value: dict[str, Any]) -> Any:
+    """Return the task in a run's input, without its principal."""
     return next((value[name] for name in ("input", "request") if name in value), value)
 
 

@@ -1,4 +1,4 @@
-"""Deploy a version of an agent: measured, asked for, approved by somebody else, and then it serves."""
+"""Deploy a version of an agent: measure it, request approval by another person, and put it into service."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AgentDeployment:
-    """What came of a deploy: `deployed` is the version that serves by it, None where a person has to agree first."""
+    """The result of a deploy: `deployed` is the version that serves now, None where it needs approval first."""
 
     verdict: VersionDecision
     deployed: int | None
@@ -76,20 +76,19 @@ def deploy(
     models: Callable[[AgentSpec], Callable[[Role], Chain]] | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> AgentDeployment:
-    """Measure a proposed version, by default the agent's file, and ask a person to let it serve unless it is blocked.
+    """Measure a proposed version, by default the agent's file, and file a request to deploy it unless it is blocked.
 
-    An agent's first deployment is its file as it is; it asks nobody. Asked again for the same, the request is the
-    same, and nothing is measured again while it waits. The cases are rehearsed for `principal`.
+    The first deployment of an agent needs no approval. While a request for the same version is pending, it is returned
+    and nothing is measured again; for a version that serves already, its deployment is returned. The cases are
+    rehearsed for `principal`.
 
-    What serves already is told as it was deployed, to a caller that died before it knew.
-
-    Raises: all that levels 1 and 2 say; HIVE-409 for an unknown proposal and one that a person refused; HIVE-307 for
-    a proposal that something else overtook; HIVE-401 without a model.
+    Raises: the diagnostics of levels 1 and 2; HIVE-409 for an unknown or rejected proposal; HIVE-307 for a proposal
+    whose base has changed; HIVE-401 without a model.
     """
     from hive_agents.agents import workspace_tools
 
-    known = workspace_tools(workspace)
-    tools = known if tools is None else tools.over(known)
+    available = workspace_tools(workspace)
+    tools = available if tools is None else tools.over(available)
     stage = Stage(workspace, tools, principal, models, progress)
     served = versions(workspace, id)
     if version is None and not served:
@@ -97,22 +96,22 @@ def deploy(
     if version is None:
         changed = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
         if agent_hash(inlined(changed, workspace)) == served[0].hash:
-            return _as_before(served)
+            return _serving(served)
         proposal = propose(workspace, id, changed, by=by, reason=reason or f"agents/{id}.json as it is", tools=tools)
     elif served and served[0].version == version:
-        return _as_before(served)
+        return _serving(served)
     else:
         proposal = find_proposal(workspace, id, version)
     return _proposed(stage, proposal, served[0] if served else None)
 
 
 def deployed_for(workspace: Workspace, request: ApprovalRequest) -> VersionRow | None:
-    """Return the version that an approval made serve, though another one may by now."""
+    """Return the version that an approval deployed, though another may serve by now."""
     return made_by(versions(workspace, request.context["agent"]), request.id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
-    """Return why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's."""
+    """Return why the figures in a deploy request's `context` are out of date, in words; "" where they aren't."""
     try:
         base = served_text(workspace, context["agent"])
         if agent_hash(base) != context["base_hash"]:
@@ -130,15 +129,15 @@ def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
 
 
 def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRow:
-    """Let the version of an approved request serve, once.
+    """Deploy the version of an approved request, once; return it.
 
-    Raises: HIVE-307 where anything that its figures rest on has changed.
+    Raises: HIVE-307 where its figures are out of date.
     """
     context = request.context
     with exclusive(workspace, "deploying an agent"):
         made = deployed_for(workspace, request)
         if made is not None:
-            if made == versions(workspace, made.agent)[0]:  # killed before the file followed
+            if made == versions(workspace, made.agent)[0]:  # killed before the file was updated
                 follow(workspace, made, context["base_hash"])
             return made
         why = stale_because(workspace, context)
@@ -146,10 +145,10 @@ def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRo
         if base is None:
             raise _stale(context, why)
         if not versions(workspace, base.id):  # what a rollback returns to
-            told: dict[str, Any] = {"decision": "first", "via": "deploy", "by": request.requester}
+            first: dict[str, Any] = {"decision": "first", "via": "deploy", "by": request.requester}
             why = "served before the first deployment"
             evaluation = {"goal_hash": context["goal_hash"]}
-            record(workspace, base, **told, reason=why, evaluation=evaluation, baseline=True)
+            record(workspace, base, **first, reason=why, evaluation=evaluation, baseline=True)
         decision = request.decisions[-1]
         return record(
             workspace,
@@ -165,8 +164,8 @@ def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRo
 
 def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeployment:
     workspace, tools = stage.workspace, stage.tools
-    named = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
-    agent, goal = inlined(named, workspace), load_goal(workspace, named.goal)
+    written = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+    agent, goal = inlined(written, workspace), load_goal(workspace, written.goal)
     verdict = measure(stage, goal, agent, None)
     if verdict.decision != "first":
         return AgentDeployment(verdict, None, None)
@@ -176,12 +175,11 @@ def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeploymen
         if edited or versions(workspace, id):
             raise _stale({"agent": id}, "the agent or its goal was changed" if edited else "it was deployed")
         evaluation = verdict.evaluation | {"goal_hash": format_hash(goal)}
-        told: dict[str, Any] = {"decision": "first", "via": "deploy", "by": by, "reason": reason}
-        row = record(workspace, agent, **told, evaluation=evaluation)
+        row = record(workspace, agent, decision="first", via="deploy", by=by, reason=reason, evaluation=evaluation)
     return AgentDeployment(verdict, row.version, None)
 
 
-def _as_before(served: Sequence[VersionRow]) -> AgentDeployment:
+def _serving(served: Sequence[VersionRow]) -> AgentDeployment:
     row = served[0]
     decision: VersionVerdict = row.decision if row.decision in get_args(VersionVerdict) else "first"  # type: ignore[assignment]
     verdict = VersionDecision(decision, row.evaluation.get("reasons", []), row.evaluation)
@@ -202,19 +200,19 @@ def _proposed(stage: Stage, proposal: Proposal, served: VersionRow | None) -> Ag
         "sub_agents": {"current": _sub_agents(workspace, base), "candidate": _sub_agents(workspace, candidate)},
     }
     earlier = _requests(workspace, bound)
-    waiting = next((one for one in earlier if one.status == "pending"), None)
-    if waiting is None:
+    pending = next((one for one in earlier if one.status == "pending"), None)
+    if pending is None:
         verdict = measure(stage, goal, candidate, base)
         if verdict.decision == "blocked":
             return AgentDeployment(verdict, None, previous)
         filing = _filing(stage, proposal, bound, base, candidate, verdict, served)
         with exclusive(workspace, "asking for a deployment"):
             earlier = _requests(workspace, bound)
-            waiting = next((one for one in earlier if one.status == "pending"), None)
-            if waiting is None:
+            pending = next((one for one in earlier if one.status == "pending"), None)
+            if pending is None:
                 key = f"agent-version:{proposal.agent}:{proposal.version}:{len(earlier) + 1}"
-                waiting = ApprovalStore(workspace).file(filing.model_copy(update={"idempotency_key": key}))
-    return AgentDeployment(_measured(waiting), None, previous, waiting.id)
+                pending = ApprovalStore(workspace).file(filing.model_copy(update={"idempotency_key": key}))
+    return AgentDeployment(_measured(pending), None, previous, pending.id)
 
 
 def _filing(
@@ -226,9 +224,9 @@ def _filing(
     verdict: VersionDecision,
     served: VersionRow | None,
 ) -> Filing:
-    """What a reader should see first stands first: what more it may do, and whether its exam was changed."""
-    named = stage.tools.view(sub_agent=True)
-    more = more_than(base, candidate, {name: named[name] for name in named.names})
+    """Return the request; its context begins with what matters most: added rights, and a changed goal."""
+    tools = stage.tools.view(sub_agent=True)
+    more = more_than(base, candidate, {name: tools[name] for name in tools.names})
     if served is not None and served.evaluation.get("goal_hash") != bound["goal_hash"]:
         more.append(f"its goal was edited since version {served.version} was deployed")
     steps = sorted(difference(base, candidate), key=lambda step: not step["path"].startswith(RISKY))
@@ -252,18 +250,18 @@ def _filing(
 
 
 def _requests(workspace: Workspace, bound: Mapping[str, Any]) -> list[ApprovalRequest]:
-    """Return those for the same version that rest on the same. Raises: HIVE-409 where a person refused one."""
-    found = [
+    """Return the requests with the same context. Raises: HIVE-409 where a person rejected one."""
+    requests = [
         one
         for one in ApprovalStore(workspace).list(kind="deploy")
         if all(one.context.get(name) == value for name, value in bound.items())
     ]
-    refused = next((one for one in found if one.status == "rejected"), None)
+    refused = next((one for one in requests if one.status == "rejected"), None)
     if refused is not None:
         why = f"version {bound['version']} of {bound['agent']} was refused: {refused.id}"
         fix = f"propose something else; `hive approvals show {refused.id}` says why"
         raise HiveError.of("HIVE-409", why, fix=fix, exit_code=1)
-    return found
+    return requests
 
 
 def _measured(request: ApprovalRequest) -> VersionDecision:
@@ -272,9 +270,9 @@ def _measured(request: ApprovalRequest) -> VersionDecision:
 
 
 def _sub_agents(workspace: Workspace, agent: AgentSpec) -> dict[str, str]:
-    """Return the identities of the workspace's agents that this one delegates to, by id."""
-    own = {node.id for node in agent.nodes}
-    names = {name for node in agent.nodes for name in node.sub_agents} - own
+    """Return the hashes of the workspace's agents that this one delegates to, by id."""
+    nodes = {node.id for node in agent.nodes}
+    names = {name for node in agent.nodes for name in node.sub_agents} - nodes
     return {name: agent_hash(served_text(workspace, name)) for name in sorted(names)}
 
 
@@ -285,6 +283,6 @@ def _stale(context: Mapping[str, Any], why: str) -> HiveError:
 
 
 def again(request: ApprovalRequest) -> str:
-    """How a superseded request's version is measured anew: it is a difference to what serves."""
+    """Return the advice to measure a superseded request's version again: it is a difference to the serving one."""
     command = f"hive agents deploy {request.context['agent']} --version {request.context['version']}"
     return f"measure again: `{command}`; where another version serves by now, propose it anew"

@@ -1,4 +1,4 @@
-"""An agent on its goal's eval cases, several times each: what passes, what only sometimes does, and what it costs."""
+"""Evaluate an agent on its goal's eval cases, several times each: passed and flaky cases, and their cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_agents.runtime.agent_gate import Stage, rehearse
 
 @dataclass(frozen=True)
 class CaseRuns:
-    """How one case went, each time that it was tried."""
+    """The runs of one case."""
 
     id: str
     runs: Sequence[Rehearsed]
@@ -26,7 +26,7 @@ class CaseRuns:
 
     @property
     def flaky(self) -> bool:
-        """Whether it passed sometimes and sometimes didn't."""
+        """Whether some runs passed and others failed."""
         return 0 < self.passed < len(self.runs)
 
     def to_json(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class CaseRuns:
 
 
 def evaluate_agent(stage: Stage, agent_id: str, *, repeats: int = 1) -> list[CaseRuns]:
-    """Rehearse every case of the agent that serves `repeats` times; not to be called on an event loop.
+    """Return `repeats` rehearsals of every case by the serving agent; not to be called on an event loop.
 
     Raises: HIVE-107 for an unknown agent, what is wrong with it, HIVE-401 without a model that answers.
     """

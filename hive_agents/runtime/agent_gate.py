@@ -1,4 +1,4 @@
-"""Level 3 of an agent: its goal's eval cases, rehearsed by the candidate and by what serves, with no effect."""
+"""Level 3 of an agent: its goal's eval cases, run with the candidate and with the serving version, without effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hive_agents.settings import Role
 
 ANSWERS = 100
-"""So often a case's person answers."""
+"""How many requests a case's person answers at most."""
 PASSES = 0.5
 """The least score of a criterion that counts as met; all but `custom` ones give 0 or 1."""
 
@@ -43,9 +43,9 @@ _APART = (".hive", "audit", ".git")
 
 @dataclass(frozen=True)
 class Stage:
-    """With what agents are rehearsed: `tools` and `models` as for `AgentRun`, the latter by agent.
+    """The environment in which agents are rehearsed: `tools` and `models` as for `AgentRun`, the latter by agent.
 
-    `principal` is for whom they work; nobody's see no documents.
+    Agents see the documents of `principal`; without one they see none.
     """
 
     workspace: Workspace
@@ -56,38 +56,37 @@ class Stage:
 
 
 def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec | None) -> VersionDecision:
-    """Rehearse every eval case of the goal with both versions, and decide; not to be called on an event loop.
+    """Return the decision on a candidate after rehearsing every eval case with both versions; not on an event loop.
 
-    Raises: HIVE-401 without a model that answers, what the environment raises. A case that an agent can't do is a
-    case failed.
+    Raises: HIVE-401 without a model that answers, and errors of the environment. A case that the agent can't start
+    counts as failed.
     """
     sides = [one for one in (candidate, current) if one is not None]
-    found: list[dict[str, Rehearsed]] = [{} for _ in sides]
+    rehearsed: list[dict[str, Rehearsed]] = [{} for _ in sides]
     for number, case in enumerate(goal.eval_cases):
         for side, agent in enumerate(sides):
-            found[side][case.id] = waited(rehearse(stage, agent, goal, case))
+            rehearsed[side][case.id] = waited(rehearse(stage, agent, goal, case))
         if stage.progress is not None:
             stage.progress("eval cases", number + 1, len(goal.eval_cases))
     alpha = stage.workspace.settings.gate.alpha
-    return decide(found[0], found[1] if current is not None else None, alpha=alpha)
+    return decide(rehearsed[0], rehearsed[1] if current is not None else None, alpha=alpha)
 
 
 async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -> Rehearsed:
-    """One run of an agent on a case, in a workspace of its own that is gone afterwards.
+    """Run an agent on a case in a temporary workspace, and return how it went.
 
-    It reads what the real one would read. A tool that writes or reaches outside is not called: what the case has for
-    it stands in, and a call of any other fails the case. So does a question, unless the case has a person who answers.
-    Nothing is left behind: no notes, no decisions, no events, no requests.
+    Tools that read do so in the real workspace. Others are not called: the case's stub answers, and a call without one
+    fails the case. So does a question, unless the case has a person who answers.
     """
     with scratch(stage.workspace) as place:
         heard = Heard()
         tools = _rehearsed_tools(stage, case, heard)
-        given = case.input if isinstance(case.input, Mapping) else {}
+        input = case.input if isinstance(case.input, Mapping) else {}
         seams: dict[str, Any] = {} if stage.models is None else {"models": stage.models(agent)}
         thread = f"rehearsal:{case.id}"
         try:
             run = AgentRun.start(
-                place, agent, given, principal=stage.principal, goal=goal, thread_id=thread, tools=tools, **seams
+                place, agent, input, principal=stage.principal, goal=goal, thread_id=thread, tools=tools, **seams
             )
         except HiveError as error:
             if error.exit_code == 3:
@@ -100,9 +99,9 @@ async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -
                 ApprovalStore(place).decide(request.id, case.person or "reject", by="rehearsal")
             result = await run.work()
         row = RunStore(place).get(run.run_id).summary
-        asked = ApprovalStore(place).list("pending") if result["approval_ids"] else []
-        _require_models(case, result, asked)
-        why = await _failed_because(goal, case, result, heard.refused, asked)
+        pending = ApprovalStore(place).list("pending") if result["approval_ids"] else []
+        _require_models(case, result, pending)
+        why = await _failed_because(goal, case, result, heard.refused, pending)
         why = why or unexpected(case, heard, row)
         violated = [] if case.person else _violated(goal, result)
         return Rehearsed(why, violated, int(row["tokens"]), float(row["usd"]))
@@ -110,36 +109,36 @@ async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -
 
 @contextmanager
 def scratch(workspace: Workspace) -> Iterator[Workspace]:
-    """A workspace with the same files and a state of its own: what is recorded there is gone afterwards.
+    """Yield a temporary workspace with the same files and separate state.
 
-    What a run reads by name is copied, links as links; all else is a link that nothing is written through. Its audit
-    log is a copy, so that what serves there is what serves here, and its requests go nowhere.
+    Agents, goals, prompts and rules are copied, links as links; the other files are links that writes don't follow. The
+    audit log is copied, so that the same versions serve there; nobody is notified of its requests.
     """
     with tempfile.TemporaryDirectory(prefix="hive-rehearsal-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         make_state(root / ".hive")
         (root / "audit").mkdir()
-        # Secrets stay where they are: a process that is killed leaves this folder behind.
-        lent = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
+        # A link and no copy of secrets: a process that is killed leaves this folder behind.
+        linked = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
         for entry in workspace.root.iterdir():
             if entry.name in _COPIED and entry.is_dir():
                 shutil.copytree(entry, root / entry.name, symlinks=True, ignore=_no_files)
             elif entry.name not in _APART:
-                lent[entry.name] = entry
-        for name, there in lent.items():
-            (root / name).symlink_to(there)
-        # The head before the log: what is written meanwhile makes the log longer, and no head lead.
+                linked[entry.name] = entry
+        for name, target in linked.items():
+            (root / name).symlink_to(target)
+        # The head before the log: a log that grew meanwhile is valid, one that is behind its head is not.
         if (workspace.root / audit.HEAD).is_file():
             shutil.copy2(workspace.root / audit.HEAD, root / audit.HEAD)
         if lines := audit.lines_beside(workspace, workspace.records):
             atomic_write(root / audit.FILE, lines)
         place = Workspace(root)
-        guard(root, lent)
+        guard(root, linked)
         place.stands_for = workspace
         silent = workspace.settings.approvals.model_copy(update={"notify": [], "require_token": False})
-        # A rehearsal is recorded beside its own files, also where hosts share the records.
-        own = workspace.settings.storage.model_copy(update={"url": ""})
-        place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent, "storage": own})
+        # A local database, also where hosts share the records.
+        local = workspace.settings.storage.model_copy(update={"url": ""})
+        place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent, "storage": local})
         try:
             yield place
         finally:
@@ -147,15 +146,15 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
 
 
 def _no_files(folder: str, names: list[str]) -> list[str]:
-    """Pipes and the like, which can't be copied."""
+    """Return the names of pipes and the like, which can't be copied."""
     paths = {name: Path(folder) / name for name in names}
     return [name for name, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
 def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:
-    """Return the tools that read, in the real workspace, the case's stubs, and stand-ins for all others.
+    """Return the case's stubs, the tools that read in the real workspace, and refusals of all others.
 
-    Raises: HIVE-107 for a stub of a tool that there isn't.
+    Raises: HIVE-107 for a stub of an unknown tool.
     """
     registry = ToolRegistry()
     view = stage.tools.view(sub_agent=True)
@@ -166,7 +165,7 @@ def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry
         if case.tools and name in case.tools:
             registry.register(stubbed(tool, case.tools[name], heard))
         else:
-            registry.register(_reading(stage, tool, heard) if tool.side_effect == "read" else _stand_in(tool, heard))
+            registry.register(_reading(stage, tool, heard) if tool.side_effect == "read" else _refusing(tool, heard))
     return registry
 
 
@@ -178,7 +177,7 @@ def _reading(stage: Stage, tool: Tool, heard: Heard) -> Tool:
     return replace(tool, call=call)
 
 
-def _stand_in(tool: Tool, heard: Heard) -> Tool:
+def _refusing(tool: Tool, heard: Heard) -> Tool:
     async def call(*_: Any) -> ToolResult:
         heard.refused.append(tool.name)
         return ToolResult(f"this is a rehearsal: {tool.name} was not called", is_error=True)
@@ -187,34 +186,34 @@ def _stand_in(tool: Tool, heard: Heard) -> Tool:
 
 
 def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:
-    """Return the calls that the case's person is asked about."""
+    """Return the requests about calls that the case's person decides."""
     if case.person is None or result["status"] != "waiting":
         return []
     pending = ApprovalStore(place).list("pending")
     return [one for one in reversed(pending) if one.kind == "tool_call"]
 
 
-def _require_models(case: EvalCase, result: Mapping[str, Any], asked: Sequence[ApprovalRequest]) -> None:
-    """A model that is down is no agent's fault: counted as one, it would be the other's gain. Raises: HIVE-401."""
+def _require_models(case: EvalCase, result: Mapping[str, Any], pending: Sequence[ApprovalRequest]) -> None:
+    """Raises: HIVE-401 where a model failed, which must not count against the agent."""
     reasons = {(result["judgment"] or {}).get("escalation_reason")}
-    reasons |= {one.context.get("escalation_reason") for one in asked}
+    reasons |= {one.context.get("escalation_reason") for one in pending}
     if result["stopped_by"] in ("model_error", "unavailable") or reasons & _FAULTS:
-        told = (result["error"] or {}).get("message", "the judge's model failed")
+        why = (result["error"] or {}).get("message", "the judge's model failed")
         fix = "run the command again when the model answers"
-        raise HiveError.of("HIVE-401", f"the case {case.id} can't be rehearsed: {told}", fix=fix, exit_code=3)
+        raise HiveError.of("HIVE-401", f"the case {case.id} can't be rehearsed: {why}", fix=fix, exit_code=3)
 
 
 async def _failed_because(
-    goal: Goal, case: EvalCase, result: Mapping[str, Any], refused: list[str], asked: Sequence[ApprovalRequest]
+    goal: Goal, case: EvalCase, result: Mapping[str, Any], refused: list[str], pending: Sequence[ApprovalRequest]
 ) -> str:
-    """Return what the case failed of, in words; "" where it passed."""
+    """Return why the case failed, in words; "" where it passed."""
     if refused:
         return f"it would have called {', '.join(sorted(set(refused)))}, which has effects"
     broken = _violated(goal, result)
     if broken:
         return f"it violates {', '.join(broken)}"
-    if asked:
-        return f"it would have asked a person: {asked[0].title}"
+    if pending:
+        return f"it would have asked a person: {pending[0].title}"
     if result["status"] != "done":
         error = result["error"] or {"message": result["status"]}
         return f"it didn't end well: {error['message']}"
@@ -222,7 +221,7 @@ async def _failed_because(
 
 
 async def _unmet(case: EvalCase, outputs: Mapping[str, Any]) -> str:
-    """Return what of `expect` the outputs don't satisfy."""
+    """Return the first expectation that the outputs don't satisfy, in words; "" where they satisfy all."""
     if isinstance(case.expect, dict):
         for key, value in case.expect.items():
             equal = SuccessCriterion(id="equal", metric="output_equals", target=value)

@@ -1,4 +1,4 @@
-"""What a run may be started with, and as what its row keeps that."""
+"""The input of a run: validation, and the form in which its row stores it."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ from hive_agents.workspace import Workspace
 
 
 def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry, goal: Goal | None) -> AgentSpec:
-    """Return the agent, or the one of that id that serves: its deployed version, before its first deployment the file.
+    """Return the agent, or the serving version of that id: the deployed one, or the file before the first deployment.
 
     Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent, HIVE-413
-    where nobody vouches for what was deployed.
+    where the audit log doesn't confirm the deployment.
     """
-    named: dict[str, Any] = {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
+    names: dict[str, Any] = {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
     if isinstance(agent, str):
         require_agent(workspace, agent)
         if not versions(workspace, agent):
-            return sound_agent(workspace, agent, **named)
+            return sound_agent(workspace, agent, **names)
         agent, goal = serving_agent(workspace, agent)[0], None
-    found = check_agent(agent, workspace, **named)
+    diagnostics = check_agent(agent, workspace, **names)
     if goal is not None:
-        found = [one for one in found if one.path != "goal"]
-    if has_errors(found):
-        raise HiveError(found)
+        diagnostics = [one for one in diagnostics if one.path != "goal"]
+    if has_errors(diagnostics):
+        raise HiveError(diagnostics)
     return agent
 
 
 def require_agent_run(row: RunRow, statuses: Collection[str], fix: str) -> None:
-    """Raises: HIVE-409 (exit code 2) for a run that is of no agent, or in none of these statuses."""
+    """Raises: HIVE-409 (exit code 2) for a run of another kind, or in another status."""
     if row.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", f"{row.run_id} is a run of {row.graph}", fix=fix, exit_code=2)
     if row.status not in statuses:
         raise HiveError.of("HIVE-409", f"run {row.run_id} is {row.status}", fix=fix, exit_code=2)
 
 
-def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+def accepted_input(agent: AgentSpec, input: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input as it is stored, with a value for every input key of the entry and no other.
 
     Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105; exit code 2.
     """
     keys = agent.node(agent.entry).input_keys
-    told = f"the inputs are: {', '.join(keys) or 'none'}"
-    wrong = []
-    for key in given:
+    fix = f"the inputs are: {', '.join(keys) or 'none'}"
+    faults = []
+    for key in input:
         if key not in keys:
-            fix = did_you_mean(key, keys, told)
-            wrong.append(Diagnostic("HIVE-103", f'"{key}" is no input of {agent.id}', "input", key, fix))
-    wrong += [
-        Diagnostic("HIVE-106", f'{agent.id} needs the input "{key}"', "input", key, told)
+            message = f'"{key}" is no input of {agent.id}'
+            faults.append(Diagnostic("HIVE-103", message, "input", key, did_you_mean(key, keys, fix)))
+    faults += [
+        Diagnostic("HIVE-106", f'{agent.id} needs the input "{key}"', "input", key, fix)
         for key in keys
-        if key not in given
+        if key not in input
     ]
     stored = {}
-    for key, value in given.items():
+    for key, value in input.items():
         try:
             stored[key] = json.loads(to_json(key, value))
         except HiveError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise RefusedInput(wrong, exit_code=2)
+            faults += error.diagnostics
+    if faults:
+        raise RefusedInput(faults, exit_code=2)
     return stored
 
 
 class RunValue(Format):
-    """What a run was started with. `brought` says that its tools or models are somebody's own, who has to bring them
-    again; a judge that is an object isn't stored."""
+    """What a run was started with. `brought` says that the caller passed its tools or models, and has to do so again;
+    judges that are objects aren't stored."""
 
     agent: AgentSpec
     goal: Goal | None
@@ -104,7 +104,7 @@ class RunValue(Format):
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> Self:
-        """Raises: HIVE-407 for what is no run's input."""
+        """Return the stored value. Raises: HIVE-407 where it is damaged."""
         try:
             return cls.model_validate_json(json.dumps(value))
         except ValidationError:

@@ -1,4 +1,4 @@
-"""Run an agent: started, resumed after a crash or an answer, always with a result."""
+"""Start runs of agents, and resume them after a crash or an answer."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class AgentRun(Run):
     """One run of an agent.
 
-    `tools` are what the agent may use, the bundled ones by default; `models` opens the chain of a role, those of the
-    settings by default; `on_text` gets a node's name and what its model says, piece by piece; `recorded` is as for
-    `Effects`. None of these is stored: whoever resumes a run brings them.
+    `tools` are those that the agent may use, by default the workspace's; `models` opens the chain of a role, by default
+    those of the settings; `on_text` gets a node's name and each piece of its model's text; `recorded` is as for
+    `Effects`. None of these is stored: they have to be passed again when the run is resumed.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -85,14 +85,14 @@ class AgentRun(Run):
         """Return a queued run. `input` gives each input key of the entry; `limits` are those of the settings by
         default.
 
-        With `hold` it is this process's for now; without, a host takes it. With a `key` that a run of the same tenant
-        has already, it is that run which comes back, with the agent that it was started with.
+        With `hold` this process holds its lease; otherwise a host executes it. If a run of the same tenant has `key`
+        already, that run is returned, with the agent that it was started with.
 
         Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
         HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else, and
         for a limit in dollars where a model's price isn't known.
         """
-        given: dict[str, Any] = {"tools": tools, "models": models}
+        passed: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
         tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
@@ -102,11 +102,11 @@ class AgentRun(Run):
         if models is None:
             models = RunModels(workspace, agent)
             models.require_prices(limits.usd)
-        if hold:  # a host has models of its own
+        if hold:  # a host opens its own models
             models("chat")
         run_id = new_run_id()
         thread_id = thread_id or f"{agent.id}:{run_id}"
-        # Before the row: a host takes whatever is queued and nobody's.
+        # Before the row is stored: hosts take every queued run without a lease.
         lease = leases_of(workspace).acquire(thread_id, run_id) if hold else None
         new = False
         try:
@@ -123,8 +123,8 @@ class AgentRun(Run):
             if not new and lease is not None:
                 lease.release()
         if not new:
-            same = RunValue.read(row.value).agent == value.agent  # which may have judges that aren't stored
-            return cls.resume(workspace, row.run_id, agent=agent if same else None, **given, **seams)
+            same = RunValue.read(row.value).agent == value.agent  # `agent` may have judges that aren't stored
+            return cls.resume(workspace, row.run_id, agent=agent if same else None, **passed, **seams)
         goal = goal or load_goal(workspace, agent.goal)
         return cls(workspace, row, agent, goal, tools, models, **seams, _lease=lease)
 
@@ -162,7 +162,7 @@ class AgentRun(Run):
     @staticmethod
     def result_of(row: RunRow) -> dict[str, Any]:
         """Return {run_id, status, outputs, judgment, approval_ids, stopped_by, error}."""
-        stands = {"status": row.status, "stopped_by": row.summary["stopped_by"], "error": row.summary["error"]}
+        current = {"status": row.status, "stopped_by": row.summary["stopped_by"], "error": row.summary["error"]}
         empty: dict[str, Any] = {
             "run_id": row.run_id,
             "status": None,
@@ -170,14 +170,14 @@ class AgentRun(Run):
             "judgment": None,
             "approval_ids": [],
         }
-        return (row.result or empty) | stands
+        return (row.result or empty) | current
 
     @staticmethod
     def checkpoints(row: RunRow) -> str:
         return row.run_id
 
     def open(self, lease: Lease, bus: Bus | None) -> AgentSession:
-        assert bus is not None, "events of agents are told"
+        assert bus is not None, "runs of agents publish events"
         import_module(f"graphs.{self.GRAPH}")
         value = RunValue.read(self.row.value)
         models = self.models if isinstance(self.models, RunModels) else None
@@ -192,7 +192,7 @@ class AgentRun(Run):
         )
         if models is not None:
             models.restore(effects.last_mark())
-        court = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id)
+        runtime = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id)
         return AgentSession(
             self.workspace,
             self.agent,
@@ -202,7 +202,7 @@ class AgentRun(Run):
             self.tools,
             self.models,
             effects,
-            court,
+            runtime,
             partial(EventLog(self.workspace).tell, bus),
             value.principal,
             self.on_text,
@@ -210,7 +210,7 @@ class AgentRun(Run):
         )
 
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
-        # No entry point: a graph for each shape of an agent is made of its spec.
+        # Not an installed graph: it is built from the agent's spec.
         return import_module(f"graphs.{self.GRAPH}").compiled(self.agent).copy({"checkpointer": saver})
 
     def begin(self, context: AgentSession) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class AgentRun(Run):
             context.buffer.write(key, value)
         return {"run_id": self.run_id}
 
-    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
+    def outcome(self, context: AgentSession, state: Mapping[str, Any], pending: list[str]) -> RunOutcome:
         end = state.get("outcome") or {"status": "waiting", "error": None}
         fault = end["error"]
         verdicts = len(state.get("verdicts", [])) + 1
@@ -230,29 +230,29 @@ class AgentRun(Run):
             "status": end["status"],
             "outputs": results(context),
             "judgment": judged["judgment"] if judged else None,
-            "approval_ids": asked,
+            "approval_ids": pending,
             "stopped_by": stopped_by,
             "error": error,
         }
         return RunOutcome(end["status"], result, stopped_by, error)
 
     def say(self, text: str) -> None:
-        """Tell the agent something; see `runs.say`."""
+        """Send a message to the agent; see `runs.say`."""
         say(self.workspace, self.run_id, text)
 
 
-def _tools(workspace: Workspace, given: ToolRegistry | None) -> ToolRegistry:
-    """Return the tools of a workspace, and over them those that the caller brings."""
+def _tools(workspace: Workspace, tools: ToolRegistry | None) -> ToolRegistry:
+    """Return the tools of a workspace, overridden by `tools`."""
     from hive_agents.agents import workspace_tools
 
     known = workspace_tools(workspace)
-    return known if given is None else given.over(known)
+    return known if tools is None else tools.over(known)
 
 
 class RunModels:
-    """The chain of a role: for `chat` the agent's own model, else what the settings name; opened once.
+    """Opens the chain of a role, once: for `chat` the agent's own model, else those that the settings name.
 
-    Raises, when asked for a role: HIVE-401 where no model of it can be had.
+    A call raises HIVE-401 where no model of the role can be opened.
     """
 
     def __init__(self, workspace: Workspace, agent: AgentSpec) -> None:
@@ -274,20 +274,22 @@ class RunModels:
         require_prices(self._workspace.settings, [*self._names("chat"), *self._names("judge")], max_usd)
 
     def _names(self, role: Role) -> list[str]:
-        own = [self._agent.model] if self._agent.model else []
+        agent_model = [self._agent.model] if self._agent.model else []
         settings = self._workspace.settings
-        return (own or settings.models.of(role)) if role == "chat" else (settings.models.of(role) or own)
+        return (
+            (agent_model or settings.models.of(role)) if role == "chat" else (settings.models.of(role) or agent_model)
+        )
 
     @property
     def mark(self) -> str | None:
-        """How far the scripts are used; None without any."""
+        """The lines of scripts that are used up, as JSON; None without scripts."""
         return json.dumps(self._used) if self._scripts else None
 
     def restore(self, mark: str | None) -> None:
-        """Go on from a mark; chains that were opened before are no longer the run's."""
-        marked = json.loads(mark or "{}")
-        if marked != self._used:
-            self._used = marked
+        """Continue from a mark; chains that were opened before are opened again."""
+        used = json.loads(mark or "{}")
+        if used != self._used:
+            self._used = used
             self._chains.clear()
             self._scripts.clear()
 
@@ -299,7 +301,7 @@ class RunModels:
 
 
 class _RunScript(Script):
-    """A script without the lines that `used` counts, which goes on counting."""
+    """A script without the lines numbered in `used`, to which it adds each line that it takes."""
 
     def __init__(self, path: Path, shown: str, used: list[int]) -> None:
         super().__init__(path, shown)

@@ -1,7 +1,7 @@
-"""A backup: the whole workspace in one file, made while others work on it, and unpacked into a workspace again.
+"""Back up a workspace to one archive, while other processes use it.
 
-Each part is as it was at one moment, and the parts are taken in the order in which a crash may leave them: checkpoints,
-records, what is vouched of the audit log, then files, the log among them. What is behind is done again, or follows.
+Each part is a consistent snapshot. Their order is one that a crash may leave, too, and that resuming can deal with:
+checkpoints, records, the head of the audit log, then files, the log among them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ FOLDER = "backups"
 SUFFIX = ".tar.gz"
 SUFFIXES = (SUFFIX, ".tgz")
 DATABASES = ("checkpoints.db", "hive.db")
-"""In the order in which they are taken."""
+"""In the order in which they are copied."""
 _FIRST = "audit.head"
 LOCAL_KEY = "local.key"
-"""Signs tokens on this machine, and is made anew where it is missing."""
+"""Signs tokens on this machine; a new one is made where it is missing."""
 LEFT_OUT = ("holders", FOLDER)
-"""What ends with its process, and earlier backups."""
-_OF_NOW = (".lock", ".holder", ".tmp")
+"""Files of live processes, and earlier backups."""
+_TEMPORARY = (".lock", ".holder", ".tmp")
 
 
 @dataclass(frozen=True)
 class Backup:
-    """`files` are counted with the databases; `left_out` is what has to be kept or made elsewhere."""
+    """`files` counts the databases, too; `left_out` are files that have to be kept or made elsewhere."""
 
     path: Path
     bytes: int
@@ -51,13 +51,13 @@ class Backup:
 
 
 def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress) -> Backup:
-    """Write a backup to a new file, or into a folder that is there; by default into `.hive/backups/`.
+    """Write a backup to a new file, or into an existing folder; by default into `.hive/backups/`.
 
     `tar -xzf FILE -C FOLDER`, then `hive trust -w FOLDER`, makes a workspace of it.
 
-    Raises: HIVE-409 (exit code 2) for a file that is there already or that would be a part of the workspace, for what
-    is neither a folder nor an archive's name, and where the records are on a server; HIVE-402 while the index is
-    written; HIVE-403, HIVE-407 for what can't be read.
+    Raises: HIVE-409 (exit code 2) for an existing file or one inside the workspace, for a name that is neither a
+    folder's nor an archive's, and where the records are on a server; HIVE-402 while the index is written; HIVE-403,
+    HIVE-407 for what can't be read.
     """
     records = workspace.records
     if isinstance(records, RemoteDatabase):
@@ -66,20 +66,20 @@ def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress)
     path = _target(workspace, to)
     with workspace.exclusive("making a backup"), _beside(path) as folder:
         copies = {name: _copied(workspace.state / name, folder / name) for name in DATABASES}
-        found = [workspace.state / _FIRST, *_files(workspace)]
+        paths = [workspace.state / _FIRST, *_files(workspace)]
         whole = folder / path.name
         with _private(whole) as stream, tarfile.open(whole, "w:gz", fileobj=stream, compresslevel=6) as archive:
             for name, copy in copies.items():
                 if copy is not None:
                     archive.add(copy, f".hive/{name}", filter=_owners)
-            for n, file in enumerate(found, start=1):
+            for n, file in enumerate(paths, start=1):
                 _add(archive, workspace, file)
-                progress("packing", n, len(found))
+                progress("packing", n, len(paths))
             files = sum(not member.isdir() for member in archive.getmembers())
         _place(whole, path)
         size = path.stat().st_size
-    kept = (f".hive/{LOCAL_KEY}",) if (workspace.state / LOCAL_KEY).exists() else ()
-    return Backup(path, size, files, kept)
+    left_out = (f".hive/{LOCAL_KEY}",) if (workspace.state / LOCAL_KEY).exists() else ()
+    return Backup(path, size, files, left_out)
 
 
 def _target(workspace: Workspace, to: Path | None) -> Path:
@@ -89,7 +89,7 @@ def _target(workspace: Workspace, to: Path | None) -> Path:
     path = to.resolve() / name if to.is_dir() else to.parent.resolve() / to.name
     if os.path.lexists(path):
         raise _taken(path)
-    if not path.name.endswith(SUFFIXES):  # mostly a folder whose disk isn't there
+    if not path.name.endswith(SUFFIXES):  # often a folder on a disk that isn't mounted
         message = f"{to} is no folder that is there, and no archive's name"
         fix = f"make the folder first, or name a file that ends in {SUFFIX}"
         raise HiveError.of("HIVE-409", message, file=path.name, fix=fix, exit_code=2)
@@ -107,24 +107,24 @@ def _taken(path: Path) -> HiveError:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """A folder on the same disk, so that a backup is there as a whole or not at all."""
+    """Yield a temporary folder on the same disk, from which the finished backup can be moved atomically."""
     with disk_errors(path), tempfile.TemporaryDirectory(prefix=".hive-backup-", dir=path.parent) as made:
         yield Path(made)
 
 
 def _private(path: Path) -> BinaryIO:
-    """Return a new file, its owner's alone from the first byte on: it holds every document's text."""
+    """Return a new file that only its owner can read: it holds every document's text."""
     return os.fdopen(opened(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
 
 
 def _place(whole: Path, path: Path) -> None:
-    """Give a backup its name; a file that has it meanwhile stays."""
+    """Give a backup its name, without overwriting a file that was made meanwhile."""
     try:
         try:
             os.link(whole, path)
         except FileExistsError:
             raise
-        except OSError:  # many a stick's or network's disk has no second names: there its place is taken first
+        except OSError:  # no hard links, as on many removable or network disks: reserve the name first
             _private(path).close()
             os.replace(whole, path)
     except FileExistsError:
@@ -137,7 +137,7 @@ def _owners(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _copied(source: Path, target: Path) -> Path | None:
-    """Return the database as it is at one moment, whoever writes to it; None where there is none."""
+    """Return a consistent copy of the database, even while others write to it; None where there is none."""
     if not unlinked(source).exists():
         return None
     with database_errors(source), closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
@@ -153,10 +153,10 @@ def _copied(source: Path, target: Path) -> Path | None:
 
 
 def _files(workspace: Workspace) -> Iterator[Path]:
-    """Yield everything but the databases and what is left out, folders before what they hold."""
+    """Yield all paths but the databases and what is left out, folders before their content."""
 
     def refuse(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # one that has gone meanwhile is no fault
+        if not isinstance(error, FileNotFoundError):  # deleted meanwhile
             raise _unreadable(Path(error.filename).relative_to(workspace.root).as_posix(), error)
 
     for folder, folders, names in os.walk(workspace.root, onerror=refuse):
@@ -167,8 +167,8 @@ def _files(workspace: Workspace) -> Iterator[Path]:
         if place != workspace.root:
             yield place
         for name in sorted([*names, *links]):
-            own = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST) or name.endswith(_OF_NOW)
-            if not (state and own):
+            excluded = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST) or name.endswith(_TEMPORARY)
+            if not (state and excluded):
                 yield place / name
 
 
@@ -178,7 +178,7 @@ def _unreadable(name: str, error: OSError) -> HiveError:
 
 
 def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
-    """Pack a file, folder or link; one that has gone meanwhile is no fault, and a pipe or socket is none of ours."""
+    """Pack a file, folder or link; skip one that was deleted meanwhile, pipes and sockets."""
     name = path.relative_to(workspace.root).as_posix()
     try:
         member = archive.gettarinfo(path, name)
@@ -194,6 +194,6 @@ def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
         raise _unreadable(name, error) from None
     with file or nullcontext():
         if file is not None:
-            member.type, member.linkname = tarfile.REGTYPE, ""  # also for one that has two names
+            member.type, member.linkname = tarfile.REGTYPE, ""  # hard links are packed as files
             member.size = os.fstat(file.fileno()).st_size
         archive.addfile(member, file)

@@ -1,4 +1,4 @@
-"""Coroutines that compute: each in a thread, on an event loop of its own, so that the host's loop stays free."""
+"""Run coroutines that compute in threads with their own event loops, so that the host's loop isn't blocked."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 MOST = 32
-"""Threads at most; they are kept, and with them the connections that they have open."""
+"""The number of threads at most; they are reused, with their open connections."""
 
 _threads = ThreadPoolExecutor(MOST, thread_name_prefix="hive-turn")
 
 
 async def beside(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what `work` returns, with the context variables of whoever waits for it.
+    """Return the result of `work`, called in a thread with the caller's context variables.
 
-    Cancelled, it is cancelled there as well, at its next await; nobody waits until it has ended.
+    Cancelling this cancels `work` at its next await, without waiting for its end.
     """
     context, guard = contextvars.copy_context(), threading.Lock()
     there: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
     wanted = True
 
-    async def begun() -> T:
+    async def run() -> T:
         nonlocal there
         task = asyncio.current_task()
         assert task is not None
@@ -36,8 +36,8 @@ async def beside(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             there = asyncio.get_running_loop(), task
         return await work()
 
-    # Shielded: a call that has begun can't be cancelled from outside, and would go on unheard.
-    done = asyncio.get_running_loop().run_in_executor(_threads, context.run, lambda: asyncio.run(begun()))
+    # Shielded: cancelling the future of a call that has begun would not end the call.
+    done = asyncio.get_running_loop().run_in_executor(_threads, context.run, lambda: asyncio.run(run()))
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""One reader's conversation with the copilot: a run for each question, a turn in the thread for each answer."""
+"""One reader's conversation with the copilot: each question is a run, each answer a turn of the thread."""
 
 from __future__ import annotations
 
@@ -40,13 +40,12 @@ OPERATORS = frozenset({"operator", "admin"})
 class Chat:
     r"""A conversation of one reader with the copilot.
 
-    `thread_id` goes on with a thread of the reader's, None begins a new one.
+    `thread_id` continues a thread of the reader; None begins a new one.
 
-    `who` is the verified principal of a call that ends soon, or says who reads whenever it is asked, as
-    `Identity.principal` does; it is asked at the beginning of everything that a reader can do here. `reader` is who
-    it said last.
+    `who` is a verified principal, for short calls, or a function that returns one, such as `Identity.principal`, and is
+    called at the beginning of each operation. `reader` is the principal that it returned last.
 
-    Raises: HIVE-409 for a thread that isn't theirs, HIVE-417 where `who` names somebody else than it did first, and
+    Raises: HIVE-409 for a thread of somebody else, HIVE-417 where `who` returns another user than at first, and
     whatever `who` raises.
 
     >>> from pathlib import Path
@@ -97,15 +96,15 @@ class Chat:
         return ViewGate(permissions_of(self.workspace), self.reader)
 
     def _recognise(self) -> None:
-        """Ask again who reads: a token ends, and groups change, while a conversation is open."""
-        now = self._who if isinstance(self._who, Principal) else self._who()
-        if (now.tenant, now.user) != (self.reader.tenant, self.reader.user):
+        """Update the reader: tokens expire and groups change while a conversation is open."""
+        principal = self._who if isinstance(self._who, Principal) else self._who()
+        if (principal.tenant, principal.user) != (self.reader.tenant, self.reader.user):
             message = f"this conversation is {self.reader.user}'s, and somebody else speaks now"
             raise HiveError.of("HIVE-417", message, fix="begin another conversation", exit_code=2)
-        self.reader = self._standing.of_today(now).now(self.workspace)
+        self.reader = self._standing.of_today(principal).now(self.workspace)
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
-        """Return the reply to one question; `on_node` is told of each node that begins.
+        """Return the reply to one question; `on_node` gets the name of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
@@ -123,21 +122,20 @@ class Chat:
             on_node=on_node,
         )
         try:
-            stands = await run.work()
+            result = await run.work()
         except BaseException:
-            run.store.update(run.run_id, "failed", among=["running"])  # nobody had begun with it
+            run.store.update(run.run_id, "failed", among=["running"])  # the attempt had not begun
             raise
         turn, session = run.turn, run.session
         if turn is None or session is None:
-            why = f"somebody {stands['status']} this question: run {run.run_id}"
+            why = f"somebody {result['status']} this question: run {run.run_id}"
             fix = f"hive runs resume {run.run_id}, and a host answers it; or ask again"
             raise HiveError.of("HIVE-409", why, fix=fix, exit_code=1)
-        concluded = session.conclusion
-        written = concluded.model_answer
+        conclusion = session.conclusion
         if session.meter.calls:  # models take seconds, in which a token or a permission can end
             self._recognise()
-            return render_reply(session.index, self.gate, turn, written, session.vocabulary)
-        return fresh_reply(session.index, turn, concluded.answer.text if concluded.answer else None, concluded.rows)
+            return render_reply(session.index, self.gate, turn, conclusion.model_answer, session.vocabulary)
+        return fresh_reply(session.index, turn, conclusion.answer.text if conclusion.answer else None, conclusion.rows)
 
     def transcript(self) -> list[dict[str, Any]]:
         """Return the replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
@@ -158,8 +156,8 @@ class Chat:
         """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
         self._recognise()
         index = self._scope()
-        may = may_open(self.workspace, index, self.gate, doc_id)
-        rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
+        allowed = may_open(self.workspace, index, self.gate, doc_id)
+        rows = index.rows(index.chunks_of(doc_id).tolist()) if allowed else []
         if not rows:
             raise NotFound.of(
                 "HIVE-409", f"{doc_id} is not found", fix="name it as a result does, by its doc_id", exit_code=2
@@ -170,22 +168,21 @@ class Chat:
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
 
     def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:
-        """Return filters as a command line writes them.
+        """Return the filters that expressions of a command line denote.
 
-        Raises: HIVE-409, 206 to 208; a hidden value is an unknown one.
+        Raises: HIVE-409, 206 to 208; a hidden value counts as unknown.
         """
         self._recognise()
-        known = self._certain()
-        fields = declared(known.collection).fields
-        found = document_filters(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
-        require_known(known, found)
-        return found
+        index = self._certain()
+        fields = declared(index.collection).fields
+        filters = document_filters(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
+        require_known(index, filters)
+        return filters
 
     def field_values(self, most: int = 12) -> dict[str, list[str]]:
-        """Return what a reader may filter by: the fields, with values of documents that they may view.
+        """Return the fields that a reader may filter by, with values of documents that they may view.
 
-        Dates and numbers have no values here, for they are asked for by bounds. Other fields that no document uses are
-        left out: no filter on them finds anything.
+        Dates and numbers have no values: they are filtered by bounds. Other fields without a value are left out.
         """
         self._recognise()
         fields = vocabulary_of(self._certain()).fields
@@ -224,7 +221,7 @@ class Chat:
         return copilot.FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
-        """Return how a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
+        """Return the trace of a turn, also of another reader's, to an operator. Raises: HIVE-409, HIVE-415."""
         self._recognise()
         if not self.reader.roles & OPERATORS:
             message = f"{self.reader.user} may not read traces"

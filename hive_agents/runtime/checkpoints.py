@@ -1,8 +1,8 @@
-"""LangGraph's checkpoints, written by whoever holds the thread's lease.
+"""LangGraph's checkpoints, written only by the holder of the thread's lease.
 
-They are in `.hive/checkpoints.db`, or with the records on a server. In the file, a lease is asked just before a write,
-for it is in another database: a worker that lost it in that instant may leave a checkpoint, and what it leads to is
-refused by the ledger. On a server lease and write are one transaction.
+They are in `.hive/checkpoints.db`, or with the records on a server. For the file, the lease is checked just before each
+write, since it is in another database: a worker that loses it in between may write a checkpoint, but the ledger refuses
+the steps that follow. On a server the check and the write are one transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
-    """A saver whose stored bytes are plain data, whoever wrote them; for looking at threads that nobody works on."""
+    """Yield a saver for reading threads without a lease; it builds no types from stored bytes but safe ones."""
     if isinstance(workspace.records, RemoteDatabase):
         from langgraph.checkpoint.postgres import PostgresSaver
 
@@ -54,9 +54,9 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
 async def async_checkpointer(
     workspace: Workspace, lease: Lease | None = None
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """Yield a saver as `checkpointer` does, for the event loop of whoever works on a thread.
+    """Yield a saver for a worker's event loop.
 
-    With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
+    With a lease, its writes raise LeaseLost (HIVE-425) once another worker holds it.
     """
     if isinstance(workspace.records, RemoteDatabase):
         yield _fenced_on_server()(workspace.records, lease)
@@ -68,11 +68,11 @@ async def async_checkpointer(
 
 @cache
 def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
-    """Return the class, which is made when it is first needed: LangGraph takes long to import."""
+    """Return the class of savers, made on first use: LangGraph takes long to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     class Fenced(_Leased, SqliteSaver):
-        """LangGraph's own opens a connection and a thread for each run, and hands that one three jobs a write."""
+        """Replaces AsyncSqliteSaver, which has a thread for each run, and three calls to it for each write."""
 
         def __init__(self, path: Path, lease: Lease | None) -> None:
             super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpoi
                 self.conn = raw = _prepared(records)
                 if not writes:
                     return work()
-                # Checkpoints of different threads don't wait for each other: the lease's row is what is fenced.
+                # Only the lease's row is locked, so that checkpoints of different threads don't wait for each other.
                 with raw.transaction():
                     if self._lease is not None:
                         self._lease.require(records, keeping=True)
@@ -121,9 +121,9 @@ else:
 
 
 class _Leased(_Saver):
-    """A saver for a worker, whose graph awaits or has threads: each operation has a connection for as long as it lasts.
+    """A saver for a worker's coroutines and threads, with a connection for each operation.
 
-    One at a time: LangGraph's savers have one attribute for their connection.
+    Operations are serialised: LangGraph's savers keep their connection in an attribute.
     """
 
     conn: Any
@@ -135,15 +135,15 @@ class _Leased(_Saver):
     def get_tuple(self, config: Any) -> Any:
         return self._work(partial(super().get_tuple, config))
 
-    def list(self, *what: Any, **named: Any) -> Iterator[Any]:
+    def list(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         listed = super().list
-        return iter(self._work(lambda: [*listed(*what, **named)]))
+        return iter(self._work(lambda: [*listed(*args, **kwargs)]))
 
-    def put(self, *what: Any, **named: Any) -> Any:
-        return self._work(partial(super().put, *what, **named), writes=True)
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        return self._work(partial(super().put, *args, **kwargs), writes=True)
 
-    def put_writes(self, *what: Any, **named: Any) -> None:
-        self._work(partial(super().put_writes, *what, **named), writes=True)
+    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+        self._work(partial(super().put_writes, *args, **kwargs), writes=True)
 
     def delete_thread(self, thread_id: str) -> None:
         self._work(partial(super().delete_thread, thread_id), writes=True)
@@ -151,15 +151,15 @@ class _Leased(_Saver):
     async def aget_tuple(self, config: Any) -> Any:
         return await self._awaited(partial(self.get_tuple, config))
 
-    async def alist(self, *what: Any, **named: Any) -> AsyncIterator[Any]:
-        for found in await self._awaited(partial(self.list, *what, **named)):
-            yield found
+    async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        for checkpoint in await self._awaited(partial(self.list, *args, **kwargs)):
+            yield checkpoint
 
-    async def aput(self, *what: Any, **named: Any) -> Any:
-        return await self._awaited(partial(self.put, *what, **named))
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._awaited(partial(self.put, *args, **kwargs))
 
-    async def aput_writes(self, *what: Any, **named: Any) -> None:
-        await self._awaited(partial(self.put_writes, *what, **named))
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
+        await self._awaited(partial(self.put_writes, *args, **kwargs))
 
     async def adelete_thread(self, thread_id: str) -> None:
         await self._awaited(partial(self.delete_thread, thread_id))
@@ -173,15 +173,15 @@ class _Leased(_Saver):
             try:
                 return self._done(work, writes=writes)
             finally:
-                self.conn = None  # which is somebody else's from now on
+                self.conn = None  # the connection is another operation's from now on
 
     def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
-        """Do it on a connection; `writes` need the lease."""
+        """Return the result of `work` with `conn` set; `writes` need the lease."""
         raise NotImplementedError
 
 
 def _prepared(records: RecordsConnection) -> Any:
-    """Return psycopg's connection to a schema that has the tables of checkpoints."""
+    """Return psycopg's connection, after making the tables of checkpoints where they are missing."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
     connection = cast("PostgresConnection", records)
@@ -193,7 +193,7 @@ def _prepared(records: RecordsConnection) -> Any:
 
 
 def _has_tables(connection: PostgresConnection) -> bool:
-    """Return whether the tables are as this release of LangGraph wants them, without a lock."""
+    """Return whether the tables are up to date for this release of LangGraph, without a lock."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
     if connection.execute("SELECT to_regclass('checkpoint_migrations')").fetchone()[0] is None:
@@ -203,14 +203,14 @@ def _has_tables(connection: PostgresConnection) -> bool:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Return a connection to a file of checkpoints that is ready to be used."""
+    """Return a connection to a file of checkpoints, with its tables."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     with database_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
+            # As in hive.db: a killed process loses nothing, and steps don't wait for the disk.
             connection.execute("PRAGMA synchronous = NORMAL")
             SqliteSaver(connection).setup()
         except BaseException:
@@ -221,12 +221,12 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def _set_aside_if_damaged(path: Path) -> Iterator[None]:
-    """Move a damaged file out of the way before its diagnostic: the next command begins a new one."""
+    """Rename a damaged file before raising its diagnostic, so that the next command makes a new one."""
     try:
         with database_errors(path):
             yield
     except Damaged as damage:
-        if damage.diagnostics[0].file != f".hive/{path.name}":  # hive.db, which has a way of its own
+        if damage.diagnostics[0].file != f".hive/{path.name}":  # hive.db, whose damage is handled elsewhere
             raise
         stamp = f"damaged-{time.strftime('%Y%m%d-%H%M%S')}"
         for suffix in ("", "-wal", "-shm"):
@@ -238,9 +238,9 @@ def _set_aside_if_damaged(path: Path) -> Iterator[None]:
 
 
 def _serializer() -> JsonPlusSerializer:
-    """Return a serializer that builds no type from stored bytes but LangGraph's own safe ones: states are JSON.
+    """Return a serializer that builds only LangGraph's safe types from stored bytes: states are JSON.
 
-    Not by LANGGRAPH_STRICT_MSGPACK: it is read when langgraph is imported, which may be long before.
+    LANGGRAPH_STRICT_MSGPACK won't do: it is read when langgraph is imported, which may be earlier.
     """
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 

@@ -1,4 +1,4 @@
-"""The graphs that are installed, and what their nodes are given: JSON-able fields, services opened on first use."""
+"""The installed graphs, and the context of their nodes: JSON-able fields, services opened on first use."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _installed(name: str) -> Any:
 
 @dataclass(frozen=True)
 class HiveContext:
-    """`settings` overrides single settings of the workspace, by section and key, as flags do.
+    """The context of graphs. `settings` overrides settings of the workspace, by section and key.
 
-    A reader is whom `token` names; `principal` is for code that has verified one itself.
+    `token` names the reader; `principal` is for code that has verified one itself.
     """
 
     workspace: str
@@ -62,7 +62,7 @@ class HiveContext:
 
     @classmethod
     def of(cls, runtime: Runtime[HiveContext]) -> HiveContext:
-        # LangGraph passes None where the caller gave no context, and says nothing.
+        # Without a context LangGraph passes None.
         if runtime.context is None:
             raise ValueError("pass context=HiveContext(workspace=...) to the graph")
         return runtime.context
@@ -75,11 +75,11 @@ class HiveContext:
 
     @cached_property
     def sessions(self) -> dict[str, OptimizerSession]:
-        """Open optimizer sessions by run, so that cached rankings last as long as the process."""
+        """The open optimizer sessions by run; their cached rankings last as long as the process."""
         return {}
 
     def optimizer(self, run_id: str, state: Mapping[str, Any]) -> OptimizerSession:
-        """Return the run's session; opened again where a process died, it goes on with what `state` says was spent."""
+        """Return the run's session; one that is opened again continues with the cost in `state`."""
         from hive_agents.optimizer import OptimizerSession
 
         session = self.sessions.get(run_id)
@@ -99,7 +99,7 @@ class HiveContext:
 
     @cached_property
     def reader(self) -> Principal:
-        """Raises: HIVE-417 without a principal and a valid token; what a client sends as one is none."""
+        """The reader. Raises: HIVE-417 without a `Principal` object or a valid token; JSON isn't accepted."""
         from hive_agents.access import Principal, verify
 
         if isinstance(self.principal, Principal):
@@ -108,11 +108,11 @@ class HiveContext:
 
     @cached_property
     def turns(self) -> dict[str, TurnSession]:
-        """The sessions of turns that this context runs, by run."""
+        """The open sessions of turns, by run."""
         return {}
 
     def turn(self, run_id: str, request: Mapping[str, Any]) -> TurnSession:
-        """Return the session of a turn, with what its reader may still know of the thread."""
+        """Return the session of a turn, with the past turns of the thread that its reader may still see."""
         from hive_agents.copilot import Request, ThreadStore, TurnSession, past_turns, reread
         from hive_agents.retrieval import SearchEngine
 

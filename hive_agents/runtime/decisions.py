@@ -1,4 +1,4 @@
-"""What a decision sets in motion: a deployment, a threshold, a rule, a label; a run that waited goes on."""
+"""Carry out decided requests: deployments, thresholds, rules and labels; resume the runs that waited for them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hive_agents.verification import Deployment, deploy_approved, deployed_for, 
 from hive_agents.workspace import Workspace
 
 HOST = "hive:housekeeping"
-"""The lease that a host has while it takes runs."""
+"""The lease that a host holds while it executes runs."""
 
 
 @dataclass(frozen=True)
 class Deployable:
-    """What requests of kind `deploy` may make serve.
+    """A kind of version that requests of kind `deploy` put into service.
 
-    `made` is what a request made serve before, None where nothing; `stale` says why its figures hold no more, "" where
-    they do; `deploy` makes it serve, once; `again` says how to measure anew.
+    `made` returns the version that a request has deployed already, or None; `stale` why its figures are out of date, or
+    ""; `deploy` deploys it, once; `again` returns the advice to measure again.
     """
 
     made: Callable[[Workspace, ApprovalRequest], Any]
@@ -75,7 +75,7 @@ def _deployable(request: ApprovalRequest) -> Deployable:
 
 
 def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str, by: str) -> str:
-    """File a request to deploy in spite of the gate, once; returns its id."""
+    """File a request to deploy in spite of the gate, once; return its id."""
     active = find_active(workspace)
     before = active.stored.config.model_dump(mode="json", exclude_unset=True) if active else {}
     certificate = outcome.result.certificate
@@ -108,9 +108,11 @@ def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deploy
 def decide(
     workspace: Workspace, request_id: str, verb: Verb, **answer: Any
 ) -> tuple[ApprovalRequest, dict[str, str] | None]:
-    """Decide a request and carry it out: (the request, its run's id and status). `answer` is as for the store.
+    """Decide a request and carry it out; return the request, and its run's id and status.
 
-    Raises: as `ApprovalStore.decide`; HIVE-307 where a deployment's figures hold no more, HIVE-416 where a threshold
+    `answer` is as for `ApprovalStore.decide`.
+
+    Raises: as `ApprovalStore.decide`; HIVE-307 where a deployment's figures are out of date, HIVE-416 where a threshold
     or a rule isn't open any more: the request is superseded.
     """
     store = ApprovalStore(workspace, recheck=recheck_for(workspace))
@@ -131,25 +133,24 @@ def decide(
 
 
 def decision_json(request: ApprovalRequest, verb: Verb, by: str, run: dict[str, str] | None) -> dict[str, Any]:
-    """Return what `by` is told of their answer: {id, status, decision, by, authn, decided_at, remaining_approvals,
-    run}."""
-    mine = request.answer_of(by)
+    """Return the answer of `by` as JSON: {id, status, decision, by, authn, decided_at, remaining_approvals, run}."""
+    answer = request.answer_of(by)
     return {
         "id": request.id,
         "status": request.status,
         "decision": verb,
-        "by": mine.by,
-        "authn": mine.authn,
-        "decided_at": mine.at,
+        "by": answer.by,
+        "authn": answer.authn,
+        "decided_at": answer.at,
         "remaining_approvals": request.remaining_approvals,
         "run": run,
     }
 
 
 def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 30.0) -> dict[str, str] | None:
-    """Do what a decided request asks for, unless it was done; returns its run's id and status.
+    """Carry out a decided request, unless that was done; return its run's id and status.
 
-    What it asks for is what the verified audit log bears out, and not what the caller was given.
+    The request is read again and verified against the audit log.
     Raises: HIVE-413 for a request that can't be trusted.
     """
     store = ApprovalStore(workspace)
@@ -175,15 +176,15 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
 
 
 def finish(workspace: Workspace) -> list[Diagnostic]:
-    """Carry out what was decided and left undone by a process that died; returns what could not be, as warnings.
+    """Carry out decided requests that a dead process didn't; return the errors, as warnings.
 
-    From a broken audit log nothing is carried out, and of the others no request that it doesn't bear out.
+    Nothing is carried out where the audit log is broken, and no request that contradicts it.
     """
     verdict = audit.verify(workspace)
     if not verdict.ok:
         return _warnings(audit.broken(verdict))
     store = ApprovalStore(workspace)
-    requests, findings = store.list(), [replace(found, severity="warning") for found in store.damaged().values()]
+    requests, findings = store.list(), [replace(fault, severity="warning") for fault in store.damaged().values()]
     for request in requests:
         undone = request.kind == "deploy" and request.outcome is None
         waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
@@ -191,7 +192,7 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
             try:
                 carry_out(workspace, request, wait=0.1)
             except Busy:
-                pass  # somebody is at it right now
+                pass  # another process carries it out
             except HiveError as error:
                 findings += _warnings(error)
     return findings
@@ -214,7 +215,7 @@ def _require_open_subject(store: ApprovalStore, request: ApprovalRequest) -> Non
 
 
 def _require_current(store: ApprovalStore, request: ApprovalRequest) -> None:
-    """Raises: HIVE-307, after the request was superseded and its run told so."""
+    """Raises: HIVE-307, after the request was superseded and its run resumed."""
     kind = _deployable(request)
     if kind.made(store.workspace, request) is not None:
         return
@@ -234,23 +235,21 @@ def _deployed(store: ApprovalStore, request: ApprovalRequest) -> dict[str, Any]:
 def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     closed = store.supersede(request.id, why)
     carry_out(store.workspace, closed)
-    told = f"{request.id} is superseded: {why} since it was measured"
-    raise refused("HIVE-307", told, _deployable(request).again(request))
+    message = f"{request.id} is superseded: {why} since it was measured"
+    raise refused("HIVE-307", message, _deployable(request).again(request))
 
 
 def _wake(workspace: Workspace, row: RunRow, wait: float) -> None:
-    """Go on with an agent's run that asked.
+    """Resume the agent's run that waits for a request, unless a host will.
 
-    One whose tools or models somebody brought stays waiting for them, one that somebody stopped or paused rests until
-    they say otherwise, one that can't go on just now, for want of a model or because another process works on it, stays
-    as it is, and one that a host will take is left to it: the decision holds all the same.
+    A run whose tools or models the caller passed keeps waiting for them, and one that was stopped or paused stays so.
     """
     if not _is_hosted(workspace, row) and (row.status == "waiting" or row.broke_off) and not row.value.get("brought"):
         AgentRun.resume(workspace, row.run_id).go(wait=wait)
 
 
 def host_goes_on(workspace: Workspace, request: ApprovalRequest) -> bool:
-    """Return whether a host that is there takes up the run that waits for a decided request, in a moment."""
+    """Return whether a live host will resume the run that waits for a decided request."""
     row = _run(workspace, request) if request.decided else None
     return row is not None and not row.value.get("brought") and _is_hosted(workspace, row)
 
@@ -260,10 +259,9 @@ def _is_hosted(workspace: Workspace, row: RunRow) -> bool:
 
 
 def _waits(workspace: Workspace, request: ApprovalRequest) -> bool:
-    """Return whether an agent's run still waits for a request that was decided, for the process died that was to
-    wake it."""
+    """Return whether an agent's run still waits for a decided request, because the process to resume it died."""
     row = _run(workspace, request) if request.decided else None
-    with suppress(HiveError):  # nothing can wake a run whose row is damaged
+    with suppress(HiveError):  # a run whose row is damaged can't be resumed
         if row is not None and (row.graph, row.status) == (AGENT_GRAPH, "waiting") and not row.value.get("brought"):
             return request.id in (row.result or {}).get("approval_ids", [])
     return False

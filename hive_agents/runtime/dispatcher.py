@@ -1,4 +1,4 @@
-"""The dispatcher: takes runs from the queue, oldest first, and works on many at once."""
+"""The dispatcher: takes runs from the queue, oldest first, and executes several at once."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 COMPUTING = 2
-"""Questions at once where no model is asked: more only compute against each other, and end no sooner."""
-_ASKED: tuple[Role, ...] = ("planner", "answer", "judge")
+"""Questions at once where no model is configured: more would only compete for the processor."""
+_QUESTION_ROLES: tuple[Role, ...] = ("planner", "answer", "judge")
 TAKES = 3
-"""So often a run may break off without getting on before it has failed."""
+"""A run fails after so many errors in a row without progress."""
 DEATHS = 20
-"""So often a worker may die at one and the same effect: a run may take its whole process with it."""
+"""A run fails after so many workers died at the same effect: it may be the cause."""
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 TAKEN_AT_ONCE = 8
 ASIDE = dt.timedelta(seconds=10)
-"""A run that its own process begins with is in the store a moment before that has the lease."""
+"""So long a new running row is left alone: a process stores the row just before it holds the lease."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
 _PASSES = (Busy, Unwritable, Damaged, AuditFault, LeaseLost)
-"""What isn't the run's fault and may be over in a while."""
+"""Temporary faults that the run didn't cause."""
 _log = logging.getLogger("hive_agents.host")
 
 
 @dataclass
-class _Left:
-    """A run that can't be worked on just now, and how that went so far."""
+class _Backoff:
+    """The pause of a run that was interrupted by errors, and their number so far."""
 
     pause: float
     until: float = 0.0
@@ -65,11 +65,11 @@ class _Worker:
 
 
 class Dispatcher:
-    """Works on the runs of a workspace that are queued, whose worker died, or whose question was answered.
+    """Executes the runs of a workspace that are queued, whose worker died, or whose request was answered.
 
-    At most `parallel` at once, each in a task of its own. Runs with tools or models that somebody brought are left
-    alone unless `tools` or `models` are given, which all agents then get. One that breaks off is taken again after
-    `pause` seconds, then after twice as many each time.
+    At most `parallel` run at once, each in its own task. Runs that were started with the caller's tools or models are
+    skipped, unless `tools` or `models` are given, which all agents then get. A run that is interrupted by an error is
+    resumed after `pause` seconds, then after twice as many each time.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class Dispatcher:
         self.workspace, self.bus, self.parallel = workspace, bus, parallel
         self._given: dict[str, Any] = {"tools": tools, "models": models}
         self.engine = SearchEngine(workspace)
-        """What questions search with: what is read of an index is read once, and not for each of them."""
+        """The engine that all questions share, so that an index is read once."""
         self._first_pause = pause
         self._settings = _settings_text(workspace)
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
-        waits = any(workspace.settings.models.of(role) for role in _ASKED)
+        waits = any(workspace.settings.models.of(role) for role in _QUESTION_ROLES)
         self._questions = parallel if waits else COMPUTING
         self._workers: dict[str, _Worker] = {}
-        self._left: dict[str, _Left] = {}
+        self._backoffs: dict[str, _Backoff] = {}
         self._brought: set[str] = set()
         self._cleared: set[str] = set()
         self._bell = Bell(bus, _WAKE)
         self.precedence = Precedence(self.wake)
-        """What goes before questions that nobody works on yet."""
+        """Requests that take precedence over new questions."""
         self.looked = asyncio.Event()
-        """Set when the queue was looked at once: what dead workers left has been seen."""
+        """Set after the first look at the queue, which finds the runs of dead workers."""
         self._draining = False
 
     @property
@@ -109,31 +109,31 @@ class Dispatcher:
 
     @property
     def active(self) -> frozenset[str]:
-        """The runs that are being worked on here."""
+        """The runs that this process executes."""
         return frozenset(self._workers)
 
     def wake(self) -> None:
-        """Look at the queue now."""
+        """Check the queue now."""
         self._bell.ring()
 
     async def run(self) -> None:
-        """Take runs until cancelled; those that were taken go on, see `drain`."""
+        """Take runs until cancelled; runs already taken go on, see `drain`."""
         loop = asyncio.get_running_loop()
         with self._bell, listening(self.workspace.records, lambda: loop.call_soon_threadsafe(self.wake)):
             while True:
                 try:
-                    found = await asyncio.to_thread(self._queue.due)
-                    await asyncio.to_thread(self._clear, found)
+                    queue = await asyncio.to_thread(self._queue.due)
+                    await asyncio.to_thread(self._clear, queue)
                     self.looked.set()
-                    await self._take([due for due in found if await self._is_ours(due)])
+                    await self._take([due for due in queue if await self._is_ours(due)])
                 except HiveError as error:
                     _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
                 await self._bell.wait(self.precedence.wait() or POLL_SECONDS)
 
     async def drain(self, grace: float) -> bool:
-        """Let every run rest after its present step and go back into the queue; whether all did within `grace` seconds.
+        """Return every run to the queue after its current step; return whether all were within `grace` seconds.
 
-        What is still at work then is cut off, and goes back into the queue as well. Called when `run` is over.
+        The others are cancelled then, and return to the queue as well. Called when `run` is over.
         """
         self._draining = True
         for worker in self._workers.values():
@@ -149,14 +149,14 @@ class Dispatcher:
             await asyncio.wait(late, timeout=5.0)
         return not late
 
-    def _clear(self, found: list[DueRun]) -> None:
-        """Runs that were left by dead workers wait like all others: their leases tell of a loss no more."""
-        left = {due.run_id: due for due in found if due.status == "running" and due.graph in KINDS}
-        for due in (left[run_id] for run_id in left.keys() - self._cleared):
-            with suppress(HiveError):  # a damaged run is told of when it is taken
+    def _clear(self, queue: list[DueRun]) -> None:
+        """Clear the leases of dead workers: their runs are queued like all others, and don't count as lost."""
+        abandoned = {due.run_id: due for due in queue if due.status == "running" and due.graph in KINDS}
+        for due in (abandoned[run_id] for run_id in abandoned.keys() - self._cleared):
+            with suppress(HiveError):  # a damaged run is reported when it is taken
                 if not self._is_brought(due):
                     self._leases.clear(due.thread_id)
-        self._cleared = set(left)
+        self._cleared = set(abandoned)
 
     async def _is_ours(self, due: DueRun) -> bool:
         """Return whether the run may be taken now, as far as this process knows."""
@@ -164,13 +164,13 @@ class Dispatcher:
             return False
         if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):
             return False
-        left = self._left.get(due.run_id)
-        if left is not None and left.until > asyncio.get_running_loop().time():
+        backoff = self._backoffs.get(due.run_id)
+        if backoff is not None and backoff.until > asyncio.get_running_loop().time():
             return False
         just_begun = due.status == "running" and due.graph != AGENT_GRAPH and _age(due) <= ASIDE
         if due.graph not in KINDS or just_begun:
             return False
-        if due.graph == CHAT_GRAPH and due.status == "running":  # whoever asked has gone
+        if due.graph == CHAT_GRAPH and due.status == "running":  # the process that asked is dead
             if self._has_room(due):
                 move = RunStore(self.workspace).move
                 await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
@@ -182,10 +182,10 @@ class Dispatcher:
             return False
         return len(self._workers) < self.parallel
 
-    async def _take(self, found: list[DueRun]) -> None:
-        """Begin with as many as there is room for, oldest first, and a few at once: other hosts have room, too."""
+    async def _take(self, queue: list[DueRun]) -> None:
+        """Start as many runs as there is room for, oldest first; a few at once, since other hosts have room, too."""
         chosen: dict[str, DueRun] = {}
-        for due in found:
+        for due in queue:
             questions = sum(other.graph == CHAT_GRAPH for other in chosen.values())
             if len(chosen) >= min(TAKEN_AT_ONCE, self.parallel - len(self._workers)):
                 break
@@ -203,11 +203,11 @@ class Dispatcher:
             self._workers[due.run_id] = _Worker(due, task, lease)
             if due.graph == CHAT_GRAPH:
                 self.precedence.begun()
-        if len(found) > len(chosen):
-            self.wake()  # it waits where nothing of them was to be had
+        if len(queue) > len(chosen):
+            self.wake()  # without this the rest would wait for the next poll
 
     def _is_left_alone(self, due: DueRun) -> bool:
-        with suppress(HiveError):  # a damaged run is told of when it is taken
+        with suppress(HiveError):  # a damaged run is reported when it is taken
             if self._is_brought(due):
                 self._brought.add(due.run_id)
                 return True
@@ -216,14 +216,14 @@ class Dispatcher:
     async def _work(self, due: DueRun, lease: Lease) -> None:
         try:
             try:
-                await self._taken(due, lease)
+                await self._execute(due, lease)
             finally:
                 await asyncio.to_thread(let_go, lease)
         except HiveError as error:
-            held = False
+            is_held = False
             with suppress(HiveError):
-                held = await asyncio.to_thread(self._leases.is_held, due.thread_id)
-            if not held:  # else another host was quicker
+                is_held = await asyncio.to_thread(self._leases.is_held, due.thread_id)
+            if not is_held:  # otherwise another host took it first
                 self._pause(due, error.diagnostics[0].code)
         except Exception as error:
             self._pause(due, type(error).__name__)
@@ -231,12 +231,11 @@ class Dispatcher:
             del self._workers[due.run_id]
             self.wake()
 
-    async def _taken(self, due: DueRun, lease: Lease) -> None:
-        """Work on it. Raises: HiveError for what may be over in a while."""
+    async def _execute(self, due: DueRun, lease: Lease) -> None:
+        """Resume and execute a run. Raises: HiveError for temporary faults."""
         try:
-            own = {AGENT_GRAPH: self._given, CHAT_GRAPH: {"engine": self.engine}}
-            given: dict[str, Any] = own.get(due.graph, {})
-            resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **given)
+            options: dict[str, Any] = {AGENT_GRAPH: self._given, CHAT_GRAPH: {"engine": self.engine}}.get(due.graph, {})
+            resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **options)
             run = await asyncio.to_thread(resume, self.workspace, due.run_id)
         except (Busy, Unwritable):
             raise
@@ -244,18 +243,18 @@ class Dispatcher:
             await self._give_up(due, "stopped", error)
             return
         if await asyncio.to_thread(self._queue.attempts, due.run_id) >= DEATHS:
-            told = f"its worker died or was cut off {DEATHS} times at the same step"
-            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", told))
+            why = f"its worker died or was cut off {DEATHS} times at the same step"
+            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", why))
             return
         self._workers[due.run_id].run = run
-        if self._draining:  # what a dead worker left as running goes back into the queue, too
+        if self._draining:  # the run of a dead worker returns to the queue, too
             run.drain()
         before = await asyncio.to_thread(self._queue.progress, due.run_id)
         try:
             await run.work(wait=0, lease=lease)
-            self._left.pop(due.run_id, None)
+            self._backoffs.pop(due.run_id, None)
             if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
-                self._pause(due, "no answer")  # the store doesn't bear out what the row says
+                self._pause(due, "no answer")  # the approval store contradicts the request's row
         except _PASSES:
             raise
         except HiveError as error:
@@ -264,43 +263,43 @@ class Dispatcher:
             await self._broke_off(due, WorkerFault.of("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
 
     async def _broke_off(self, due: DueRun, error: HiveError) -> None:
-        """A run that breaks off again and again without getting on has failed; one without a model is stopped.
+        """Pause a run after an error; fail it after `TAKES` errors without progress, stop it without a model.
 
-        By settings that changed since this host read them nothing fails: a tool may be what they name now.
+        It isn't failed once the settings have changed since this host read them: they may be the remedy.
         """
         why = error.diagnostics[0]
-        left = self._pause(due, why.code)
+        backoff = self._pause(due, why.code)
         if await asyncio.to_thread(_settings_text, self.workspace) != self._settings:
             _log.warning("hive.toml changed since this host began: start it again, so that run %s goes on", due.run_id)
             return
         progress = await asyncio.to_thread(self._queue.progress, due.run_id)
-        left.faults = left.faults + 1 if progress == left.progress else 1
-        left.progress = progress
+        backoff.faults = backoff.faults + 1 if progress == backoff.progress else 1
+        backoff.progress = progress
         if isinstance(error, NoModel):
             await self._give_up(due, "stopped", error)
-        elif left.faults >= TAKES:
+        elif backoff.faults >= TAKES:
             fault = why.message if isinstance(error, WorkerFault) else f"{why.code}: {why.message}"
-            told = f"its worker broke off {TAKES} times without getting on: {fault}"
-            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", told))
+            message = f"its worker broke off {TAKES} times without getting on: {fault}"
+            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", message))
         else:
             return
-        self._left.pop(due.run_id, None)
+        self._backoffs.pop(due.run_id, None)
 
     def _is_brought(self, due: DueRun) -> bool:
-        """Return whether somebody has to bring the run's tools or models. Raises: HIVE-407 for a damaged input."""
-        given = any(one is not None for one in self._given.values())
-        return not given and bool(RunStore(self.workspace).get(due.run_id).value.get("brought"))
+        """Return whether the run needs tools or models that this host lacks. Raises: HIVE-407 for a damaged input."""
+        lacks = all(option is None for option in self._given.values())
+        return lacks and bool(RunStore(self.workspace).get(due.run_id).value.get("brought"))
 
     async def _give_up(self, due: DueRun, status: str, fault: HiveError) -> None:
         await asyncio.to_thread(let_go, self._workers[due.run_id].lease)
         await KINDS[due.graph].give_up(self.workspace, due.run_id, self.bus, status, fault)
 
-    def _pause(self, due: DueRun, why: str) -> _Left:
-        left = self._left.setdefault(due.run_id, _Left(self._first_pause))
-        left.until = asyncio.get_running_loop().time() + left.pause
-        left.pause = min(2 * left.pause, LONGEST_PAUSE)
+    def _pause(self, due: DueRun, why: str) -> _Backoff:
+        backoff = self._backoffs.setdefault(due.run_id, _Backoff(self._first_pause))
+        backoff.until = asyncio.get_running_loop().time() + backoff.pause
+        backoff.pause = min(2 * backoff.pause, LONGEST_PAUSE)
         _log.warning("run %s rests for a while: %s", due.run_id, why)
-        return left
+        return backoff
 
 
 def _settings_text(workspace: Workspace) -> bytes:

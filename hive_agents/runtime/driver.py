@@ -1,8 +1,8 @@
-"""One driver for every kind of run: how it begins, goes on, is paused, stopped and recorded.
+"""The life cycle of every kind of run: start, resume, pause, stop, and the record of each change.
 
-A kind is a subclass of `Run`, which says what its graph is, what its nodes are given and what its end means. All else
-is here, so that hosts and people take up, pause and stop the runs of every kind alike. It is one file because what a
-row may say at each moment is one table: whoever changes one change of status has to see the others.
+A kind is a subclass of `Run` that defines its graph, the context of its nodes and the meaning of its final state. The
+rest is here, so that hosts and people resume, pause and stop runs of every kind alike. It is one file because the
+changes of a run's status depend on each other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STEPS = 100_000
 GRACE = 5.0
-"""Seconds that a step may take after somebody asked its run to stop."""
+"""Seconds that the current step may take after a request to stop."""
 
 _EVENTS = {
     "done": EventType.RUN_COMPLETED,
@@ -69,7 +69,7 @@ def leases_of(workspace: Workspace) -> Leases:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a graph at rest comes to: the status of its run, "waiting" for a person included, and what is kept of it."""
+    """The status of a run whose graph is at rest, "waiting" for a person included, and the result to store."""
 
     status: str
     result: dict[str, Any] | None
@@ -79,22 +79,21 @@ class RunOutcome:
 
 @dataclass
 class Run(ABC):
-    """One run, in the hands of whoever works on it; its row is in the store before its graph starts.
+    """One run and the code that executes it; its row is stored before its graph starts.
 
-    `bus` gets the events, one of the run's own by default, which logs them; `on_event` gets each event of the run. A
-    `hosted` run is worked on only while nobody wants it to rest, and goes back into the queue where it breaks off or is
-    cancelled.
+    Events go to `bus`, by default to a new one that logs them; `on_event` gets each event of this run. A `hosted` run
+    isn't resumed while it is paused or stopped, and returns to the queue when it is interrupted or cancelled.
     """
 
     GRAPH: ClassVar[str]
     SOURCE: ClassVar[EventSource]
     """The namespace of its events' ids."""
     CUT: ClassVar[bool] = True
-    """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""
+    """Whether a step is cancelled `GRACE` seconds after a request to stop; else it is always completed."""
     BRIEF: ClassVar[bool] = False
-    """Whether `open`, `begin` and `outcome` are short work, which may be done twice."""
+    """Whether `open`, `begin` and `outcome` are fast and may be called twice."""
     BROKEN_OFF: ClassVar[str] = "stopped"
-    """What becomes of a run that breaks off where nobody hosts it."""
+    """The status of a run without a host after an error."""
 
     workspace: Workspace
     row: RunRow
@@ -107,32 +106,32 @@ class Run(ABC):
 
     @classmethod
     @abstractmethod
-    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> Self:
-        """Return the run as it was started. Raises: HIVE-409 for an unknown one, and why it can't be worked on."""
+    def resume(cls, workspace: Workspace, run_id: str, **options: Any) -> Self:
+        """Return the run as it was started. Raises: HIVE-409 for an unknown one, and why it can't be resumed."""
 
     @staticmethod
     @abstractmethod
     def result_of(row: RunRow) -> dict[str, Any]:
-        """Return what `work` gives for a run as its row stands."""
+        """Return the result of `work` according to the stored row."""
 
     @staticmethod
     def checkpoints(row: RunRow) -> str:
-        """Return the thread that its graph's checkpoints are kept under."""
+        """Return the thread id of its graph's checkpoints."""
         return row.thread_id
 
     def checkpointer(self, lease: Lease) -> AbstractAsyncContextManager[BaseCheckpointSaver[str] | None]:
-        """Open what keeps the graph's checkpoints; None where it keeps none and begins anew each time."""
+        """Open the checkpointer of its graph; None for a graph that always starts from the beginning."""
         from hive_agents.runtime.checkpoints import async_checkpointer
 
         return async_checkpointer(self.workspace, lease)
 
     async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
-        """Return what `open`, `begin` and `outcome` give, in a thread where they may take long."""
+        """Return the result of `open`, `begin` or `outcome`, called in a thread where they may take long."""
         return await (briefly(work) if brief and self.BRIEF else asyncio.to_thread(work))
 
     @abstractmethod
     def open(self, lease: Lease, bus: Bus | None) -> Any:
-        """Return what the nodes of its graph are given."""
+        """Return the context of its graph's nodes."""
 
     @abstractmethod
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
@@ -143,28 +142,28 @@ class Run(ABC):
         """Return the graph's input."""
 
     @abstractmethod
-    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
-        """Return what its graph at rest comes to; `asked` are the requests that it waits for."""
+    def outcome(self, context: Any, state: Mapping[str, Any], pending: list[str]) -> RunOutcome:
+        """Return the outcome of its graph's state at rest; `pending` are the ids of requests that it waits for."""
 
     def kept(self, context: Any, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
-        """Return the result of a run that goes on, or rests before its end."""
+        """Return the result to store while the run isn't over."""
         return None
 
     def spent(self, result: Mapping[str, Any] | None) -> RunCost | None:
-        """Return what it has used up by now; None where its ledger counts that."""
+        """Return its cost so far; None where its ledger counts that."""
         return None
 
     def overtaken(self) -> dict[str, Any]:
-        """Return what `work` gives for a run that was at rest already when it was taken."""
+        """Return the result of `work` for a run that was at rest already when its lease was acquired."""
         return self.result_of(self.row)
 
-    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> Any:
-        """Run the graph until it rests; return its state where no checkpoint has it."""
-        return await graph.ainvoke(value, **how)
+    async def advance(self, graph: Any, value: Any, options: dict[str, Any]) -> Any:
+        """Run the graph until it rests; return its state if it has no checkpoints."""
+        return await graph.ainvoke(value, **options)
 
     @property
     def tells(self) -> bool:
-        """Whether events tell how it stands."""
+        """Whether changes of its status are published as events."""
         return True
 
     @property
@@ -176,53 +175,53 @@ class Run(ABC):
         return RunStore(self.workspace)
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """`work` for code that doesn't await, in a notebook too; Ctrl-C leaves the run stopped, to be resumed."""
+        """Call `work` from synchronous code, also in a notebook; Ctrl-C leaves the run stopped, to be resumed."""
         try:
             return waited(self.work(wait=wait))
         except KeyboardInterrupt:
-            if self._lease is not None:  # it was never taken up
+            if self._lease is not None:  # `work` had not begun
                 let_go(self._lease)
                 self._lease = None
             self.row = self.store.get(self.run_id)
-            # Nothing had begun that could record it, and a host would take it up.
-            if self.row.status == "queued" or self._left():
+            # No attempt has recorded the interruption, and a host would resume the run.
+            if self.row.status == "queued" or self._is_abandoned():
                 self.row, _ = self.store.move(self.run_id, self.row.status, "interrupted", to="stopped")
             return self.result_of(self.row)
 
-    def _left(self) -> bool:
-        """Return whether it stands there as running, and nobody works on it."""
+    def _is_abandoned(self) -> bool:
+        """Return whether its status is "running" though no worker holds its lease."""
         return self.row.status == "running" and not leases_of(self.workspace).is_held(self.row.thread_id)
 
     async def work(self, *, wait: float = 30.0, lease: Lease | None = None) -> dict[str, Any]:
-        """Run to the end, or until people have to answer; a run that has ended gives its result again.
+        """Run to the end, or until people have to answer; return the result, also of a run that has ended already.
 
-        Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it. Where they
-        did so while this waited for another process, that holds. `lease` is the thread's, where the caller has it.
+        Meanwhile `runs.pause` and `runs.stop`, from any process, and `drain` interrupt it, also while this waits for
+        another process. `lease` is the lease of its thread, if the caller holds it.
 
         Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
         """
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
-        begun_with = self._lease
-        lease = await self._leased(lease, wait)
+        initial_lease = self._lease
+        lease = await self._require_lease(lease, wait)
         attempt = Attempt(self, lease, worker)
 
-        def ask(asked: str) -> None:
-            loop.call_soon_threadsafe(attempt.ask, asked)
+        def ask(control: str) -> None:
+            loop.call_soon_threadsafe(attempt.ask, control)
 
         self._ask = ask
         async with Hold(lease, ask):
             try:
-                # With the lease that it was started with the row is as it was then, but for what `begun` finds.
-                if lease is not begun_with and await asyncio.to_thread(self._rests):
+                # Under the lease of its start the row is unchanged, but for a control, which `_begun` sees.
+                if lease is not initial_lease and await asyncio.to_thread(self._rests):
                     return self.overtaken()
                 if self._drained:
                     attempt.ask("drain")
                 name = f"run {self.row.agent or self.GRAPH}"
-                with span(name, workspace=self.workspace, hive__run_id=self.run_id) as told:
-                    async with self._listened() as bus:
+                with span(name, workspace=self.workspace, hive__run_id=self.run_id) as trace:
+                    async with self._open_bus() as bus:
                         await attempt.go(bus)
-                    told.note(hive__status=self.row.status)
+                    trace.note(hive__status=self.row.status)
             except BaseException:
                 self.row = await asyncio.to_thread(self.store.get, self.run_id)
                 raise
@@ -231,14 +230,14 @@ class Run(ABC):
         return self.result_of(self.row)
 
     def drain(self) -> None:
-        """Let the run rest after its present step and go back into the queue; from any thread."""
+        """Return the run to the queue after its current step; from any thread."""
         self._drained = True
         if self._ask is not None:
             self._ask("drain")
 
     @classmethod
     async def give_up(cls, workspace: Workspace, run_id: str, bus: Bus, status: str, fault: HiveError) -> None:
-        """Record that a run is `failed` or `stopped` because nobody can work on it, unless somebody does by now.
+        """Record that a run is `failed` or `stopped` because no worker can execute it, unless one does by now.
 
         Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
         """
@@ -251,32 +250,31 @@ class Run(ABC):
             row = await asyncio.to_thread(store.get, run_id)
             if row.status not in ("queued", "running", "waiting"):
                 return
-            why = _error_record(fault)
-            stopped_by = "fault" if isinstance(fault, WorkerFault) else why["code"]
+            error = _error_record(fault)
+            stopped_by = "fault" if isinstance(fault, WorkerFault) else error["code"]
             id = derived_id("given_up", run_id, status, lease.fence)
-            told = _event(row, _EVENTS[status], id, error=why)
-            end = None
+            event = _event(row, _EVENTS[status], id, error=error)
+            result = None
             if status == "failed":
-                end = cls.result_of(row) | {"status": status, "stopped_by": stopped_by, "error": why}
-            how: dict[str, Any] = {"result": end, "stopped_by": stopped_by, "error": why, "told": told}
-            if await asyncio.to_thread(partial(store.update, run_id, status, **how, lease=lease, seen=row)):
+                result = cls.result_of(row) | {"status": status, "stopped_by": stopped_by, "error": error}
+            changes: dict[str, Any] = {"result": result, "stopped_by": stopped_by, "error": error, "told": event}
+            if await asyncio.to_thread(partial(store.update, run_id, status, **changes, lease=lease, seen=row)):
                 with suppress(HiveError):  # it is in the log
-                    await bus.announce(told)
+                    await bus.announce(event)
         finally:
             with suppress(HiveError):
                 await asyncio.to_thread(lease.release)
 
-    async def _leased(self, given: Lease | None, wait: float) -> Lease:
-        lease, self._lease = given or self._lease, None
+    async def _require_lease(self, lease: Lease | None, wait: float) -> Lease:
+        lease, self._lease = lease or self._lease, None
         if lease is not None and (lease.lasts or await asyncio.to_thread(lease.renew)):
             return lease
         return await take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
 
     def _rests(self) -> bool:
-        """Return whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it
-        asked."""
-        known, self.row = self.row.status, self.store.get(self.run_id)
-        if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != known):
+        """Return whether there is nothing to do: the run is over, paused, stopped, or has no answer yet."""
+        before, self.row = self.row.status, self.store.get(self.run_id)
+        if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != before):
             return True
         if self.hosted and self.row.status in ENDED:
             return True
@@ -285,11 +283,11 @@ class Run(ABC):
         return self.row.status in ENDED or (self.row.status == "waiting" and not self._answered(self.row.result))
 
     def _answered(self, result: dict[str, Any]) -> bool:
-        store, asked = approvals.ApprovalStore(self.workspace), _requests(result)
-        return not asked or any(store.get(id).decided for id in asked)
+        store, ids = approvals.ApprovalStore(self.workspace), _requests(result)
+        return not ids or any(store.get(id).decided for id in ids)
 
     @asynccontextmanager
-    async def _listened(self) -> AsyncIterator[Bus | None]:
+    async def _open_bus(self) -> AsyncIterator[Bus | None]:
         if not self.tells:
             yield None
             return
@@ -304,61 +302,61 @@ class Run(ABC):
 
 
 class Attempt:
-    """One worker's work on a run: to its end, to a question, or until somebody asks it to rest.
+    """One execution of a run by a worker: to its end, to a question, or until it is interrupted.
 
-    `asked` is what somebody wants of the worker: "pause", "stop", "drain", or "lost" when it has to let go.
+    `control` is what the worker was asked to do: "pause", "stop", "drain", or "lost" when its lease is another's.
     """
 
     def __init__(self, run: Run, lease: Lease, worker: asyncio.Task[Any]) -> None:
         from langgraph.runtime import RunControl
 
-        self.asked: str | None = None
+        self.control: str | None = None
         self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
         self._taken = run.row
         """The row as it was when the worker began."""
-        self._control = RunControl()
+        self._run_control = RunControl()
         self._working = False
         self._tells = run.tells
         self._context: Any = None
         self._last: StateSnapshot | None = None
-        """The graph where it was left before its end."""
+        """The graph's state when it was interrupted."""
 
-    def ask(self, asked: str) -> None:
-        """Rest before the next step; the step of a run that is stopped has a few seconds, that of a lost one none."""
-        if self.asked is not None and WEIGHT.index(asked) < WEIGHT.index(self.asked):
+    def ask(self, control: str) -> None:
+        """Interrupt the graph after its current step, on "stop" after `GRACE` seconds at most, on "lost" at once."""
+        if self.control is not None and WEIGHT.index(control) < WEIGHT.index(self.control):
             return
-        self.asked = asked
-        self._control.request_drain(asked)
-        if asked == LOST:
+        self.control = control
+        self._run_control.request_drain(control)
+        if control == LOST:
             self._cut()
-        elif asked == "stop" and self._run.CUT:
+        elif control == "stop" and self._run.CUT:
             asyncio.get_running_loop().call_later(GRACE, self._cut)
 
     async def go(self, bus: Bus | None) -> None:
-        """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
+        """Run the graph as far as it goes. Raises: LeaseLost (HIVE-425), and whatever error interrupts the graph."""
         from langgraph.errors import GraphDrained
 
         self._bus, self._working, self._taken = bus, True, self._run.row
         try:
-            # What a worker that died was asked holds for the next one.
+            # A control that a dead worker was sent applies to its successor.
             if self._taken.control is not None:
                 self.ask(self._taken.control)
-            if self.asked is not None and self.asked != LOST:
-                return await self._rested(_RESTS[self.asked])
+            if self.control is not None and self.control != LOST:
+                return await self._rested(_RESTS[self.control])
             with tracing(self._run.workspace):
                 rest = await self._graph()
             if rest is not None:
                 await self._ended(*rest)
         except GraphDrained:
-            if self.asked == LOST:
+            if self.control == LOST:
                 raise self._lease.lost from None
-            await self._rested(_RESTS[self.asked or "drain"])
+            await self._rested(_RESTS[self.control or "drain"])
         except asyncio.CancelledError:
-            if self.asked not in (LOST, "stop"):
+            if self.control not in (LOST, "stop"):
                 await self._rested("queued" if self._run.hosted else "stopped")
                 raise
             self._worker.uncancel()
-            if self.asked == LOST:
+            if self.control == LOST:
                 raise self._lease.lost from None
             await self._rested("stopped")
         except LeaseLost:
@@ -373,7 +371,7 @@ class Attempt:
 
     @property
     def _at(self) -> str:
-        """What tells this attempt's events from those of the run's others, which may be of the same second."""
+        """A key that distinguishes events of this attempt from those of other attempts in the same second."""
         return f"run/{self._lease.fence}"
 
     def _cut(self) -> None:
@@ -383,15 +381,14 @@ class Attempt:
     async def _begun(self, again: bool) -> bool:
         row = self._taken
         if row.status == "running" and not self._tells:
-            return True  # as it was written down
+            return True  # `insert` stored that status
         kind, at = (EventType.RUN_RESUMED, self._at) if again else (EventType.RUN_STARTED, "run")
         result = self._run.kept(self._context, {}, "running")
-        told = {"agent": row.agent}
-        return await self._record(kind, at, "running", told, result=result, among=[row.status])
+        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=[row.status])
 
     async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
-        """Return the graph's state at rest, and the requests that it waits for; None where somebody was quicker to
-        stop it."""
+        """Return the graph's state at rest, and the requests that it waits for; None if the run was stopped before it
+        began."""
         from langgraph.errors import GraphDrained
 
         run = self._run
@@ -401,140 +398,141 @@ class Attempt:
                 lambda: (run.open(self._lease, self._bus), run.compile(saver)),
                 brief=f"graphs.{run.GRAPH}" in sys.modules,  # else its import takes a second
             )
-            how = {"config": config, "context": self._context, "control": self._control}
+            options = {"config": config, "context": self._context, "control": self._run_control}
             if saver is None:
                 begun = await self._begun(again=False)
-                return (await run.advance(graph, run.begin(self._context), how), []) if begun else None
-            how["durability"] = "sync"
-            now = await graph.aget_state(config)
-            if not await self._begun(again=bool(now.values)):
+                return (await run.advance(graph, run.begin(self._context), options), []) if begun else None
+            options["durability"] = "sync"
+            snapshot = await graph.aget_state(config)
+            if not await self._begun(again=bool(snapshot.values)):
                 return None
             while True:
-                answer, pending = await asyncio.to_thread(self._answer, now) if now.interrupts else (None, [])
-                if now.values and (not now.tasks or (now.interrupts and answer is None)):
-                    return dict(now.values), pending
+                answer, pending = await asyncio.to_thread(self._answer, snapshot) if snapshot.interrupts else (None, [])
+                if snapshot.values and (not snapshot.tasks or (snapshot.interrupts and answer is None)):
+                    return dict(snapshot.values), pending
                 # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
                 value = answer
-                if answer is None and not now.tasks:
+                if answer is None and not snapshot.tasks:
                     value = await run.aside(partial(run.begin, self._context))
                 try:
-                    await run.advance(graph, value, how)
+                    await run.advance(graph, value, options)
                 except (GraphDrained, asyncio.CancelledError):
-                    with suppress(Exception):  # it only says how far the graph came
+                    with suppress(Exception):  # without it only the progress is unknown
                         self._last = await graph.aget_state(config)
                     raise
-                now = await graph.aget_state(config)
+                snapshot = await graph.aget_state(config)
 
-    def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
-        """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
+    def _answer(self, snapshot: StateSnapshot) -> tuple[Any, list[str]]:
+        """Return the command that resumes each branch whose requests are all decided, or None, and the open requests.
 
-        Both of one look: a request that is decided a moment later is one that the run waits for, which wakes it.
+        Each request is read once: one that is decided a moment later counts as open, and its decision wakes the run.
         """
         from langgraph.types import Command
 
         store = approvals.ApprovalStore(self._run.workspace)
-        asked = {one.id: _requests(one.value) for one in known.interrupts}
-        pending = {id for ids in asked.values() for id in ids if not store.get(id).decided}
-        ready = {branch: "answered" for branch, ids in asked.items() if not pending.intersection(ids)}
-        left = dict.fromkeys(id for ids in asked.values() for id in ids if id in pending)  # branches may share one
-        return Command(resume=ready) if ready else None, list(left)
+        requests = {interrupt.id: _requests(interrupt.value) for interrupt in snapshot.interrupts}
+        ids = dict.fromkeys(id for of_branch in requests.values() for id in of_branch)  # branches may share one
+        pending = [id for id in ids if not store.get(id).decided]
+        ready = {branch: "answered" for branch, of_branch in requests.items() if not set(of_branch) & set(pending)}
+        return Command(resume=ready) if ready else None, pending
 
-    async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
-        self._working = False  # what is left is to record how it ended
+    async def _ended(self, state: Mapping[str, Any], pending: list[str]) -> None:
+        self._working = False  # the graph is at rest: nothing remains to be cancelled
 
-        def look() -> tuple[RunOutcome, RunRow]:
-            return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
+        def read() -> tuple[RunOutcome, RunRow]:
+            return self._run.outcome(self._context, state, pending), self._store.get(self._run.run_id)
 
-        found, now = await self._run.aside(look)
-        self._tells = self._tells or now.status != "running"  # somebody told that it was given up
-        status, by = found.status, found.stopped_by
-        if status == "waiting" and now.control is not None:
-            status, by = _RESTS[now.control], now.control_by
-        at = f"end/{','.join(asked)}" if status not in _RESTS.values() else self._at
-        told = {"approval_ids": asked, "error": found.error}
-        how = {"result": found.result, "stopped_by": by, "error": found.error}
-        if not await self._record(_EVENTS[status], at, status, told, **how, seen=None if status in ENDED else now):
-            await self._rested("queued")  # somebody asked it to rest in that moment
+        outcome, row = await self._run.aside(read)
+        self._tells = self._tells or row.status != "running"  # an event has announced that it was given up
+        status, by = outcome.status, outcome.stopped_by
+        if status == "waiting" and row.control is not None:
+            status, by = _RESTS[row.control], row.control_by
+        at = f"end/{','.join(pending)}" if status not in _RESTS.values() else self._at
+        payload = {"approval_ids": pending, "error": outcome.error}
+        changes = {"result": outcome.result, "stopped_by": by, "error": outcome.error}
+        seen = None if status in ENDED else row
+        if not await self._record(_EVENTS[status], at, status, payload, **changes, seen=seen):
+            await self._rested("queued")  # a control arrived in that moment
 
     async def _rested(self, status: str) -> None:
-        """Not at its end: somebody wanted it to rest, or it was interrupted."""
+        """Record a run that was interrupted before its end."""
         self._working = False
         state = dict(self._last.values) if self._last is not None else {}
         if state and self._last is not None and not self._last.tasks:
-            return await self._ended(state, [])  # its last step was done before it could be cut off
+            return await self._ended(state, [])  # its last step was completed before it could be cancelled
         while True:
             row = await asyncio.to_thread(self._store.get, self._run.run_id)
             to = _RESTS[row.control] if row.control is not None else status
-            # Somebody was quicker, before this worker began.
+            # The status was changed before this worker began.
             if to == row.status or row.status not in ("running", self._taken.status):
                 self._run.row = row
                 return None
             result = await asyncio.to_thread(self._run.kept, self._context, state, to)
             stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
-            told = {"by": row.control_by, "agent": row.agent}
-            at = self._at
-            if await self._record(_EVENTS[to], at, to, told, result=result, stopped_by=stopped_by, seen=row):
+            payload = {"by": row.control_by, "agent": row.agent}
+            changes = {"result": result, "stopped_by": stopped_by, "seen": row}
+            if await self._record(_EVENTS[to], self._at, to, payload, **changes):
                 return None
 
     async def _waits(self, outage: Outage) -> None:
-        """For a model that can't be reached: the run rests, and is due again after a pause."""
+        """Record that the run waits for a model that can't be reached, and is due again after a pause."""
         self._working = False
-        why = _error_record(outage)
-        how: dict[str, Any] = {"error": why, "wake_at": self._lease.leases.clock() + outage.pause, "unasked": True}
-        at = self._at
-        if not await self._record(EventType.RUN_WAITING, at, "waiting", {"error": why}, **how):
+        error = _error_record(outage)
+        changes: dict[str, Any] = {"error": error, "unasked": True}
+        changes["wake_at"] = self._lease.leases.clock() + outage.pause
+        if not await self._record(EventType.RUN_WAITING, self._at, "waiting", {"error": error}, **changes):
             await self._rested("queued")
 
-    async def _broken_off(self, error: Exception) -> None:
-        """Not the run failed but what it stands on: it can be resumed when that is mended.
+    async def _broken_off(self, fault: Exception) -> None:
+        """Record an error outside of the run, after whose repair it can be resumed.
 
-        That of a host goes back into the queue: nobody is there to resume it.
+        A hosted run returns to the queue, since no person is there to resume it.
         """
         self._working = False
-        why = _error_record(error)
-        again = self._run.hosted and not isinstance(error, RightsWithdrawn)
+        error = _error_record(fault)
+        again = self._run.hosted and not isinstance(fault, RightsWithdrawn)
         status = "queued" if again else self._run.BROKEN_OFF
-        stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
-        how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
-        how |= {"error": why, "unasked": True, "among": ("running", self._taken.status)}
+        stopped_by = None if status == "queued" else error["code"] if isinstance(fault, HiveError) else "fault"
+        changes: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
+        changes |= {"error": error, "unasked": True, "among": ("running", self._taken.status)}
         with suppress(HiveError):
-            if not await self._record(_EVENTS[status], self._at, status, {"error": why}, **how):
+            if not await self._record(_EVENTS[status], self._at, status, {"error": error}, **changes):
                 await self._rested(status)
 
-    async def _record(self, kind: EventType, at: str, status: str, told: dict[str, Any], **how: Any) -> bool:
-        """How the run stands and that it is told of, in one transaction; then those who listen hear of it."""
+    async def _record(self, kind: EventType, at: str, status: str, payload: dict[str, Any], **changes: Any) -> bool:
+        """Store the run's status and its event in one transaction, then publish the event; return whether it did."""
         row, event = self._run.row, None
         if self._tells:
-            event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **told)
-        done, told_as = False, event
+            event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **payload)
+        done, logged = False, event
 
         def write() -> None:
-            nonlocal done, told_as
-            spent = self._run.spent(how.get("result"))
-            done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event, spent=spent)
+            nonlocal done, logged
+            spent = self._run.spent(changes.get("result"))
+            done = self._store.update(row.run_id, status, **changes, lease=self._lease, told=event, spent=spent)
             self._run.row = self._store.get(row.run_id)
-            if done and event is not None:  # with the number of its record, which the bus then need not look up
-                told_as = events.EventLog(self._run.workspace).recorded(event.id) or event
+            if done and event is not None:  # with its number in the log, which the bus then need not look up
+                logged = events.EventLog(self._run.workspace).recorded(event.id) or event
 
-        # What a failed run asked is withdrawn with it, which may take a while.
+        # A failed run's requests are withdrawn with it, which may take a while.
         await (asyncio.to_thread(write) if status == "failed" else briefly(write))
-        if done and told_as is not None and self._bus is not None:
+        if done and logged is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
-                await self._bus.announce(told_as)
+                await self._bus.announce(logged)
         return done
 
 
-def _event(row: RunRow, kind: EventType, id: str, **told: Any) -> Event:
+def _event(row: RunRow, kind: EventType, id: str, **payload: Any) -> Event:
     if kind not in (EventType.RUN_STARTED, EventType.RUN_RESUMED):
-        told = {"agent": row.agent, "by": None, "approval_ids": [], "error": None} | told
-    payload = json.loads(encodable(json.dumps(told, ensure_ascii=False)))
+        payload = {"agent": row.agent, "by": None, "approval_ids": [], "error": None} | payload
+    payload = json.loads(encodable(json.dumps(payload, ensure_ascii=False)))
     return Event(kind, row.run_id, row.thread_id, None, row.thread_id, row.tenant, payload, id=id)
 
 
-def _requests(asking: Mapping[str, Any]) -> list[str]:
-    """Return the requests that a result or an interrupt names."""
-    one = asking.get("approval_id")
-    return list(asking.get("approval_ids") or ([one] if one else []))
+def _requests(value: Mapping[str, Any]) -> list[str]:
+    """Return the ids of requests that a result or an interrupt names."""
+    id = value.get("approval_id")
+    return list(value.get("approval_ids") or ([id] if id else []))
 
 
 def _error_record(error: Exception) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Start the run that a trigger asks for: as its service, once for a key, told of in the event log."""
+"""Start the run of a trigger: for its service account, once per key, with an event in the log."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ async def fire(
     publish: Callable[[Event], Awaitable[object]] | None = None,
     **brought: Any,
 ) -> str:
-    """Return the id of the queued run; that of the first one for a key that has one. A host takes it from there.
+    """Return the id of the queued run, or of the earlier run with the same key.
 
-    `publish` is a bus's; without it the event log alone is told. What a host gives all runs, such as `tools`, is
-    `brought`.
+    Without `publish` the event is only logged. `brought` are options that a host passes to all runs, such as `tools`.
 
     Raises: what `AgentRun.start` raises, the diagnostics of `access/*.json`, HIVE-402 or HIVE-403.
     """
     run_id, tenant = await asyncio.to_thread(_started, workspace, spec, input, key, brought)
     payload = {"trigger": spec.id, "run_id": run_id, "key": key, "scheduled": scheduled}
-    # The key and no moment: a process that dies in between tells the same again, and the log takes it once.
+    # Derived from the key, so that the log stores the event once if a process dies and this is repeated.
     id = derived_id("trigger", tenant, key)
     event = Event(EventType.TRIGGER_FIRED, run_id, tenant=tenant, payload=payload, id=id)
     if publish is not None:
@@ -57,6 +56,6 @@ def _started(
 
     principal = service_principal(workspace, spec.service)
     limits = Limits.of(workspace.settings.runs).within(spec.budget)
-    how = {"principal": principal, "key": key, "limits": limits, "hold": False, **brought}
-    run = AgentRun.start(workspace, spec.agent, input, **how)
+    options = {"principal": principal, "key": key, "limits": limits, "hold": False, **brought}
+    run = AgentRun.start(workspace, spec.agent, input, **options)
     return run.run_id, principal.tenant

@@ -19,30 +19,30 @@ _log = logging.getLogger("hive_agents.host")
 
 
 async def follow_deployments(workspace: Workspace) -> None:
-    """Let active.json and agents/ follow the history until cancelled: at once where the server tells of a deployment.
+    """Update active.json and agents/ after each deployment until cancelled, at once if the server notifies of it.
 
-    What serves is the history, with or without them. Only a history that has grown is followed, so that what people
-    edit here in between stays.
+    The history decides what serves, not these files. They are written only after new deployments, so that people's
+    edits in between stay.
     """
     loop, bell, followed = asyncio.get_running_loop(), Bell(None), None
     with bell, listening(workspace.records, lambda: loop.call_soon_threadsafe(bell.ring)):
         while True:
             try:
-                now = await asyncio.to_thread(_newest, workspace)
-                if now != followed:
+                newest = await asyncio.to_thread(_newest, workspace)
+                if newest != followed:
                     await asyncio.to_thread(_follow, workspace)
-                    followed = now
-            except HiveError as error:  # a deployment goes on here, or the server is away: there is a next time
+                    followed = newest
+            except HiveError as error:  # a deployment in progress, or no connection: tried again
                 _log.warning("deployments can't be followed: %s", error.diagnostics[0].code)
             await bell.wait(POLL_SECONDS)
 
 
 def _newest(workspace: Workspace) -> tuple[int, int]:
-    """Return the numbers of the newest deployments; the audit log says later whether they count."""
+    """Return the numbers of the newest deployments, which aren't verified against the audit log here."""
     tables = ("config_versions", "agent_versions")
     with connected(workspace.records) as connection:
-        found = [connection.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0 for table in tables]
-    return int(found[0]), int(found[1])
+        config, agent = (connection.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0 for table in tables)
+    return int(config), int(agent)
 
 
 def _follow(workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""The health judge at work: a tick every two minutes, and at once where a run fails."""
+"""Run the health judge: a tick every two minutes by default, and at once when a run fails."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 PAUSE = 0.5
-"""Seconds between ticks at least: many runs may fail at once."""
+"""Minimum seconds between ticks: many runs may fail at once."""
 
 _log = logging.getLogger("hive_agents.health")
 
 
 class HealthJudge:
-    """Looks after the runs of all tenants of a workspace; one a workspace is enough, and more do no harm.
+    """Watches the runs of all tenants of a workspace; one judge is enough, and more do no harm.
 
-    `seconds` between ticks are `judge.tick_seconds` by default. `models` opens the model that assesses, that of the
-    settings by default; without one the fixed rules do alone. Failures of runs in other processes are seen at the
+    Between ticks are `seconds`, by default `judge.tick_seconds`. `models` opens the model that assesses, by default
+    that of the settings; without a model there are only the fixed rules. Failures in other processes are seen at the
     next tick.
     """
 
@@ -45,7 +45,7 @@ class HealthJudge:
         self._chain: Chain | None = None
 
     async def tick(self, now: dt.datetime | None = None) -> None:
-        """Look once, and tell. A tenant's tick that fails is logged, and keeps no other from its own."""
+        """Check all tenants once and publish tickets; the failure of one tenant's tick is logged."""
         async with self._turn:
             at = now or dt.datetime.now(dt.UTC)
             try:
@@ -69,7 +69,7 @@ class HealthJudge:
                 await bell.wait(self.seconds)
 
     async def _judge(self, tenant: str, context: JudgeContext) -> None:
-        # No checkpointer: a tick that died is simply done again, and what lasts is in the log and in the conversation.
+        # No checkpointer: a tick can be repeated, since its results are in the log and in the conversation.
         with tracing(self.workspace):
             await load_graph("judge").ainvoke({"tenant": tenant}, context=context)
 
@@ -79,7 +79,7 @@ class HealthJudge:
         )
 
     def _tenants(self, context: JudgeContext) -> set[str]:
-        """Return those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
+        """Return the tenants with recent runs or open tickets."""
         if not self.workspace.records.exists():
             return set()
         self._book.catch_up()
@@ -94,5 +94,5 @@ class HealthJudge:
 
 
 def _kind_of(error: Exception) -> str:
-    """Return what went wrong, without what it may quote of a run."""
+    """Return the kind of error, without its message, which may quote a run."""
     return error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__

@@ -28,21 +28,21 @@ from hive_agents.workspace import Workspace
 
 ROLES = ("runs", "judge", "queen", "triggers", "http")
 _GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
-"""What hosts are called that have a machine of their own, and the parts that they have."""
+"""Names of groups of roles, for hosts that share the work."""
 GRACE = 20.0
-"""Seconds that the steps of runs have when the host ends."""
+"""Seconds that the current steps of runs may take when the host ends."""
 READY_SECONDS = 1.0
-"""Milliseconds that whoever asks for readiness waits for the database."""
+"""Seconds that a check of readiness waits for the database."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Host:
-    r"""Serves a workspace until it is told to end; `async with` it, or `run` it.
+    r"""Serves a workspace until it is stopped; use `async with`, or `run`.
 
-    `roles` are the parts that this process has, or "api" (http), "worker" (runs and triggers), "all". Several hosts
-    may serve one workspace: runs are shared out, and judge, queen and triggers are one host's at a time. `serve`
-    listens for HTTP requests until it is cancelled. `tools` and `models` are given to all agents: tools beside those
-    of the workspace, models in place of those of the settings.
+    `roles` are the parts of this process, or "api" (http), "worker" (runs and triggers), "all". Several hosts may
+    serve one workspace: they share the runs, and one of them at a time has judge, queen and triggers. `serve` listens
+    for HTTP requests until it is cancelled. All agents get `tools` beside those of the workspace, and `models` in place
+    of those of the settings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -83,20 +83,20 @@ class Host:
         self._serve = serve
         self._roles = self._chosen(roles)
         self._tasks: list[asyncio.Task[None]] = []
-        self._told = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._stack = AsyncExitStack()
         self.drained = True
         """Whether every run came to rest by itself when the host ended."""
 
     @property
     def roles(self) -> dict[str, str]:
-        """How each part stands: "up", "waiting" for another host to let go of it, or "down"."""
+        """The state of each part: "up", "waiting" while another host has it, or "down"."""
         return {role.name: role.state for role in self._roles}
 
     async def __aenter__(self) -> Self:
         """Raises: HIVE-402, HIVE-403, HIVE-407 when the database can't be used."""
         self._stack.callback(self._log.close)
-        # Also while no run is at work: whoever looks can tell since when this host goes by its settings.
+        # Also without a run: it shows when this host read its settings.
         self._stack.callback(leave, self.workspace, join(self.workspace))
         await self._stack.enter_async_context(self.bus)
         self._tasks = [asyncio.create_task(role.run(), name=role.name) for role in self._roles]
@@ -105,7 +105,7 @@ class Host:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """No new runs; those at work rest after their present step, and go back into the queue."""
+        """Stop all parts; runs return to the queue after their current step."""
         for task in self._tasks:
             task.cancel()
         drained, *_ = await asyncio.gather(self.dispatcher.drain(GRACE), *self._tasks, return_exceptions=True)
@@ -119,17 +119,17 @@ class Host:
             loop.add_signal_handler(number, self._signalled, number)
         try:
             async with self:
-                await self._told.wait()
+                await self._stopped.wait()
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
     def stop(self) -> None:
         """End `run`, on its event loop."""
-        self._told.set()
+        self._stopped.set()
 
     async def fire(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None:
-        """Return the run of a trigger, queued; see `hive_agents.triggers.Fire`."""
+        """Queue the run of a trigger and return its id; see `hive_agents.triggers.Fire`."""
         from hive_agents.runtime.firing import fire
 
         publish = self.bus.publish
@@ -138,8 +138,8 @@ class Host:
         return run_id
 
     async def faults(self) -> list[Diagnostic]:
-        """Return what keeps the host from its work: a database that can't be written, a part that is down."""
-        found = [
+        """Return what prevents the host from working: a database that can't be written, a part that is down."""
+        faults = [
             Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
             for name, state in self.roles.items()
             if state == "down"
@@ -147,20 +147,20 @@ class Host:
         try:
             await asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
         except HiveError as error:
-            found += error.diagnostics
-        return found
+            faults += error.diagnostics
+        return faults
 
     def _signalled(self, number: int) -> None:
-        if self._told.is_set():
-            os._exit(128 + number)  # whatever is at work is made for being killed
+        if self._stopped.is_set():
+            os._exit(128 + number)  # every part tolerates being killed
         self.stop()
 
     def _chosen(self, names: Collection[str]) -> list[HostRole]:
-        alone = leases_of(self.workspace)
+        leases = leases_of(self.workspace)
         roles = []
         for name, work in self._works().items():
             if name in names:
-                roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else alone))
+                roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else leases))
         if not isinstance(self.workspace.records, Path):
             from hive_agents.runtime.following import follow_deployments
 
@@ -168,8 +168,8 @@ class Host:
         if "runs" in names:
             from hive_agents.runtime.housekeeping import keep_house
 
-            # Who holds this lease tells others that a host takes runs: see `decisions.HOST`.
-            roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=alone))
+            # This lease shows other processes that a host takes runs: see `decisions.HOST`.
+            roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=leases))
         return roles
 
     def _works(self) -> dict[str, Work]:
@@ -187,7 +187,7 @@ class Host:
     async def _judge(self) -> None:
         from hive_agents.runtime.health import HealthJudge
 
-        if "runs" in self.roles:  # what was lost in an outage is going on again, and no crash any more
+        if "runs" in self.roles:  # runs that an outage interrupted are taken up again first, and don't count as crashed
             await self.dispatcher.looked.wait()
         await HealthJudge(self.workspace, self.bus).run()
 

@@ -1,4 +1,4 @@
-"""What a workspace that runs for months needs: old runs and events go, requests that are due are dealt with."""
+"""Housekeeping of a workspace: prune old runs and events, process due requests, decide the canary."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ class Pruned:
 
 
 def delete_run(workspace: Workspace, run_id: str) -> None:
-    """Forget a run: its folder, its checkpoints, its conversations and its row; nobody is asked for it any more.
+    """Delete a run: its folder, checkpoints, conversations and row; its requests are withdrawn, its events stay.
 
-    The event log keeps what it was told.
+    The row is deleted last, so that the deletion can be repeated if the process is killed.
 
-    Killed in between, it is done again: the row goes last.
     Raises: HIVE-409 (exit code 2) for a run that is unknown, queued, running or waiting, or that somebody works on;
     HIVE-114 where its folder, or the one of all runs, is a link.
     """
@@ -58,13 +57,13 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
     if lease is None or status in LIVE:
         if lease is not None:
             lease.release()
-        told, fix = f"run {run_id} is {status}", f"stop it first: hive runs stop {run_id}"
+        message, fix = f"run {run_id} is {status}", f"stop it first: hive runs stop {run_id}"
         if status not in LIVE:
-            told, fix = f"run {run_id} is {status}, but its thread is being worked on", "try again in a moment"
-        raise HiveError.of("HIVE-409", told, fix=fix, exit_code=2)
+            message, fix = f"run {run_id} is {status}, but its thread is being worked on", "try again in a moment"
+        raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
     try:
-        for of in (row.user, f"thread:{row.thread_id}"):
-            notes = AcceptedNotes(workspace, tenant=row.tenant, agent_id=row.agent or row.graph, of=of)
+        for owner in (row.user, f"thread:{row.thread_id}"):
+            notes = AcceptedNotes(workspace, tenant=row.tenant, agent_id=row.agent or row.graph, of=owner)
             if notes.path.exists():
                 notes.remove(run_id=run_id)
         _delete_folder(run_folder(workspace, run_id))
@@ -77,9 +76,7 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
 
 
 def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
-    """Forget what is older than `runs.retention_days`; 0 keeps all.
-
-    That is runs that ended, events, and what the queen heard, said and did.
+    """Delete ended runs, events, and the queen's messages and actions older than `runs.retention_days`; 0 keeps all.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
@@ -90,24 +87,24 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
     moment = limit.isoformat(timespec="milliseconds")
     with connected(workspace.records) as connection:
         old = [row[0] for row in connection.execute(_OLD, (moment,))]
-    gone = 0
+    deleted = 0
     for run_id in old:
-        with suppress(HiveError):  # somebody goes on with it just now
+        with suppress(HiveError):  # it was resumed meanwhile
             delete_run(workspace, run_id)
-            gone += 1
+            deleted += 1
     _forget_talk(workspace, moment)
     log = EventLog(workspace)
     try:
-        return Pruned(gone, log.prune(limit))
+        return Pruned(deleted, log.prune(limit))
     finally:
         log.close()
 
 
 def steady_now(workspace: Workspace, wall: dt.datetime) -> dt.datetime:
-    """Return what time to go by where things are deleted for their age: the wall clock's, unless it jumped ahead.
+    """Return the time for deletions by age: the wall clock's, but at most `STRIDE` after that of the last call.
 
-    It gains at most `STRIDE` from one call to the next, at first from the newest event: a clock that is wrong for a
-    while costs nothing that was to be kept, and after a long rest pruning catches up by and by.
+    The first call goes by the newest event. So a clock that is wrong for a while deletes nothing too early, and after a
+    long pause pruning catches up gradually.
     """
     path = workspace.state / "house.time"
     try:
@@ -128,13 +125,12 @@ def _newest(workspace: Workspace) -> dt.datetime | None:
 
 
 async def keep_house(workspace: Workspace) -> None:
-    """Prune once a day, ids of sessions that are long over, too; each minute remind of requests, let those expire that
-    are due, and decide the canary."""
+    """Until cancelled, remind of requests, expire due ones and decide the canary each minute; prune each day."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
         await asyncio.to_thread(ApprovalStore(workspace).sweep)
-        with suppress(HiveError):  # whoever searches next is told
+        with suppress(HiveError):  # the next search reports it
             await asyncio.to_thread(decide_canary, workspace)
         if loop.time() >= due:
             now = await asyncio.to_thread(steady_now, workspace, dt.datetime.now(dt.UTC))
@@ -142,19 +138,19 @@ async def keep_house(workspace: Workspace) -> None:
             due = loop.time() + DAY
             if pruned != Pruned():
                 _log.info("pruned %d runs and %d events", pruned.runs, pruned.events)
-            with suppress(HiveError):  # whoever shows a token next is told
+            with suppress(HiveError):  # the next check of a token reports it
                 await asyncio.to_thread(forget_expired, workspace, (now - STRIDE).timestamp())
         await asyncio.sleep(MINUTE)
 
 
 def _forget_talk(workspace: Workspace, limit: str) -> None:
-    """What people and the queen said to each other, and what she did, before then; not what she is still doing."""
-    talk = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
-    over = f"{talk} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages)"
+    """Delete the queen's messages and completed actions from before `limit`."""
+    queens = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
+    empty = f"{queens} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages)"
     with connected(workspace.records) as connection, transaction(connection):
-        connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({talk})", (limit,))
+        connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({queens})", (limit,))
         for table in ("compactions", "cursors", "conversations"):
-            connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({over})", (limit,))
+            connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({empty})", (limit,))
         connection.execute("DELETE FROM queen_actions WHERE at < ? AND status = 'done'", (limit,))
 
 

@@ -1,4 +1,4 @@
-"""Requests about the judge: how a threshold, a rule or a result is asked for, and what an answer does."""
+"""Requests about the judge: filing those for thresholds, rules and results, and carrying out the answers."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 
 ANSWERED = ("approved", "edited", "rejected", "responded")
-"""The statuses that a person gave; what time or a later request closed says nothing about the judge."""
+"""Statuses that a person's answer sets; expiry and supersession say nothing about the judge."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """`carry_out` does what was decided and tells what, `stale` says why a request can't be agreed to any more.
+    """`carry_out` applies a decision and returns the result; `stale` returns why a request can't be approved any more.
 
-    Effects may be repeated: a process may die between the effect and the record of it.
+    `carry_out` has to be idempotent: a process may die before the outcome is recorded.
     """
 
     carry_out: Callable[[Workspace, ApprovalRequest], dict[str, Any]]
     stale: Callable[[Workspace, ApprovalRequest], str | None] | None = None
 
 
-def ask_for_thresholds(workspace: Workspace, found: CalibrationMetrics, by: str) -> str:
-    """File a request to put lower thresholds in force; it supersedes those that this calibration overtook."""
+def ask_for_thresholds(workspace: Workspace, metrics: CalibrationMetrics, by: str) -> str:
+    """File a request to apply lower thresholds, and supersede earlier ones that this calibration replaces."""
     store = ApprovalStore(workspace)
-    types = ", ".join("all types" if name == "*" else name for name in found.awaiting_approval)
+    types = ", ".join("all types" if name == "*" else name for name in metrics.awaiting_approval)
     filing = Filing(
         kind="threshold",
         title=f"lower the judge's threshold for {types}",
         requester=by,
-        context=found.model_dump(mode="json"),
+        context=metrics.model_dump(mode="json"),
         risk="high",
     )
     filed = store.file(filing).id
@@ -60,7 +60,7 @@ def ask_for_thresholds(workspace: Workspace, found: CalibrationMetrics, by: str)
 
 
 def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
-    """Return the request to let a proposed rule into the shadow; filed once for each rule."""
+    """Return the request to move a proposed rule to the shadow stage; filed once for each rule."""
     filing = Filing(
         kind="rule",
         title=f"let {rule.id} {rule.rule['action']} where {rule.proposal['trigger_pattern']}",
@@ -79,9 +79,9 @@ def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
 def ask_for_judgment(
     workspace: Workspace, decision: JudgedCase, *, title: str | None = None, thread_id: str | None = None
 ) -> str:
-    """File a request to judge a result in the judge's stead, once for each decision; returns its id.
+    """File a request to judge a result in place of the judge, once for each decision; return its id.
 
-    To approve accepts the result; to reject it, or to respond with what is to be mended, does not.
+    Approving accepts the result; rejecting, or responding with what has to be improved, doesn't.
     """
     judgment = decision.judgment
     filing = Filing(
@@ -108,7 +108,7 @@ def ask_for_judgment(
 
 
 def _starter(workspace: Workspace, run_id: str | None) -> str | None:
-    """Whom the judged run works for; None where there is no run in the store."""
+    """Return the user of the judged run; None where the run isn't in the store."""
     if run_id is not None:
         with suppress(HiveError):
             return f"user:{RunStore(workspace).get(run_id).user}"
@@ -116,7 +116,7 @@ def _starter(workspace: Workspace, run_id: str | None) -> str | None:
 
 
 def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
-    """Tell people that a goal type's judge has drifted; returns the ticket's id."""
+    """File a ticket about drift of a goal type's judge; return its id."""
     filing = Filing(
         kind="ticket",
         title=f"the judge has drifted on {state.goal_type}: everything of this type is escalated",
@@ -128,7 +128,7 @@ def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
 
 
 def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalRequest:
-    """Return the request under a key, filed anew where the one before was closed without a person's answer."""
+    """Return the request with a key, filed again if the earlier one was closed without a person's answer."""
     store = ApprovalStore(workspace)
     for number in count(1):
         request = store.file(filing.model_copy(update={"idempotency_key": f"{key}:{number}"}))
@@ -156,8 +156,8 @@ def _set_thresholds(workspace: Workspace, request: ApprovalRequest) -> dict[str,
 
 
 def _calibrations(request: ApprovalRequest) -> list[int]:
-    found = request.context.get("awaiting_approval")
-    return list(found.values()) if isinstance(found, dict) else []
+    numbers = request.context.get("awaiting_approval")
+    return list(numbers.values()) if isinstance(numbers, dict) else []
 
 
 def _not_proposed(workspace: Workspace, request: ApprovalRequest) -> str | None:
@@ -185,16 +185,16 @@ def _learned(workspace: Workspace, request: ApprovalRequest) -> LearnedRule | No
 
 
 def _enter_labels(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
-    """Approved: accept. Otherwise what the evaluator proposed in place of it, else retry."""
+    """Enter the label "accept" if approved, else the evaluator's proposal, or "retry" without one."""
     number = request.context.get("decision_id")
     if not isinstance(number, int):
-        return {"decision_id": None, "label": None}  # filed by a run whose judgement wasn't logged
+        return {"decision_id": None, "label": None}  # the judgement wasn't logged
     row = DecisionLog(workspace).get(number)
     proposed = row.proposal[0] if row.proposal is not None else "retry"
     action = "accept" if request.status == "approved" else proposed if proposed in ("retry", "replan") else "retry"
-    entered = [label.by for label in row.labels]
+    labelled_by = [label.by for label in row.labels]
     for decision in request.approvals if request.status == "approved" else request.decisions[-1:]:
-        if not _among(decision.by, entered):
+        if not _among(decision.by, labelled_by):
             comment = decision.message or decision.reason
             labels.enter(workspace, number, action, decision.by, comment=comment)
     return {"decision_id": number, "label": action}
@@ -212,13 +212,13 @@ EFFECTS: Mapping[str, Effect] = {
 
 
 def overtaken_because(workspace: Workspace, request: ApprovalRequest) -> str | None:
-    """Return why a request of these kinds can't be agreed to any more; None while it can."""
+    """Return why a request of these kinds can't be approved any more; None while it can."""
     stale = EFFECTS[request.kind].stale
     return stale(workspace, request) if stale is not None else None
 
 
 def carried_out(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
-    """Return what a decided request of these kinds did; what its subject refuses is told and not tried again."""
+    """Carry out a decided request of these kinds and return the outcome, which may be a refusal."""
     try:
         return EFFECTS[request.kind].carry_out(workspace, request)
     except WrongUsage as error:

@@ -1,4 +1,4 @@
-"""The kinds of runs that can be taken up, by the graph that their rows name."""
+"""The kinds of runs by the graph that their rows name."""
 
 from __future__ import annotations
 

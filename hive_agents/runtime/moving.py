@@ -1,7 +1,7 @@
 """Moving a workspace's records: from its own file to a server that hosts share, or back.
 
-Whoever else would write waits. The target is marked as half done until everything in it was found to be equal, so that
-a move that was killed goes on from there; the settings are left to whoever asked for it.
+Other writers wait. The target is marked as half moved until it was compared with the source, so that a move that was
+killed can be continued. Changing the settings is left to the caller.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from hive_agents.store import Progress
 
 MARK = "records_half_moved"
-"""The table that says so, and where they come from."""
+"""The table that marks a target as half moved, and names the source."""
 _CHECKPOINTS = "checkpoints"
 _WRITES = {True: ("checkpoint_writes", "blob", "%s"), False: ("writes", "value", "?")}
-"""Of a server and of a file: the table of LangGraph's writes, its column of values, and how a value is given."""
+"""By whether it is a server: the table of LangGraph's writes, its column of values, and the placeholder of queries."""
 
 
 @dataclass(frozen=True)
 class MovedPart:
-    """A table, `checkpoints` (of which the threads are counted) or `audit`: what both places hold of it now."""
+    """The equal content of both places: a table, `checkpoints` (`count` is of threads) or `audit`."""
 
     name: str
     count: int
@@ -60,7 +60,7 @@ class MovedPart:
 
 @dataclass(frozen=True)
 class RecordsMove:
-    """`copied` is False where everything was there already."""
+    """The result of a move; `copied` is False where everything was there already."""
 
     source: str
     target: str
@@ -69,30 +69,30 @@ class RecordsMove:
 
 
 def where(workspace: Workspace, place: Path | RemoteDatabase | None = None) -> str:
-    """Return where records are, in words without a secret: those of the workspace, or any."""
+    """Return where records are, in words without a secret; by default those of the workspace."""
     place = place or workspace.records
     return place.name if isinstance(place, RemoteDatabase) else workspace.relative(place)
 
 
 def record_counts(workspace: Workspace) -> dict[str, int]:
-    """Return how many rows each table of records has, and how many lines the audit log and threads the checkpoints."""
+    """Return the numbers of rows of each table, of threads with checkpoints, and of lines of the audit log."""
     with connected(workspace.records) as connection:
-        found = {table.name: table.count(connection) for table in record_tables()}
+        counts = {table.name: table.count(connection) for table in record_tables()}
     with checkpointer(workspace) as saver:
-        found[_CHECKPOINTS] = len(_threads(saver))
-    return found | {"audit": audit.lines_beside(workspace, workspace.records).count(b"\n")}
+        counts[_CHECKPOINTS] = len(_threads(saver))
+    return counts | {"audit": audit.lines_beside(workspace, workspace.records).count(b"\n")}
 
 
 def move_records(
     workspace: Workspace, target: Path | RemoteDatabase, *, replacing: bool = False, progress: Progress
 ) -> RecordsMove:
-    """Copy all records to another place, compare both, and seal the old one, which the settings go on naming.
+    """Copy all records to another place, compare both, and seal the old one; the settings still name the old one.
 
-    With `replacing`, other records that are there make room; an audit log never does.
+    With `replacing`, other records at the target are deleted, but never another audit log.
 
-    Raises: HIVE-402 where living workers hold runs, HIVE-407 for records that a server can't hold or that came out
-    different, and for a schema in which somebody else could act, HIVE-409 where the records are there already or others
-    are, HIVE-413 for another audit log and a broken one.
+    Raises: HIVE-402 where living workers hold runs, HIVE-407 for records that a server can't store or whose copy
+    differs, and for a schema that others may change, HIVE-409 where the target holds these records already, or others,
+    HIVE-413 for another or a broken audit log.
     """
     source = workspace.records
     if source == target:
@@ -112,24 +112,24 @@ def move_records(
         _require_rest(workspace)
         require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:
-            for server in servers:  # again, since one may have been made just then
+            for server in servers:  # again, since connecting may have made one
                 require_own_schema(server)
             require_own_objects(there)
             _require_unbroken(workspace)
             places = _Places(workspace, other, here, there, lines)
             marked = _marked(there)
-            found = places.compared() if marked is None else None
-            if found is None:
+            parts = places.compared() if marked is None else None
+            if parts is None:
                 if marked != places.identity and not replacing and (marked or places.is_used()):
                     raise _occupied(workspace, target)
                 if (gone := moved_to(here)) is not None:
-                    raise moved(gone, where(workspace))  # newer ones would make room for older ones
+                    raise moved(gone, where(workspace))  # older records would replace newer ones
                 with transaction(there):
                     unseal(workspace, there)
                 _mark(there, places.identity)
                 places.copy(progress)
-                found = places.compared()
-            if found is None:
+                parts = places.compared()
+            if parts is None:
                 message = "the copy differs from the records it was made from"
                 fix = "run the command again: it goes on from what is equal"
                 raise HiveError.of("HIVE-407", message, file=where(workspace, target), fix=fix)
@@ -138,12 +138,12 @@ def move_records(
                 unseal(workspace, there)
                 there.execute(f"DROP TABLE IF EXISTS {MARK}")
             seal(workspace, here, where(workspace, target))
-    return RecordsMove(where(workspace), where(workspace, target), tuple(found), copied)
+    return RecordsMove(where(workspace), where(workspace, target), tuple(parts), copied)
 
 
 @contextmanager
 def _answers() -> Iterator[None]:
-    """Raise HIVE-407 where a server's answers are none: others than PostgreSQL's could be anything."""
+    """Raise HIVE-407 for answers that make no sense, which a server other than PostgreSQL may give."""
     try:
         yield
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
@@ -151,7 +151,7 @@ def _answers() -> Iterator[None]:
 
 
 def reopen_records(workspace: Workspace) -> None:
-    """Let the records that the settings name be written again, though they were moved to another place once."""
+    """Allow writes again to the records that the settings name, though they were moved to another place."""
     with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
         unseal(workspace, here)
 
@@ -165,7 +165,7 @@ def _require_rest(workspace: Workspace) -> None:
 
 
 def _require_unbroken(workspace: Workspace) -> None:
-    """Raise HIVE-413 for a log that can't be relied on: elsewhere nobody would mend it."""
+    """Raise HIVE-413 for a broken audit log."""
     verdict = audit.verify(workspace)
     if not verdict.ok:
         raise audit.broken(verdict)
@@ -178,15 +178,15 @@ def _occupied(workspace: Workspace, target: Path | RemoteDatabase) -> HiveError:
 
 
 def _marked(connection: RecordsConnection) -> str | None:
-    """Return where the records come from that are half moved here; None where none are."""
+    """Return the source of half-moved records; None without any."""
     if isinstance(connection, sqlite3.Connection):
-        known = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (MARK,)).fetchone()
+        table = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (MARK,)).fetchone()
     else:
-        known = connection.execute("SELECT 1 WHERE to_regclass(?) IS NOT NULL", (MARK,)).fetchone()
-    if known is None:
+        table = connection.execute("SELECT 1 WHERE to_regclass(?) IS NOT NULL", (MARK,)).fetchone()
+    if table is None:
         return None
-    found = connection.execute(f"SELECT source FROM {MARK}").fetchone()
-    return str(found[0]) if found else ""
+    row = connection.execute(f"SELECT source FROM {MARK}").fetchone()
+    return str(row[0]) if row else ""
 
 
 def _mark(connection: RecordsConnection, source: str) -> None:
@@ -198,7 +198,7 @@ def _mark(connection: RecordsConnection, source: str) -> None:
 
 @dataclass(frozen=True)
 class _Places:
-    """Both places while nobody writes to the first."""
+    """Source and target of a move, while nobody else writes to the source."""
 
     workspace: Workspace
     other: Workspace
@@ -208,10 +208,9 @@ class _Places:
 
     @property
     def identity(self) -> str:
-        """Says which records these are, to a database where others could be."""
+        """Identifies the source in the target's mark."""
         place = self.workspace.records
-        told = f"{place.url} {place.schema}" if isinstance(place, RemoteDatabase) else str(place)
-        return sha256(told)
+        return sha256(f"{place.url} {place.schema}" if isinstance(place, RemoteDatabase) else str(place))
 
     def is_used(self) -> bool:
         """Return whether the target holds any record."""
@@ -221,13 +220,13 @@ class _Places:
             return bool(_threads(saver))
 
     def compared(self) -> list[MovedPart] | None:
-        """Return what both hold; None where they differ."""
-        found = []
+        """Return the content of both places; None where they differ."""
+        parts = []
         for table in record_tables():
             count, digest = table.count(self.here), table.digest(self.here)
             if (count, digest) != (table.count(self.there), table.digest(self.there)):
                 return None
-            found.append(MovedPart(table.name, count, digest))
+            parts.append(MovedPart(table.name, count, digest))
         if audit.lines_beside(self.other, self.other.records) != self.lines:
             return None
         with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
@@ -240,8 +239,8 @@ class _Places:
                 if digest != _thread(target, thread).digest:
                     return None
                 whole.update(digest.encode())
-        found.append(MovedPart(_CHECKPOINTS, len(threads), whole.hexdigest()))
-        return [*found, MovedPart("audit", self.lines.count(b"\n"), hashlib.sha256(self.lines).hexdigest())]
+        parts.append(MovedPart(_CHECKPOINTS, len(threads), whole.hexdigest()))
+        return [*parts, MovedPart("audit", self.lines.count(b"\n"), hashlib.sha256(self.lines).hexdigest())]
 
     def copy(self, progress: Progress) -> None:
         audit.copy_beside(self.other, self.other.records, self.lines)
@@ -254,30 +253,30 @@ class _Places:
             for thread in set(_threads(target)) - set(threads):
                 target.delete_thread(thread)
             for n, thread in enumerate(threads, start=1):
-                found = _thread(source, thread)
-                if found.digest != _thread(target, thread).digest:
-                    _put(target, thread, found)
+                content = _thread(source, thread)
+                if content.digest != _thread(target, thread).digest:
+                    _put(target, thread, content)
                 progress(_CHECKPOINTS, n, len(threads))
 
 
 @dataclass(frozen=True)
 class _Thread:
-    """The checkpoints of a thread, oldest first, and the rows of what was written to them."""
+    """The checkpoints of a thread, oldest first, and the rows of their pending writes."""
 
     checkpoints: tuple[Any, ...]
     writes: tuple[tuple[Any, ...], ...]
 
     @property
     def digest(self) -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for one in self.checkpoints:
             parent = (one.parent_config or {}).get("configurable", {}).get("checkpoint_id")
             ids = one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"], parent
-            told = json.dumps([ids, one.checkpoint, one.metadata], sort_keys=True, default=repr)
-            found.update(told.encode("utf-8", "surrogatepass") + b"\n")
+            content = json.dumps([ids, one.checkpoint, one.metadata], sort_keys=True, default=repr)
+            digest.update(content.encode("utf-8", "surrogatepass") + b"\n")
         for row in self.writes:
-            found.update(repr([bytes(value) if isinstance(value, memoryview) else value for value in row]).encode())
-        return found.hexdigest()
+            digest.update(repr([bytes(value) if isinstance(value, memoryview) else value for value in row]).encode())
+        return digest.hexdigest()
 
 
 def _writes(saver: Any) -> tuple[str, str, str]:
@@ -291,27 +290,27 @@ def _threads(saver: Any) -> list[str]:
 
 
 def _thread(saver: Any, thread: str) -> _Thread:
-    table, value, given = _writes(saver)
-    # A server sorts by the rules of a language, unless it is told not to.
+    table, value, placeholder = _writes(saver)
+    # Sorted here: a server would sort by the rules of its locale.
     columns = f"checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
-    query = f"SELECT {columns} FROM {table} WHERE thread_id = {given}"
+    query = f"SELECT {columns} FROM {table} WHERE thread_id = {placeholder}"
     rows = sorted(map(tuple, saver.conn.execute(query, (thread,)).fetchall()), key=lambda row: row[:4])
-    found = sorted(
+    checkpoints = sorted(
         saver.list({"configurable": {"thread_id": thread}}),
         key=lambda one: (one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"]),
     )
-    return _Thread(tuple(found), tuple(rows))
+    return _Thread(tuple(checkpoints), tuple(rows))
 
 
-def _put(saver: Any, thread: str, found: _Thread) -> None:
+def _put(saver: Any, thread: str, content: _Thread) -> None:
     saver.delete_thread(thread)
-    for one in found.checkpoints:
+    for one in content.checkpoints:
         namespace = one.config["configurable"]["checkpoint_ns"]
         start = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
         saver.put(one.parent_config or start, one.checkpoint, one.metadata, one.checkpoint["channel_versions"])
-    table, value, given = _writes(saver)
+    table, value, placeholder = _writes(saver)
     columns = f"thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
-    insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join([given] * 9)})"
-    for row in found.writes:
+    insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join([placeholder] * 9)})"
+    for row in content.writes:
         saver.conn.execute(insert, (thread, *row))
     saver.conn.commit()

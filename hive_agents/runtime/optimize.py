@@ -1,4 +1,4 @@
-"""Run the optimizer graph: started, resumed, interrupted, always with a result."""
+"""Start and resume runs of the optimizer graph, which have a result even when they are interrupted."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class OptimizeRun(Run):
     """One run of the optimizer graph.
 
     `on_update` gets the graph's state after each diagnosis and each judgement, in the thread that computes. A run that
-    waits for a person gives what it has, and goes on once the request is decided. Ctrl-C ends it with
-    `stopped_by: interrupted` and what was found so far.
+    waits for a person has a preliminary result, and goes on once the request is decided. Ctrl-C ends it with
+    `stopped_by: interrupted` and the result so far.
     """
 
     GRAPH = OPTIMIZER_GRAPH
@@ -54,10 +54,10 @@ class OptimizeRun(Run):
         owner: Principal | None = None,
         key: str | None = None,
     ) -> OptimizeRun:
-        """Return a run of this process's; without `hold` a host takes it. With a `key` it is started once.
+        """Return a new run for this process, or without `hold` for a host; a `key` starts one run only.
 
         Raises: HIVE-408 without an active config, HIVE-406 without any text, HIVE-409 for a limit of dollars that
-        can't be kept, level 1 for the golden set (also one that leaves nothing to learn from) or a bad setting.
+        can't be kept, level 1 for a faulty golden set, also one without queries to learn from, or setting.
         """
         from hive_agents.evaluation import load_golden
         from hive_agents.verification import require_sound
@@ -72,13 +72,13 @@ class OptimizeRun(Run):
         return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, owner=owner, key=key, status=status)[0])
 
     @classmethod
-    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> OptimizeRun:
+    def resume(cls, workspace: Workspace, run_id: str, **options: Any) -> OptimizeRun:
         """Raises: HIVE-409 for an unknown run."""
         row = RunStore(workspace).get(run_id)
         if row.graph != cls.GRAPH:
             fix = f"hive run --resume {run_id}"
             raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.agent or row.graph}", fix=fix, exit_code=2)
-        return cls(workspace, row, **how)
+        return cls(workspace, row, **options)
 
     @staticmethod
     def result_of(row: RunRow) -> dict[str, Any]:
@@ -89,8 +89,8 @@ class OptimizeRun(Run):
         state: dict[str, Any] = {}
         if self.row.result is None or self.row.status not in ENDED:
             with checkpointer(self.workspace) as saver:
-                found = saver.get_tuple({"configurable": {"thread_id": self.checkpoints(self.row)}})
-            state = found.checkpoint["channel_values"] if found is not None else {}
+                checkpoint = saver.get_tuple({"configurable": {"thread_id": self.checkpoints(self.row)}})
+            state = checkpoint.checkpoint["channel_values"] if checkpoint is not None else {}
         result = self.row.result or {}
         diagnosis = state.get("diagnosis") or result.get("diagnosis") or {}
         return {
@@ -103,7 +103,7 @@ class OptimizeRun(Run):
         }
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """As `Run.go`; Ctrl-C before anything was found is handed on."""
+        """As `Run.go`; Ctrl-C before the first result raises KeyboardInterrupt."""
         result = super().go(wait=wait)
         if self.row.result is None:
             if self.row.status in RESTS.values() and not self.row.broke_off:
@@ -114,8 +114,8 @@ class OptimizeRun(Run):
     def overtaken(self) -> dict[str, Any]:
         """Raises: HIVE-402 where somebody paused or stopped it just now."""
         if self.row.status in RESTS.values():
-            told, fix = f"somebody paused or stopped run {self.run_id} just now", f"see `hive runs show {self.run_id}`"
-            raise HiveError.of("HIVE-402", told, path=self.run_id, fix=fix)
+            message = f"somebody paused or stopped run {self.run_id} just now"
+            raise HiveError.of("HIVE-402", message, path=self.run_id, fix=f"see `hive runs show {self.run_id}`")
         return super().overtaken()
 
     def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
@@ -128,35 +128,35 @@ class OptimizeRun(Run):
     def begin(self, context: HiveContext) -> dict[str, Any]:
         return {"run_id": self.run_id, "deploy": self.row.value["deploy"]}
 
-    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> None:
-        """Run the graph until it rests; it computes, so it has a thread, which nobody waits for at the end."""
+    async def advance(self, graph: Any, value: Any, options: dict[str, Any]) -> None:
+        """Run the graph until it rests, in a thread of its own, since it computes."""
 
         def compute() -> None:
-            for update in graph.stream(value, stream_mode="updates", **how):
+            for update in graph.stream(value, stream_mode="updates", **options):
                 if self.on_update is not None and {"judge", "diagnose"} & update.keys():
-                    self.on_update(dict(graph.get_state(how["config"]).values))
+                    self.on_update(dict(graph.get_state(options["config"]).values))
 
         await in_thread(compute)
 
-    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
+    def outcome(self, context: HiveContext, state: Mapping[str, Any], pending: list[str]) -> RunOutcome:
         request = self._request(state)
-        asked_before = (self.row.result or {}).get("approval_id") is not None
-        if request is None or not asked_before or state["status"] != "stopped":
+        had_request = (self.row.result or {}).get("approval_id") is not None
+        if request is None or not had_request or state["status"] != "stopped":
             result = self._result(context, state, interrupted=False)
         else:
-            # Nothing was measured since it asked: the session may not even open any more.
+            # Nothing was measured since the request, and the session may not open any more.
             result = (self.row.result or {}) | {"status": state["status"], "stopped_by": state["stopped_by"]}
             result["decision"] = _decision(request)
             restate(self._report, result)
-        if request is not None and request.outcome is None and not asked:
-            done = {"run_id": self.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
-            ApprovalStore(self.workspace).record_outcome(request.id, done)
-        return RunOutcome("waiting" if asked else "done", result)
+        if request is not None and request.outcome is None and not pending:
+            ending = {"run_id": self.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
+            ApprovalStore(self.workspace).record_outcome(request.id, ending)
+        return RunOutcome("waiting" if pending else "done", result)
 
     def kept(self, context: HiveContext | None, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
         if context is None or status not in RESTS.values():
             return self.row.result
-        # With a session of its own: the thread of a step that was cut off still computes with the other one.
+        # A new session: the thread of a cancelled step still computes with the old one.
         context.sessions.clear()
         return self._result(context, state, interrupted=True)
 
@@ -172,7 +172,7 @@ class OptimizeRun(Run):
         return self.workspace.state_folder(f"runs/{self.run_id}") / "report.html"
 
     def _request(self, state: Mapping[str, Any]) -> ApprovalRequest | None:
-        """Return the request that was decided; None while nobody was asked or answered."""
+        """Return the request if it is decided; None without a request."""
         id = state.get("approval_id")
         request = ApprovalStore(self.workspace).get(id) if id else None
         return request if request is not None and request.decided else None
@@ -188,8 +188,8 @@ class OptimizeRun(Run):
 
 
 def _decision(request: ApprovalRequest) -> dict[str, Any]:
-    """Return what became of the request: its status, who decided, and why."""
-    # Nobody's vote ends a request that expired or was superseded.
+    """Return the status of the request, the person who decided it, and the reason."""
+    # A vote does not decide a request that expired or was superseded.
     last = request.decisions[-1] if request.decisions and request.status in ("approved", "rejected") else None
     reason = (last.reason or last.message) if last else request.note
     return {"status": request.status, "by": last.by if last else None, "reason": reason}

@@ -1,4 +1,4 @@
-"""An override of the gate is asked for once: again with the same figures it is the same request."""
+"""File requests to override the gate, one for each measurement."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hive_agents.workspace import Workspace
 
 
 def file_once(workspace: Workspace, filing: Filing) -> str:
-    """The pending request for the same override, else a new one; returns its id.
+    """Return the id of the pending request for the same override, else of a new one.
 
-    The same is: by the same person, for the same reason, the gate's same decision under the same certificate: config,
-    active config, golden set, index, model, release. Timings differ each time and don't count. A new request
-    supersedes what its requester asked before for this config; what is decided stands in nobody's way.
+    The same override has the same requester, reason, decision of the gate and certificate (config, active config,
+    golden set, index, model, release) but for timings. A new request supersedes the requester's pending ones for this
+    config.
     """
     store = ApprovalStore(workspace)
     with exclusive(workspace, "asking for an override"):

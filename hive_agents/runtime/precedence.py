@@ -1,4 +1,4 @@
-"""What goes before new work: requests that only have to be taken in, or to be told how things stand."""
+"""Give short requests precedence over new work."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 0.25
-"""Seconds after which work begins all the same."""
+"""Seconds after which work begins nevertheless."""
 
 
 class Precedence:
-    """Counts what is in hand. While there is any, questions aren't begun more often than once in `PATIENCE` seconds.
+    """Counts short requests in progress; meanwhile at most one question begins in `PATIENCE` seconds.
 
-    A burst of questions is taken in at once in this way, and each asker hears of it, before the first is computed:
-    the interpreter does one thing at a time. Where work was held back, `over` is called as soon as nothing is in hand
-    any more. For one event loop.
+    So a burst of questions is accepted and acknowledged before the first is computed, since only one thread of the
+    interpreter runs at a time. `on_idle` is called when no request is in progress any more, if work had to wait. Not
+    thread-safe.
     """
 
-    def __init__(self, over: Callable[[], object], now: Callable[[], float] = time.monotonic) -> None:
-        self._over, self._now = over, now
+    def __init__(self, on_idle: Callable[[], object], now: Callable[[], float] = time.monotonic) -> None:
+        self._on_idle, self._now = on_idle, now
         self._count = 0
         self._since = 0.0
-        self._held = False
+        self._waiting = False
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """What happens inside goes before new work."""
+        """Give the block precedence over new work."""
         if not self._count:
             self._since = self._now()
         self._count += 1
@@ -34,16 +34,16 @@ class Precedence:
             yield
         finally:
             self._count -= 1
-            if not self._count and self._held:
-                self._held = False
-                self._over()
+            if not self._count and self._waiting:
+                self._waiting = False
+                self._on_idle()
 
     def wait(self) -> float:
-        """Return how many seconds new work should wait, unless `over` is called before; 0 where nothing is in hand."""
+        """Return how many seconds new work should wait, unless `on_idle` is called before; 0 without requests."""
         seconds = max(0.0, self._since + PATIENCE - self._now()) if self._count else 0.0
-        self._held = self._held or seconds > 0
+        self._waiting = self._waiting or seconds > 0
         return seconds
 
     def begun(self) -> None:
-        """Some work has begun all the same: the next waits as long again."""
+        """Record that work has begun: the next has to wait again."""
         self._since = self._now()

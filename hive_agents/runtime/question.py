@@ -1,4 +1,4 @@
-"""A question to the copilot as a run: a turn in its reader's thread, answered here or by a host."""
+"""A question to the copilot as a run: a turn in its reader's thread, answered by this process or by a host."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def require_question(request: Request) -> None:
 
 @dataclass
 class QuestionRun(Run):
-    """One question of a reader; `on_node` is told of each node that begins.
+    """One question of a reader; `on_node` gets the name of each node that begins.
 
-    It keeps no checkpoints: nothing has happened before its turn is in the thread, so one that was left is asked again.
+    It has no checkpoints: nothing is stored before its turn is in the thread, so an interrupted question starts again.
     """
 
     GRAPH = CHAT_GRAPH
@@ -67,26 +67,26 @@ class QuestionRun(Run):
         request: Request,
         thread_id: str,
         engine: SearchEngine,
-        **how: Any,
+        **options: Any,
     ) -> QuestionRun:
-        """Begin a question of a reader, who stands as their conversation knows it."""
+        """Return a new question to be answered by this process; `standing` is the reader's in their conversation."""
         reader = standing.principal
         value = {"request": request.model_dump(mode="json"), "reader": standing.model_dump(mode="json")}
         run_id = new_run_id()
-        # Another question of the thread may have it: then this one waits.
+        # Another question of the thread may hold it: then `work` waits.
         lease = leases_of(workspace).acquire(thread_id, run_id)
         row, _ = RunStore(workspace).insert(
             cls.GRAPH, value, owner=reader, thread_id=thread_id, run_id=run_id, status="running"
         )
-        return cls(workspace, row, reader, request, engine, **how, _lease=lease)
+        return cls(workspace, row, reader, request, engine, **options, _lease=lease)
 
     @classmethod
     def queue(
         cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str | None, *, key: str | None = None
     ) -> tuple[RunRow, bool]:
-        """Leave a question for a host, in a thread of the reader's or a new one; its row, and whether it is new.
+        """Queue a question for a host, in the given or a new thread; return its row, and whether it is new.
 
-        With a `key` it is asked once, whoever sends it twice.
+        A question with the same `key` is queued once.
 
         Raises: HIVE-409 for nothing asked, a thread that isn't theirs, or a key of something else; HIVE-408 without an
         active config.
@@ -96,24 +96,24 @@ class QuestionRun(Run):
         threads = ThreadStore(workspace, reader)
         if thread_id is not None:
             threads.require(thread_id)
-        place = thread_id or threads.create(request.text)
+        target = thread_id or threads.create(request.text)
         value = {"request": request.model_dump(mode="json")}
         value["reader"] = Standing.of(workspace, reader).model_dump(mode="json")
         new = False
         try:
-            row, new = RunStore(workspace).insert(cls.GRAPH, value, owner=reader, thread_id=place, key=key)
+            row, new = RunStore(workspace).insert(cls.GRAPH, value, owner=reader, thread_id=target, key=key)
         finally:
-            if not new and thread_id is None:  # the one that is there has a thread of its own
-                threads.delete(place)
+            if not new and thread_id is None:  # the earlier run has another thread
+                threads.delete(target)
         return row, new
 
     @classmethod
     def resume(
-        cls, workspace: Workspace, run_id: str, *, engine: SearchEngine | None = None, **how: Any
+        cls, workspace: Workspace, run_id: str, *, engine: SearchEngine | None = None, **options: Any
     ) -> QuestionRun:
-        """Take up a question that was left, for its reader as they stand now.
+        """Return an interrupted or queued question, with its reader's current permissions.
 
-        Raises: HIVE-409 for an unknown run, HIVE-407 for one that doesn't say what was asked and by whom, HIVE-417
+        Raises: HIVE-409 for an unknown run, HIVE-407 for one whose stored question or reader is damaged, HIVE-417
         where the reader may not ask any more.
         """
         row = RunStore(workspace).get(run_id)
@@ -123,7 +123,7 @@ class QuestionRun(Run):
         except (KeyError, ValueError):
             message = f"run {run_id} doesn't say who asked what"
             raise HiveError.of("HIVE-407", message, path="runs.input", fix="ask again", exit_code=3) from None
-        return cls(workspace, row, standing.now(workspace), request, engine or SearchEngine(workspace), **how)
+        return cls(workspace, row, standing.now(workspace), request, engine or SearchEngine(workspace), **options)
 
     @staticmethod
     def result_of(row: RunRow) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class QuestionRun(Run):
 
     @property
     def tells(self) -> bool:
-        """Only of what a host answers: whoever asks here has the answer in hand."""
+        """Only if a host answers: elsewhere the caller of `work` gets the answer."""
         return self.hosted
 
     @asynccontextmanager
@@ -139,7 +139,7 @@ class QuestionRun(Run):
         yield None
 
     async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
-        """A question that is answered here needs no thread for it: its turn is computed in this event loop, too."""
+        """Call `work` directly without a host: the turn is computed in this event loop, too."""
         return await super().aside(work, brief=brief) if self.hosted else work()
 
     def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
@@ -157,61 +157,61 @@ class QuestionRun(Run):
     def begin(self, context: HiveContext) -> dict[str, Any]:
         return {"run_id": self.run_id, "request": self.request.model_dump(mode="json")}
 
-    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> dict[str, Any]:
-        """A host's turns are computed beside its event loop, where requests and streams are waited for.
+    async def advance(self, graph: Any, value: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Compute the turn, in a thread on a host, whose event loop serves requests and streams meanwhile.
 
         Raises: HIVE-402 where documents change all the time.
         """
         if not self.hosted:
-            return await self._compute(graph, value, how, self.on_node)
+            return await self._compute(graph, value, options, self.on_node)
         loop = asyncio.get_running_loop()
 
-        def begins(node: str) -> None:
-            asyncio.run_coroutine_threadsafe(self._begins(node), loop)  # the turn goes on meanwhile
+        def notify(node: str) -> None:
+            asyncio.run_coroutine_threadsafe(self._announce(node), loop)  # the turn goes on meanwhile
 
-        return await beside(partial(self._compute, graph, value, how, begins))
+        return await beside(partial(self._compute, graph, value, options, notify))
 
     async def _compute(
-        self, graph: Any, value: Any, how: dict[str, Any], begins: Callable[[str], None] | None
+        self, graph: Any, value: Any, options: dict[str, Any], on_node: Callable[[str], None] | None
     ) -> dict[str, Any]:
-        turns = how["context"].turns
+        turns = options["context"].turns
         state: dict[str, Any] = {}
         for _ in range(TRIES):
-            with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
-                async for task in graph.astream(value, stream_mode="tasks", **how):
+            with suppress(StaleIndex):  # documents changed meanwhile: nothing is stored yet, so start again
+                async for task in graph.astream(value, stream_mode="tasks", **options):
                     if "result" in task:
                         state |= task["result"]
-                    elif begins is not None:
-                        begins(task["name"])
-                self.session = turns.pop(self.run_id)  # else each would refer to the other, and wait for the collector
+                    elif on_node is not None:
+                        on_node(task["name"])
+                self.session = turns.pop(self.run_id)  # avoids a reference cycle
                 return state
             turns.clear()
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
 
-    async def _begins(self, node: str) -> None:
+    async def _announce(self, node: str) -> None:
         if self.on_node is not None:
             self.on_node(node)
         if self.bus is not None:
-            row, told = self.row, {"node": node}
+            row, payload = self.row, {"node": node}
             await self.bus.publish(
-                Event(EventType.NODE_STARTED, row.run_id, row.thread_id, node, row.thread_id, row.tenant, told)
+                Event(EventType.NODE_STARTED, row.run_id, row.thread_id, node, row.thread_id, row.tenant, payload)
             )
 
-    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
+    def outcome(self, context: HiveContext, state: Mapping[str, Any], pending: list[str]) -> RunOutcome:
         """Raises: HIVE-409 for a cursor of a question that has no pages."""
         session = self.session
         assert session is not None
-        found = TurnOutcome.model_validate_json(json.dumps(state["outcome"]))
-        if self.request.cursor is not None and found.decision.strategy is not SearchStrategy.METADATA_ONLY:
+        outcome = TurnOutcome.model_validate_json(json.dumps(state["outcome"]))
+        if self.request.cursor is not None and outcome.decision.strategy is not SearchStrategy.METADATA_ONLY:
             fix = "leave the cursor out: only a list by filters has pages"
             raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
-        found = self._judged(found, session)
-        if found.results:
+        outcome = self._judged(outcome, session)
+        if outcome.results:
             session.trace.basis = session.basis
         threads = ThreadStore(self.workspace, self.reader)
-        written = session.conclusion.model_answer
-        thread_id = self.row.thread_id
-        self.turn = threads.add(thread_id, self.run_id, self.request.text, found, session.trace, written)
+        answer = session.conclusion.model_answer
+        thread_id, question = self.row.thread_id, self.request.text
+        self.turn = threads.add(thread_id, self.run_id, question, outcome, session.trace, answer)
         if session.impression is not None:
             verification.record_impression(self.workspace, session.impression)
         return RunOutcome("done", None)
@@ -223,7 +223,7 @@ class QuestionRun(Run):
         return RunCost(self.session.meter.calls, usage.input_tokens + usage.output_tokens, usage.usd)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
-        """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
+        """Log the judge's decision, and file a request where it escalated; both contain no text of a document."""
         judged = session.conclusion.judged
         if judged is None:
             return outcome

@@ -1,4 +1,4 @@
-"""What rules and permissions say of an edited request before the edit counts."""
+"""Check an edited request against rules and policies before the edit is accepted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hive_agents.workspace import Workspace
 
 
 def recheck_for(workspace: Workspace) -> Recheck:
-    """Return what stands against an edit, in words; whatever can't be checked stands against it, too.
+    """Return a function that returns the objections to an edited request, in words; what can't be checked is one.
 
     - `tool_call`: the policy in `context["policy"]`, a list of tool rules, must not deny `context["tool"]`, and no
       hard constraint in `context["hard_constraints"]`, which are `CallBounds`, may be violated.
-    - `judgment`: `context["args"]` is the result; no rule of the workspace for its `goal_type` may match it but to
-      accept it, and no hard constraint of the goal `goal_id` may be violated. Other kinds have their schema only.
+    - `judgment`: `context["args"]` is the result; no rule of the workspace for its `goal_type` may match it except
+      to accept it, and no hard constraint of the goal `goal_id` may be violated. Other kinds have their schema only.
     """
 
     def recheck(request: ApprovalRequest) -> list[str]:
@@ -32,7 +32,7 @@ def recheck_for(workspace: Workspace) -> Recheck:
             if request.kind == "judgment":
                 return list(_refused(workspace, request.context))
         except HiveError as error:
-            return [found.message for found in error.diagnostics]
+            return [diagnostic.message for diagnostic in error.diagnostics]
         return []
 
     return recheck
@@ -80,8 +80,8 @@ def _violated(goal: Goal | None, names: dict[str, Any]) -> Iterator[str]:
         if constraint.constraint_type != "hard" or condition is None or constraint.of_calls:
             continue
         try:
-            well = bool(condition.evaluate_plain(names))
+            holds = bool(condition.evaluate_plain(names))
         except ExpressionError:
-            well = False
-        if not well:
+            holds = False
+        if not holds:
             yield f"it violates {constraint.id}"

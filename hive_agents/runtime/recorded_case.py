@@ -1,4 +1,4 @@
-"""An eval case of a real run: what its tools gave as stubs, what it did and made as what is expected."""
+"""Make an eval case of a recorded run: its tool results become stubs, its calls and outputs the expectation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 SHORT = 40
-"""Characters of a text that another run is expected to say or pass on in the same words."""
+"""The longest text, in characters, that another run is expected to repeat literally."""
 ROOM = 2.0
-"""A case may take so many times the steps and tokens of the run that it was recorded from."""
+"""A case may take this multiple of the steps and tokens of the recorded run."""
 
 
 def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -> tuple[EvalCase, str]:
-    """Add a run that is done to its goal's eval cases, as `name`, by default the run's id; returns it and the file.
+    """Add a run that is done to its goal's eval cases, as `name` or the run's id; return the case and the file.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown, of another kind, not done, or whose goal has no file;
     HIVE-111 where the goal has a case of that name.
@@ -45,9 +45,10 @@ def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -
             fix = "give it another --name"
             raise HiveError.of("HIVE-111", f'"{case.id}" is a case of {goal.id} already', file=file, fix=fix)
         path = workspace.root / file
-        held = jsontext.parse(jsontext.decode(read_bytes(path), file), file)
-        held["eval_cases"] = [*held.get("eval_cases", []), _plain(case)]
-        atomic_write_text(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
+        stored = jsontext.parse(jsontext.decode(read_bytes(path), file), file)
+        added = case.model_dump(mode="json", exclude_defaults=True)
+        stored["eval_cases"] = [*stored.get("eval_cases", []), added]
+        atomic_write_text(path, json.dumps(stored, indent=2, ensure_ascii=False) + "\n")
     return case, file
 
 
@@ -55,51 +56,52 @@ def _described(
     name: str, value: RunValue, recording: Recording, tools: Tools, outputs: Mapping[str, Any]
 ) -> dict[str, Any]:
     made = recording.calls
-    acts = {one for one in tools.names if tools[one].side_effect != "read"}
+    acting = {name for name in tools.names if tools[name].side_effect != "read"}
     listed = {tool for node in value.agent.nodes for tool in node.tools}
     decided = {key: one for key, one in recording.requests.items() if one.kind == "tool_call" and one.decisions}
     asks = [recording.asked(key) for key in decided]
     calls = {
-        "order": [_expected(one.tool, one.args) for one in made if one.tool in acts and not one.is_error],
-        "never": sorted((acts & listed) - {one.tool for one in made}),
+        "order": [_expected(one.tool, one.args) for one in made if one.tool in acting and not one.is_error],
+        "never": sorted((acting & listed) - {one.tool for one in made}),
         "asks": [_expected(*one) for one in asks if one is not None],
     }
     used = dict.fromkeys(one.tool for one in made)
     refused = any(one.status == "rejected" for one in decided.values())
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "id": name,
         "input": value.input,
         "expect": _steady(outputs),
         "tools": {tool: _stubs([one for one in made if one.tool == tool]) for tool in used},
-        "calls": {what: wanted for what, wanted in calls.items() if wanted},
+        "calls": {kind: expected for kind, expected in calls.items() if expected},
     }
     if decided:
-        found["person"] = "reject" if refused else "approve"
-    return found
+        described["person"] = "reject" if refused else "approve"
+    return described
 
 
 def _stubs(calls: Sequence[MadeCall]) -> list[dict[str, Any]]:
-    """Return one that always holds where the tool always gave the same; else one for each call that differs.
+    """Return an unconditional stub where all results are equal; else one for each call with a different result.
 
-    They are told apart by as few arguments as can, and not by long texts, which no other run has word for word.
+    Their conditions use as few arguments as possible, and no long texts, which another run would not repeat literally.
     """
-    given = [_given(one) for one in calls]
-    if all(one == given[0] for one in given):
-        return [given[0]]
+    results = [_result(one) for one in calls]
+    if all(one == results[0] for one in results):
+        return [results[0]]
     names = sorted({name for one in calls for name in one.args}, key=lambda name: (_long(calls, name), name))
-    chosen = next((tried for tried in _subsets(names) if _tell_apart(calls, given, tried)), tuple(names))
+    chosen = next((tried for tried in _subsets(names) if _tell_apart(calls, results, tried)), tuple(names))
     answers: dict[str, list[dict[str, Any]]] = {}
-    for call, what in zip(calls, given, strict=True):
-        answers.setdefault(_condition(call.args, chosen), []).append(what)
+    for call, result in zip(calls, results, strict=True):
+        answers.setdefault(_condition(call.args, chosen), []).append(result)
     stubs: list[dict[str, Any]] = []
-    for when, gave in answers.items():
-        in_turn = [(what, len(list(same))) for what, same in groupby(gave)]  # a job that is polled says so and then so
-        stubs += [{"when": when or None, "times": times, **what} for what, times in in_turn[:-1]]
-        stubs.append({"when": when or None, **in_turn[-1][0]})
+    for when, in_turn in answers.items():
+        # The same call may have different results one after the other: the status of a job that is polled.
+        counted = [(result, len(list(same))) for result, same in groupby(in_turn)]
+        stubs += [{"when": when or None, "times": times, **result} for result, times in counted[:-1]]
+        stubs.append({"when": when or None, **counted[-1][0]})
     return stubs
 
 
-def _given(call: MadeCall) -> dict[str, Any]:
+def _result(call: MadeCall) -> dict[str, Any]:
     if call.is_error:
         return {"error": re.sub(r"^\S+ did not run or failed: ", "", call.text)}
     try:
@@ -108,10 +110,10 @@ def _given(call: MadeCall) -> dict[str, Any]:
         return {"returns": call.text}
 
 
-def _tell_apart(calls: Sequence[MadeCall], given: Sequence[Any], names: Sequence[str]) -> bool:
+def _tell_apart(calls: Sequence[MadeCall], results: Sequence[Any], names: Sequence[str]) -> bool:
     answers: dict[str, Any] = {}
-    for call, what in zip(calls, given, strict=True):
-        if answers.setdefault(json.dumps([call.args.get(name) for name in names], sort_keys=True), what) != what:
+    for call, result in zip(calls, results, strict=True):
+        if answers.setdefault(json.dumps([call.args.get(name) for name in names], sort_keys=True), result) != result:
             return False
     return True
 
@@ -125,24 +127,24 @@ def _long(calls: Sequence[MadeCall], name: str) -> bool:
 
 
 def _expected(tool: str, args: Mapping[str, Any]) -> str | dict[str, str]:
-    when = _condition(args, [name for name, held in args.items() if _is_steady(held)])
+    when = _condition(args, [name for name, value in args.items() if _is_steady(value)])
     return {"tool": tool, "when": when} if when else tool
 
 
 def _condition(args: Mapping[str, Any], names: Sequence[str]) -> str:
-    """That these arguments are what they were; "" where that can't be said."""
+    """Return the condition that these arguments have the recorded values; "" where no expression can say that."""
     parts = [f"args.get({name!r}) == {args[name]!r}" for name in names if name in args]
-    told = " and ".join(parts)
+    condition = " and ".join(parts)
     try:
-        parse(told, CALL_NAMES).evaluate({"args": dict(args)})
+        parse(condition, CALL_NAMES).evaluate({"args": dict(args)})
     except ExpressionError:
         return ""
-    return told
+    return condition
 
 
 def _steady(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs that another good run has, too: no long texts."""
-    return {name: held for name, held in outputs.items() if _is_steady(held)}
+    """Return the outputs that another good run would repeat: no long texts."""
+    return {name: value for name, value in outputs.items() if _is_steady(value)}
 
 
 def _is_steady(value: Any) -> bool:
@@ -151,9 +153,3 @@ def _is_steady(value: Any) -> bool:
 
 def _bounds(summary: Mapping[str, Any]) -> dict[str, float]:
     return {name: ROOM * summary[name] for name in ("steps", "tokens") if summary[name]}
-
-
-def _plain(case: EvalCase) -> dict[str, Any]:
-    """As a person would write it: nothing that is its default anyway."""
-    found: dict[str, Any] = case.model_dump(mode="json", exclude_defaults=True)
-    return found

@@ -1,4 +1,4 @@
-"""A run that has ended, once more: its models say and its tools give what was recorded, and nothing has an effect."""
+"""Replay a run that has ended: with the recorded answers of its models, tools and people, and without effects."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 ANSWERS = 1_000
-"""So often people's recorded answers are given."""
+"""How many times at most a replay that waits is answered and resumed."""
 RESTED = ("done", "failed", "stopped")
 
 
 @dataclass(frozen=True)
 class Parting:
-    """The first step that isn't as it was recorded; None stands for a step that one of the two doesn't have."""
+    """The first step that differs from the recording; None where the recording or the replay has no such step."""
 
     at: str
     node: str
@@ -47,7 +47,7 @@ class Parting:
 
 @dataclass(frozen=True)
 class Replay:
-    """How a run went the second time. `compared` counts the steps of both, `differing` those that aren't equal."""
+    """The result of a replay. `compared` counts the steps of recording and replay, `differing` those that differ."""
 
     run_id: str
     status: str
@@ -70,11 +70,11 @@ class Replay:
 
 
 async def replay(workspace: Workspace, run_id: str, *, model: str | None = None, patch: Any = None) -> Replay:
-    """Go through a run again, in a copy of the workspace that is gone afterwards.
+    """Replay a run in a temporary copy of the workspace.
 
-    Models say what they said, tools give what they gave, people answer as they did; policies, constraints, edges and
-    judges' rules are asked anew. `patch` changes the agent first, with every prompt in it. With a `model` that one is
-    asked in place of what was said; calls then get what the run's tools gave to the same arguments, at any time.
+    Models, tools and people give their recorded answers; policies, constraints, edges and judges' rules are evaluated
+    again. `patch` is applied to the agent first, with its prompts inlined. A `model` replaces the recorded answers of
+    models; its calls get the recorded results of calls with the same arguments, anywhere in the run.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown, of another kind or under way; what levels 1 and 2 find in
     the agent, HIVE-105 for a patch that doesn't fit, HIVE-401 for a model that can't be had.
@@ -91,7 +91,7 @@ async def replay(workspace: Workspace, run_id: str, *, model: str | None = None,
         player = _Player(place, recording, value)
         seams: dict[str, Any] = {}
         if model is None:
-            seams = {"models": lambda _: Chain([_Over()]), "recorded": player.said}
+            seams = {"models": lambda _: Chain([_Exhausted()]), "recorded": player.said}
         run = AgentRun.start(
             place,
             agent,
@@ -121,73 +121,72 @@ class _Player:
         self._used: set[str] = set()
 
     def said(self, key: str, kind: str) -> Done | None:
-        """Return what models and judges said at a key; None for what follows from it by rules, which is worked out
-        anew."""
-        found = self._recording.done(key) if kind in ("model", "judge") else None
-        if found is None or kind == "model":
-            return found
-        if "judgment" not in found.result:
-            return found if found.result["level"] in (1, 2) else None
-        return self._escalated(found) if found.result["action"] == "escalate" else found
+        """Return the recorded answer of a model or judge; None where rules determine it, which are evaluated again."""
+        done = self._recording.done(key) if kind in ("model", "judge") else None
+        if done is None or kind == "model":
+            return done
+        if "judgment" not in done.result:
+            return done if done.result["level"] in (1, 2) else None
+        return self._escalated(done) if done.result["action"] == "escalate" else done
 
     def tools(self, workspace: Workspace) -> ToolRegistry:
-        """Return every tool of the workspace, with what it gave in place of what it does."""
+        """Return every tool of the workspace, each replaced by its recorded results."""
         registry, view = ToolRegistry(), workspace_tools(workspace).view(sub_agent=True)
         for name in view.names:
-            registry.register(replace(view[name], call=partial(self._given, view[name]), credentials={}, keyed=True))
+            registry.register(replace(view[name], call=partial(self._played, view[name]), credentials={}, keyed=True))
         return registry
 
     def answer(self) -> bool:
-        """Give people's recorded answers to what is asked; whether there was one."""
+        """Answer pending requests as people did; return whether any was answered."""
         store = ApprovalStore(self._place)
         start = f"run:{self.run_id}:"
         answered = False
         for request in reversed(store.list("pending")):
-            known = self._recording.requests.get((request.idempotency_key or "").removeprefix(start))
-            known = known if known is not None and _same(known, request) else self._like(request)
-            if known is None or not known.decisions:
+            recorded = self._recording.requests.get((request.idempotency_key or "").removeprefix(start))
+            recorded = recorded if recorded is not None and _same(recorded, request) else self._like(request)
+            if recorded is None or not recorded.decisions:
                 continue
-            said = known.decisions[-1]
-            self._used.add(known.id)
-            with suppress(HiveError):  # a patched agent may ask for what that answer doesn't fit
+            decision = recorded.decisions[-1]
+            self._used.add(recorded.id)
+            with suppress(HiveError):  # the answer may not fit the request of a patched agent
                 store.decide(
                     request.id,
-                    said.verb,
+                    decision.verb,
                     by="replay",
-                    message=said.message,
-                    reason=said.reason,
-                    patch=said.args,
-                    for_run=known.grant is not None,
+                    message=decision.message,
+                    reason=decision.reason,
+                    patch=decision.args,
+                    for_run=recorded.grant is not None,
                 )
                 answered = True
         return answered
 
     def _like(self, request: ApprovalRequest) -> ApprovalRequest | None:
-        """Return a request of the same kind about the same, wherever in the run it was."""
-        found = (one for one in self._recording.requests.values() if one.id not in self._used and _same(one, request))
-        return next(found, None)
+        """Return an unused recorded request with the same content, from anywhere in the run."""
+        requests = self._recording.requests.values()
+        return next((one for one in requests if one.id not in self._used and _same(one, request)), None)
 
-    async def _given(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, _: Any) -> ToolResult:
+    async def _played(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, _: Any) -> ToolResult:
         key = context.idempotency_key.removeprefix(f"{self.run_id}/")
-        fits = [one for one in self._recording.calls if one.tool == tool.name and one.args == dict(arguments)]
-        made = next((one for one in fits if one.key == key), None) or next(iter(fits), None)
+        calls = [one for one in self._recording.calls if one.tool == tool.name and one.args == dict(arguments)]
+        made = next((one for one in calls if one.key == key), None) or next(iter(calls), None)
         if made is None:
             return ToolResult(f"this is a replay: {tool.name} was never called with these arguments", is_error=True)
         context.documents.update(made.documents)
         return ToolResult(made.text, made.is_error)
 
-    def _escalated(self, found: Done) -> Done:
-        """Return the goal's judgement with a decision of the copy's own, which people are asked about."""
-        judgment = Judgment.model_validate_json(json.dumps(found.result["judgment"]))
+    def _escalated(self, done: Done) -> Done:
+        """Return an escalated judgement of the goal, logged in the copy, whose request names that decision."""
+        judgment = Judgment.model_validate_json(json.dumps(done.result["judgment"]))
         goal = self._value.goal or load_goal(self._place, self._value.agent.goal)
-        context = found.result["context"].get("accumulated_context", {})
+        context = done.result["context"].get("accumulated_context", {})
         number = Runtime(self._place).log_decision(goal, context, judgment)
-        told = found.result["judgment"] | {"decision_id": number}
-        return replace(found, result=found.result | {"judgment": told})
+        logged = done.result["judgment"] | {"decision_id": number}
+        return replace(done, result=done.result | {"judgment": logged})
 
 
-class _Over:
-    """A model that says no more than was recorded."""
+class _Exhausted:
+    """A model that fails on every call: a replay asks it only where the recording has no answer."""
 
     name = "recorded"
 
@@ -200,16 +199,22 @@ class _Over:
 
 
 def _same(recorded: ApprovalRequest, request: ApprovalRequest) -> bool:
-    """Return whether two requests ask the same: an edit has changed the arguments of the one that was decided."""
+    """Return whether two requests have the same content; the arguments of an edited one don't count."""
     edited = recorded.status == "edited"
-    asked = ("tool", "args", "question", "node", "budget")
+    names = ("tool", "args", "question", "node", "budget")
     return recorded.kind == request.kind and all(
-        recorded.context.get(name) == request.context.get(name) for name in asked if not (edited and name == "args")
+        recorded.context.get(name) == request.context.get(name) for name in names if not (edited and name == "args")
     )
 
 
 def _compared(
-    row: RunRow, recorded: Recording, again: Recording, result: Mapping[str, Any], now: Mapping[str, Any], *, paid: bool
+    row: RunRow,
+    recorded: Recording,
+    again: Recording,
+    result: Mapping[str, Any],
+    costs: Mapping[str, Any],
+    *,
+    paid: bool,
 ) -> Replay:
     before, after = (_comparable(one.steps.values(), words=not paid) for one in (recorded, again))
     differing = [key for key in after if before.get(key) != after[key]]
@@ -229,12 +234,12 @@ def _compared(
         compared=len(before.keys() | after.keys()),
         differing=len(differing) + len(missing),
         parted=parted,
-        tokens=int(now["tokens"]) if paid else 0,
-        usd=float(now["usd"]) if paid else 0.0,
+        tokens=int(costs["tokens"]) if paid else 0,
+        usd=float(costs["usd"]) if paid else 0.0,
     )
 
 
 def _comparable(steps: Sequence[RecordedStep] | Any, *, words: bool) -> dict[str, dict[str, Any]]:
-    """Return what each step says, by its key; without `words` two answers in words are equal."""
-    told = {step.key: step.told for step in steps if step.told}
-    return told if words else {key: {"says": ""} if "says" in one else one for key, one in told.items()}
+    """Return the content of each step, by its key; without `words` all answers in plain text are equal."""
+    content = {step.key: step.told for step in steps if step.told}
+    return content if words else {key: {"says": ""} if "says" in one else one for key, one in content.items()}

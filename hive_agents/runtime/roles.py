@@ -1,4 +1,4 @@
-"""Tasks that are kept going: one that fails begins again after a pause, and no other one notices."""
+"""Tasks that restart after a failure, independently of each other."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 SOUND_SECONDS = 60.0
-"""A task that lasted so long begins again after the first pause."""
+"""A task that ran longer restarts after `FIRST_PAUSE`."""
 _log = logging.getLogger("hive_agents.host")
 
 Work = Callable[[], Awaitable[object]]
 
 
 class HostRole:
-    """`state` is "up", "waiting" while another process has the part, or "down" in the pause after a failure."""
+    """`state` is "up", "waiting" while another process holds the lease, or "down" in the pause after a failure."""
 
     def __init__(self, name: str, work: Work, *, leases: Leases | None = None) -> None:
         self.name, self.state = name, "down"
@@ -38,9 +38,9 @@ class HostRole:
                 await (self._alone(self._leases) if self._leases is not None else self._up())
                 _log.warning("%s ended, and begins again", self.name)
             except Exception as error:
-                # Messages may hold what people wrote: the kind of fault says enough here.
-                told = error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__
-                _log.warning("%s failed, and begins again: %s", self.name, told)
+                # Messages may quote what people wrote.
+                kind = error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__
+                _log.warning("%s failed, and begins again: %s", self.name, kind)
             finally:
                 self.state = "down"
             pause = FIRST_PAUSE if loop.time() - began > SOUND_SECONDS else pause
@@ -61,7 +61,7 @@ class HostRole:
             await asyncio.sleep(min(1.0, leases.seconds / 3))
 
     async def _held(self, lease: Lease) -> bool:
-        """Work while the lease lasts; False where another process has taken it."""
+        """Work while the lease lasts; return False if another process has taken it."""
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._up())
         try:
             async with Hold(lease, lambda _: loop.call_soon_threadsafe(task.cancel)):

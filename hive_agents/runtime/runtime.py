@@ -1,4 +1,4 @@
-"""The door to the judgement of a workspace: judges as they stand, with everything that was learned, and the log."""
+"""The judges of a workspace, with its rules, learned rules and calibrated thresholds, and the decision log."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """One run's judgements in a workspace: wired, logged, and labelled by people later.
+    """Judges one run's results in a workspace, logs the decisions, and records people's labels.
 
-    `workspace` is a folder; None looks for one upwards from here. `run_id` decides which learned rules act: the same
-    run always has the same ones. Without one, each Runtime has one of its own, and the log names none. Nothing is kept
-    between calls but the model, so that what people decide meanwhile, in this process or another, holds for the next
-    result.
+    `workspace` is a folder; None looks for one upwards from the current one. `run_id` determines which learned rules
+    act: the same run always has the same ones. Without one, each Runtime makes up an id, and the log has none. Only the
+    model is cached between calls, so that people's decisions, in any process, apply to the next result.
 
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import EvaluationRule, Goal, Runtime
@@ -71,8 +70,7 @@ class Runtime:
         self.workspace = workspace if isinstance(workspace, Workspace) else searchable.Workspace(workspace)
         self.tenant = tenant
         self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
-        # A run that nobody named holds for the stages only: in the log each of its decisions stands by itself, as
-        # rules are mined from what was decided in different runs.
+        # A made-up id isn't logged, since rules are mined from decisions of different runs.
         self._logged_run = run_id
 
     def judge(
@@ -83,12 +81,12 @@ class Runtime:
         panel: Sequence[Any] = (),
         rules: Iterable[EvaluationRule] = (),
     ) -> HybridJudge:
-        """Return a judge as things stand now: ask again for the next result.
+        """Return a judge with the current rules and thresholds; call this again for the next result.
 
         Its rules are `rules`, those of the workspace's `rules/` and the learned ones, each in its stage. Thresholds
-        are the calibrated ones that hold for these evaluators, of every goal type that was ever calibrated or audited
-        and of `goal`, a goal or a goal type; types with a drift alarm go to a person. `llm` and `panel` are as for
-        `HybridJudge`; None is the workspace's own model, if hive.toml names one.
+        are those calibrated for these evaluators, of every goal type that was calibrated or audited, and of `goal`, a
+        goal or a goal type; types with a drift alarm are escalated to a person. `llm` and `panel` are as for
+        `HybridJudge`; None is the workspace's model, if hive.toml names one.
 
         Raises: HIVE-111 where two rules have one id, level 1 for a rule file that can't be read.
         """
@@ -108,7 +106,7 @@ class Runtime:
         """Judge a result and log the decision, whose number is the judgment's `decision_id`.
 
         An escalation is not filed for a person: see `file_judgment`. A model that can't be opened escalates
-        `model_error`. Raises: HIVE-111 and level 1 as `judge`; a decision that can't be logged is none.
+        `model_error`. Raises: HIVE-111 and level 1 as `judge`, and errors of the log.
         """
         spending = _Spending()
         try:
@@ -139,11 +137,11 @@ class Runtime:
         usage: Spent | None = None,
         llm_calls: int | None = None,
     ) -> int:
-        """Record a judgement; returns the decision's number. One that is in the log already is not logged again.
+        """Log a judgement, unless it is logged already; return the decision's number.
 
-        `goal` may be a goal type, `options` are the actions that were open, `judge` is who judged, or its
-        fingerprint: what is learned from the decision holds for that judge. 5 % of the automatic decisions (10 % for
-        security) are drawn for blind audit. Plain code; call it in a thread from code that may not wait.
+        `goal` may be a goal type, `options` are the possible actions, `judge` is the judge or its fingerprint: what is
+        learned from the decision applies to that judge. 5 % of the automatic decisions (10 % for security) are drawn
+        for blind audit. It blocks: call it in a thread from a coroutine.
         """
         if judgment.decision_id is not None:
             return judgment.decision_id
@@ -170,24 +168,24 @@ class Runtime:
 
         It is weighed in calibration, in the drift test, whose alarm opens a ticket, and for each learned rule that
         matched. Of an automatic decision only a blind audit of a drawn one counts.
-        Raises: HIVE-409 for an unknown decision or action, who is no person, or has labelled it before.
+        Raises: HIVE-409 for an unknown decision or action, and for a `by` that is no person or has labelled it before.
         """
         state = enter(self.workspace, _logged(decision_id), str(action), by, blind=blind, comment=comment)
         if state.new:
             open_drift_ticket(self.workspace, state, by)
 
     def record_outcome(self, decision_id: int | None, outcome: str) -> None:
-        """Record what became of it: `succeeded` or `failed`, for a retry whether it mended the result.
+        """Record the outcome of a decision: `succeeded` or `failed`; of a retry, whether it improved the result.
 
         Raises: HIVE-409 for an unknown decision or outcome.
         """
         DecisionLog(self.workspace).outcome(_logged(decision_id), outcome)
 
     def file_judgment(self, decision_id: int | None, *, title: str | None = None, thread_id: str | None = None) -> str:
-        """Ask a person to judge a logged result, once; returns the request's id.
+        """File a request to judge a logged result, once; return its id.
 
-        Approving enters the label `accept` in the decision log; rejecting, or responding with what is to be mended,
-        enters what the evaluator proposed instead, else `retry`.
+        Approving enters the label `accept` in the decision log; rejecting, or responding with what has to be improved,
+        enters the evaluator's proposal instead, else `retry`.
         Raises: HIVE-409 for an unknown decision.
         """
         decision = DecisionLog(self.workspace).get(_logged(decision_id))
@@ -197,16 +195,16 @@ class Runtime:
         self, goal: Goal | str | None, evaluators: Sequence[Evaluator], rules: Iterable[EvaluationRule]
     ) -> HybridJudge:
         judged_by = fingerprint_of(evaluators)
-        held = standing(self.workspace, {_type_of(goal) or UNTYPED, UNTYPED}, judged_by)
+        thresholds = standing(self.workspace, {_type_of(goal) or UNTYPED, UNTYPED}, judged_by)
         learned = [EvaluationRule(**fields) for fields in RuleBook(self.workspace).for_run(self.run_id)]
         try:
             return HybridJudge(
                 [*rules, *load_rules(self.workspace), *learned],
                 panel=evaluators,
-                # A type that nothing is known of has the threshold of all types together.
-                llm_confidence_threshold=held.pop(GLOBAL).value,
-                thresholds={name: found.value for name, found in held.items()},
-                holds={name: "drift" for name, found in held.items() if found.status == "drift"},
+                # For types without data: the threshold of all types together.
+                llm_confidence_threshold=thresholds.pop(GLOBAL).value,
+                thresholds={name: threshold.value for name, threshold in thresholds.items()},
+                holds={name: "drift" for name, threshold in thresholds.items() if threshold.status == "drift"},
                 workspace=self.workspace,
             )
         except ValueError as error:
@@ -215,8 +213,8 @@ class Runtime:
             raise HiveError.of("HIVE-111", str(error), file="rules", fix="give one of them another id") from None
 
     def _evaluators(self, llm: Any, panel: Sequence[Any], spending: _Spending | None) -> list[Evaluator]:
-        chosen = [llm if llm is not None else self._model, *panel]
-        return [self._evaluator(source, spending) for source in chosen if source is not None]
+        sources = [llm if llm is not None else self._model, *panel]
+        return [self._evaluator(source, spending) for source in sources if source is not None]
 
     def _evaluator(self, source: Any, spending: _Spending | None) -> Evaluator:
         found = evaluator(source, self.workspace)
@@ -226,14 +224,14 @@ class Runtime:
 
     @cached_property
     def _model(self) -> ChatModel | None:
-        """One for all judgements: a scripted model goes on where it was."""
+        """One for all judgements, since a scripted model continues where it was."""
         settings = self.workspace.settings
         names = settings.models.of("judge")
         return open_chain(names, settings, workspace=self.workspace) if names else None
 
 
 class _Spending:
-    """What the models of one judgement cost."""
+    """Counts the calls of models for one judgement, and their usage."""
 
     def __init__(self) -> None:
         self.calls, self.total = 0, Usage()
@@ -243,12 +241,12 @@ class _Spending:
 
 
 def _logged(decision_id: int | None) -> int:
-    """Return the number of a decision. Raises: HIVE-409 for a judgment of a judge that logs nothing."""
+    """Return `decision_id`. Raises: HIVE-409 for None, the id of a judgment that wasn't logged."""
     if decision_id is None:
         raise NotFound.of("HIVE-409", "this judgment was never logged", fix="judge with Runtime.evaluate")
     return decision_id
 
 
 def _type_of(goal: Goal | str | None) -> str | None:
-    given = goal.goal_type if isinstance(goal, Goal) else goal
-    return goal_type_of(given) if given is not None else None
+    name = goal.goal_type if isinstance(goal, Goal) else goal
+    return goal_type_of(name) if name is not None else None

@@ -1,4 +1,4 @@
-"""Tools that stand in for others in an eval case, and what the case expects of the calls that are made."""
+"""Stubs of tools in an eval case, and the calls that the case expects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ StubCall = tuple[str, dict[str, Any]]
 
 @dataclass
 class Heard:
-    """What was called, in order, what a person was asked about, and what was refused."""
+    """The calls that were made, in order, those that a person was asked about, and the tools of refused ones."""
 
     calls: list[StubCall] = field(default_factory=list)
     asked: list[StubCall] = field(default_factory=list)
@@ -24,39 +24,39 @@ class Heard:
 
 
 def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> Tool:
-    """Return the tool with the first of its stubs that fits a call, and isn't used up, in place of what it does."""
+    """Return the tool with its action replaced: a call is answered by the first stub that fits and isn't used up."""
     choices = [stubs] if isinstance(stubs, ToolStub) else list(stubs)
-    left = {n: one.times for n, one in enumerate(choices) if one.times is not None}
+    remaining = {n: one.times for n, one in enumerate(choices) if one.times is not None}
 
     async def call(arguments: Mapping[str, Any], *_: Any) -> Any:
         heard.calls.append((tool.name, dict(arguments)))
-        fits = (n for n, one in enumerate(choices) if left.get(n) != 0 and _holds(one.when, arguments))
-        n = next(fits, None)
+        fitting = (n for n, one in enumerate(choices) if remaining.get(n) != 0 and _holds(one.when, arguments))
+        n = next(fitting, None)
         if n is None:
             heard.refused.append(tool.name)
             return ToolResult(f"this is a rehearsal: the case has no answer of {tool.name} to this", is_error=True)
-        if n in left:
-            left[n] -= 1
-        found = choices[n]
-        return ToolResult(found.error, is_error=True) if found.error is not None else found.returns
+        if n in remaining:
+            remaining[n] -= 1
+        stub = choices[n]
+        return ToolResult(stub.error, is_error=True) if stub.error is not None else stub.returns
 
     return replace(tool, call=call, credentials={})
 
 
 def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
-    """Return in words what of the calls and the cost isn't as the case wants it; "" where all is."""
+    """Return how the calls or the cost violate the case, in words; "" where they don't."""
     wanted = case.calls
     if wanted is not None:
-        left = iter(heard.calls)
+        calls = iter(heard.calls)
         for expected in wanted.order:
-            if not any(_is(expected, call) for call in left):
-                return f"it did not call {_told(expected)}" + (" in that order" if len(wanted.order) > 1 else "")
+            if not any(_is(expected, call) for call in calls):
+                return f"it did not call {_described(expected)}" + (" in that order" if len(wanted.order) > 1 else "")
         for expected in wanted.never:
             if any(_is(expected, call) for call in heard.calls):
-                return f"it called {_told(expected)}"
+                return f"it called {_described(expected)}"
         for expected in wanted.asks:
             if not any(_is(expected, call) for call in heard.asked):
-                return f"it asked nobody about {_told(expected)}"
+                return f"it asked nobody about {_described(expected)}"
     for measure, limit in (case.at_most or {}).items():
         if row[measure] > limit:
             return f"it took {row[measure]:g} {measure}, more than {limit:g}"
@@ -76,5 +76,5 @@ def _holds(when: str | None, arguments: Mapping[str, Any]) -> bool:
         return False
 
 
-def _told(expected: ExpectedCall) -> str:
+def _described(expected: ExpectedCall) -> str:
     return expected.tool + (f" with {expected.when}" if expected.when else "")

@@ -1,4 +1,4 @@
-"""The event log as it grows, whichever process writes to it."""
+"""Follow the event log, whichever process writes to it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BATCH = 500
 async def tail(
     log: EventLog, after_seq: int, bus: Bus, *, types: Iterable[EventType] = DURABLE, poll: float = 1.0
 ) -> AsyncIterator[Event]:
-    """Yield each logged event after `after_seq`, in order: at once where the bus tells of it, else within `poll`
+    """Yield each logged event after `after_seq`, in order: at once if it is published on `bus`, else within `poll`
     seconds."""
     wanted = list(types)
     with Bell(bus, wanted) as bell:
         while True:
-            found = await asyncio.to_thread(log.replay, after_seq, types=wanted, limit=BATCH)
-            for event in found:
+            events = await asyncio.to_thread(log.replay, after_seq, types=wanted, limit=BATCH)
+            for event in events:
                 yield event
                 after_seq = event.seq or after_seq
-            if len(found) < BATCH:
+            if len(events) < BATCH:
                 await bell.wait(poll)

@@ -160,7 +160,7 @@ def test_ctrl_c_before_a_run_has_begun_leaves_nothing_that_a_host_takes_up(
 
     place = small(tmp_path / "w")
     run = OptimizeRun.start(place, golden=None, deploy=False, settings={"iterations": 1}, hold=hold)
-    monkeypatch.setattr(OptimizeRun, "_listened", interrupted)
+    monkeypatch.setattr(OptimizeRun, "_open_bus", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.go()
     row = RunStore(place).get(run.run_id)
