@@ -1,8 +1,8 @@
 """Agents as data, what they may do, and what keeps them within bounds.
 
-It stands on retrieval, memory, judging, approvals and models, and knows neither LangGraph nor the runtime. A new tool
+It builds on retrieval, memory, judging, approvals and models, and imports neither LangGraph nor the runtime. A new tool
 for agents goes to `bundled` with its side-effect class, a new field of an agent's file to `spec` and its check to
-`verify`, a new limit to `guards`; what changes a deployed agent goes through `evolution`.
+`verify`, a new limit to `guards`; changes of a deployed agent go through `evolution`.
 """
 
 import lazy_loader

@@ -29,8 +29,8 @@ def bundled_tools(
 ) -> ToolRegistry:
     """Return a registry with the bundled tools, or `only` some; more can be registered in it.
 
-    `web_search` is who searches the web; without one the tool says that there is none. `private_hosts` are hosts, or
-    `host:port`, that the web tools may reach although their addresses are private.
+    Without `web_search` that tool reports that there is no provider. `private_hosts` are hosts, or `host:port`, that
+    the web tools may reach although their addresses are private.
     """
     from hive_agents.agents import config_tools, web_tools
     from hive_agents.agents.searching import DocumentSearch

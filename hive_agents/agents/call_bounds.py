@@ -1,4 +1,4 @@
-"""What a goal's hard constraints say of a call of a tool: as the agent made it, and as a person edits it."""
+"""A goal's hard constraints on a tool call: as the agent makes it, and as a person edits it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from hive_agents.goals import Constraint, Goal
 
 
 class CallBounds(Format):
-    """The constraints that a tool's calls are held to, with what their checks read of the result so far.
+    """The constraints on a tool's calls, with the part of the result so far that their checks read.
 
-    A request to make a call has them in `context["hard_constraints"]`, so that an edit is held to just what the call
-    was held to.
+    An approval request keeps them in `context["hard_constraints"]`: an edit is checked by the same as the call was.
 
     >>> small = Constraint(id="small", check="args['amount'] <= result['most']")
     >>> pay = Tool("pay", "Pay.", {"properties": {"amount": {"type": "number"}}}, "external", print)
@@ -30,70 +29,74 @@ class CallBounds(Format):
     side_effect: SideEffect
     parameters: list[str]
     defaults: dict[str, Any]
-    """What stands for the arguments that a call leaves out."""
+    """Values of the arguments that a call leaves out."""
     result: dict[str, Any]
 
     @classmethod
     def of(cls, constraints: Sequence[Constraint], tool: Tool, result: Mapping[str, Any]) -> CallBounds:
-        read = [constraint.condition for constraint in constraints if constraint.condition is not None]
-        whole = any(condition.reads_whole("result") for condition in read)
-        keys = frozenset().union(*(condition.keys("result")[1] for condition in read))
-        kept = {name: value for name, value in result.items() if whole or name in keys}
-        given: Mapping[str, Any] = tool.parameters.get("properties") or {}
+        conditions = [constraint.condition for constraint in constraints if constraint.condition is not None]
+        reads_whole_result = any(condition.reads_whole("result") for condition in conditions)
+        keys = frozenset().union(*(condition.keys("result")[1] for condition in conditions))
+        result_read = {name: value for name, value in result.items() if reads_whole_result or name in keys}
+        properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
         return cls(
             constraints=list(constraints),
             side_effect=tool.side_effect,
-            parameters=list(given),
-            defaults={name: of["default"] for name, of in given.items() if isinstance(of, dict) and "default" in of},
-            result=kept,
+            parameters=list(properties),
+            defaults={
+                name: schema["default"]
+                for name, schema in properties.items()
+                if isinstance(schema, dict) and "default" in schema
+            },
+            result=result_read,
         )
 
     def violated(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
-        """Return {id, description, why} of each that doesn't hold for a call, or can't be told.
+        """Return {id, description, why} of each constraint that a call violates, or that can't be evaluated.
 
-        Its arguments stand for the outputs of the same names. A check that needs an output which isn't there yet waits;
-        one that needs an argument which is left out, and has no default, can't be told.
+        Arguments replace the outputs of the same names. A check of an output that isn't set yet is skipped; one of an
+        argument that is left out, and has no default, can't be evaluated.
         """
-        found = []
+        violations = []
         args = {**self.defaults, **arguments}
-        for one in self.constraints:
-            if not speaks(one, self.side_effect, self.parameters, arguments):
+        for constraint in self.constraints:
+            if not speaks(constraint, self.side_effect, self.parameters, arguments):
                 continue
-            condition = one.condition
-            assert condition is not None, "constraints that speak of calls have a check"
+            condition = constraint.condition
+            assert condition is not None, "constraints on calls have a check"
             outputs = {**self.result, **arguments}
             names = {"result": outputs, "tool": tool, "args": args}
             if not condition.keys("result")[0] <= outputs.keys():
                 continue
             try:
-                why = "" if condition.evaluate(names) else f"{one.check} does not hold"
+                why = "" if condition.evaluate(names) else f"{constraint.check} does not hold"
             except ExpressionError as error:
-                why = f"{one.check} can't be told: {error}"
+                why = f"{constraint.check} can't be told: {error}"
             if why:
-                found.append({"id": one.id, "description": one.description, "why": why[:500]})
-        return found
+                violations.append({"id": constraint.id, "description": constraint.description, "why": why[:500]})
+        return violations
 
 
 def binding(goal: Goal, tool: Tool) -> list[Constraint]:
-    """Return the hard constraints that may be about a call of a tool, whatever its arguments are."""
-    given = set(tool.parameters.get("properties") or {})
+    """Return the hard constraints that can apply to a call of a tool, whatever its arguments are."""
+    properties = set(tool.parameters.get("properties") or {})
     any_name = bool(tool.parameters.get("additionalProperties"))
     return [
         one
         for one in goal.constraints
         if one.constraint_type == "hard"
         and (condition := one.condition) is not None
-        and (one.of_calls or (tool.side_effect != "read" and (any_name or given & condition.keys("result")[1])))
+        and (one.of_calls or (tool.side_effect != "read" and (any_name or properties & condition.keys("result")[1])))
     ]
 
 
 def speaks(
     constraint: Constraint, side_effect: SideEffect, parameters: Iterable[str], arguments: Mapping[str, Any]
 ) -> bool:
-    """Return whether a hard constraint is about a call of a tool that has these parameters.
+    """Return whether a hard constraint applies to a call of a tool with these parameters.
 
-    It is where its check reads `tool` or `args`, and the tool has the arguments that it can't do without, given or left
-    out; and, for a tool with effects, where its check reads a key of the result that the call has as an argument.
+    It applies where its check reads `tool`, or `args` of which the tool has all that the check needs; and, for a tool
+    with effects, where its check reads a key of the result that the call has as an argument.
     """
     condition = constraint.condition
     if condition is None:

@@ -1,4 +1,4 @@
-"""The tool calls of a turn: which run, which wait for a person, and what the conversation gets of each."""
+"""The tool calls of a turn: which run, which wait for a person, and the result that the conversation gets."""
 
 from __future__ import annotations
 
@@ -32,32 +32,31 @@ def counted(work: NodeWork, call: ToolCall) -> bool:
 
 
 async def answer(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Delivery:
-    """Return what the conversation gets of a call; a sub-agent works by `loop`.
+    """Return the result of a call as the conversation gets it; a sub-agent runs in `loop`.
 
     Raises: Pending where a person has to answer first; BudgetExhausted.
     """
     effects = work.session.effects
-    found = effects.find(key)
-    named = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
-    if found is None:
-        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **named)
-        found = await _carried_out(work, key, call, loop)
-    type = EventType.TOOL_FAILED if found["is_error"] else EventType.TOOL_COMPLETED
-    told = {"error": found["content"][:300]} if found["is_error"] else {"chars": len(found["content"])}
-    await work.session.emit(type, key, work.node.id, **named, **told)
-    return Delivery(found["content"], found["is_error"], found["pointer"])
+    result = effects.find(key)
+    call_facts = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
+    if result is None:
+        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **call_facts)
+        result = await _carried_out(work, key, call, loop)
+    type = EventType.TOOL_FAILED if result["is_error"] else EventType.TOOL_COMPLETED
+    facts = {"error": result["content"][:300]} if result["is_error"] else {"chars": len(result["content"])}
+    await work.session.emit(type, key, work.node.id, **call_facts, **facts)
+    return Delivery(result["content"], result["is_error"], result["pointer"])
 
 
 async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Any:
     name, arguments = call.name, dict(call.args)
-    own = name in FILE_TOOLS or name in (synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT)
-    if not own:
+    if name not in (*FILE_TOOLS, synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT):
         return await _tool(work, key, name, arguments)
-    wrong = synthetic.wrong_arguments(work, name, arguments)
+    faults = synthetic.wrong_arguments(work, name, arguments)
     if name == synthetic.DELEGATE and work.delegated:
-        wrong = ["a sub-agent delegates to nobody: do it yourself, or report what is missing"]
-    if wrong:
-        return await _recorded(work, key, name, ToolResult(f"{name} did not run: {'; '.join(wrong[:5])}", True))
+        faults = ["a sub-agent delegates to nobody: do it yourself, or report what is missing"]
+    if faults:
+        return await _recorded(work, key, name, ToolResult(f"{name} did not run: {'; '.join(faults[:5])}", True))
     if name == synthetic.ASK:
         filing = node_requests.question(work, key, arguments["question"], arguments.get("options") or [])
         request = await work.session.ask(filing)
@@ -88,7 +87,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
 async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any] | str:
     """Return the arguments that a person agrees to, or why the call may not run. Raises: Pending.
 
-    It stays the question that was asked: until it is answered the tool may have got another parameter.
+    The question is recorded, and stays the same when the tool's parameters change before it is answered.
     """
     noted = await work.session.effects.note(f"{key}/question", filing.model_dump(mode="json"))
     filing = Filing.model_validate(work.session.effects.find(noted))
@@ -106,7 +105,7 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
     async def do(again: bool) -> Done:
         try:
             if name in ("load_data", "edit_data") and work.view().hidden:
-                result = ToolResult(WITHHELD, True)  # whoever wrote the file may have read what can't be viewed now
+                result = ToolResult(WITHHELD, True)  # the file may quote what can't be viewed now
             elif name == synthetic.SET:
                 result = synthetic.set_output(work, arguments["key"], arguments["value"])
             elif name == "edit_data":
@@ -114,21 +113,21 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
             else:
                 result = await asyncio.to_thread(synthetic.file_tool, work, name, arguments)
         except Busy:
-            raise  # the records are away for a while: nothing that a model could mend, so the run rests
+            raise  # the database is unavailable: no model can mend that, so the run pauses
         except HiveError as error:
-            found = error.diagnostics[0]
-            result = ToolResult(f"{found.code}: {found.message}" + (f" ({found.fix})" if found.fix else ""), True)
+            diagnostic = error.diagnostics[0]
+            fix = f" ({diagnostic.fix})" if diagnostic.fix else ""
+            result = ToolResult(f"{diagnostic.code}: {diagnostic.message}{fix}", True)
         return _done(work, name, result, keep=name == "load_data")
 
-    found = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
-    if name == synthetic.SET and not found["is_error"]:
+    delivered = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
+    if name == synthetic.SET and not delivered["is_error"]:
         await work.session.emit(EventType.OUTPUT_SET, key, work.node.id, key=arguments["key"])
-    return found
+    return delivered
 
 
 async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bool) -> ToolResult:
-    """What the file is before and after is recorded first: who comes again sees whether the edit was made."""
-
+    """Edit a file; digests of it before and after are recorded first, so that a retry sees whether it was edited."""
     change = [arguments[name] for name in ("filename", "old", "new")]
 
     async def do(_: bool) -> Done:
@@ -142,8 +141,8 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     approved = False
     decision = work.tools.decide(name, arguments)
     bounds = await _bounds(work, key, name, arguments, asks=decision == "ask") if decision != "deny" else None
-    broken = bounds.violated(name, arguments) if bounds is not None else []
-    if not work.tools.check(name, arguments) and (decision == "ask" or broken):
+    violations = bounds.violated(name, arguments) if bounds is not None else []
+    if not work.tools.check(name, arguments) and (decision == "ask" or violations):
         tool = work.tools[name]
         filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, bounds)
         permitted = await _permitted(work, key, filing)
@@ -164,13 +163,13 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
             idempotency_key=f"{session.run_id}/{key}",
             again=again,
         )
-        left = session.effects.left(key, "seconds")
-        patience = TOOL_SECONDS if left is None else min(TOOL_SECONDS, left)
+        seconds_left = session.effects.left(key, "seconds")
+        timeout = TOOL_SECONDS if seconds_left is None else min(TOOL_SECONDS, seconds_left)
         try:
-            async with session.calls, asyncio.timeout(patience):
+            async with session.calls, asyncio.timeout(timeout):
                 result = await work.tools.call(name, arguments, context, approved=approved)
         except TimeoutError:
-            result = ToolResult(f"{name} was cut off: it gave no result within {patience:g} s", True)
+            result = ToolResult(f"{name} was cut off: it gave no result within {timeout:g} s", True)
         done = await asyncio.to_thread(_done, work, name, result, True)
         if context.documents:
             session.documents_read[key] = frozenset(context.documents)
@@ -180,9 +179,9 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
 
 
 async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> ToolResult | None:
-    """Return what a person says of a call that broke off in the middle; None where it is to be made again.
+    """Return a person's answer about a call that was interrupted; None where it is to be made again.
 
-    Only of effects that nothing else keeps from happening twice. Raises: Pending.
+    Asks only about external tools without an idempotency key. Raises: Pending.
     """
     if name not in work.tools or work.tools[name].side_effect != "external" or work.tools[name].keyed:
         return None
@@ -201,10 +200,9 @@ async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any
 
 
 async def _bounds(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, asks: bool) -> CallBounds | None:
-    """Return what hard constraints demand of the call, and of what a person makes of it; None where none has to be
-    asked.
+    """Return the hard constraints on the call and on a person's edit of it; None where none applies.
 
-    Looked up once: outputs may be set before it is asked again.
+    Recorded once: outputs may have changed when the step is done again.
     """
     tool = work.tools[name]
     constraints = binding(work.session.goal, tool)
@@ -216,17 +214,17 @@ async def _bounds(work: NodeWork, key: str, name: str, arguments: dict[str, Any]
         result = work.buffer.read_all("execution") | work.outputs.values
         return Done(CallBounds.of(constraints, tool, result).model_dump(mode="json"))
 
-    found = await work.session.effects.once(f"{key}/bounds", "synthetic", "constraints", do, node=work.node.id)
-    return CallBounds.model_validate(found)
+    recorded = await work.session.effects.once(f"{key}/bounds", "synthetic", "constraints", do, node=work.node.id)
+    return CallBounds.model_validate(recorded)
 
 
 async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: NodeLoop) -> Any:
-    # Not one effect with its own start and end: a sub-agent's own steps are in the ledger, and it may wait for days.
+    # Not one effect of the ledger: a sub-agent's steps are recorded there one by one, and it may wait for days.
     async with work.session.delegations:
         inputs = arguments.get("inputs") or {}
         result = await delegated(work, key, arguments["agent"], arguments["task"], inputs, loop)
     text = json.dumps(result, ensure_ascii=False)
-    # What fits stays JSON and nothing else.
+    # A result that fits stays plain JSON.
     keep = len(text) > work.spill.limit
     failed = result["status"] != "completed"
     return await _recorded(work, key, synthetic.DELEGATE, ToolResult(text, failed and not keep), keep)
@@ -251,6 +249,6 @@ async def _recorded(work: NodeWork, key: str, name: str, result: ToolResult, kee
 
 
 def _done(work: NodeWork, name: str, result: ToolResult, keep: bool) -> Done:
-    """`keep` puts the whole result into a file, as the pointer pattern has it."""
-    found = work.spill.deliver(name, result) if keep else Delivery(result.content, result.is_error)
-    return Done({"content": found.content, "is_error": found.is_error, "pointer": found.pointer})
+    """Return a result to record; `keep` puts one that is too long into a file and delivers a pointer to it."""
+    delivery = work.spill.deliver(name, result) if keep else Delivery(result.content, result.is_error)
+    return Done({"content": delivery.content, "is_error": delivery.is_error, "pointer": delivery.pointer})

@@ -40,8 +40,8 @@ def validate_config(name: str, context: ToolContext) -> ToolResult:
         findings = verification.check_config(workspace, _config(workspace, name))
     except HiveError as error:
         findings = error.diagnostics
-    # What would be a known value is known from the documents of all tenants.
-    findings = [replace(one, fix=None) if one.code == "HIVE-208" else one for one in findings]
+    # HIVE-208 suggests values from the documents of all tenants.
+    findings = [replace(finding, fix=None) if finding.code == "HIVE-208" else finding for finding in findings]
     return _told({"ok": not has_errors(findings), "diagnostics": [finding.to_json() for finding in findings]})
 
 
@@ -56,15 +56,15 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
     golden = _part(context, split)
     stored = _sound(workspace, name, golden)
     retrieval.build_index(workspace)
-    found = evaluation.evaluate(workspace, config=stored.config, golden=golden)
-    worst = sorted(found.queries, key=lambda query: query.nudcg)[:LISTED]
+    result = evaluation.evaluate(workspace, config=stored.config, golden=golden)
+    worst = sorted(result.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
         {
-            "config": found.config,
+            "config": result.config,
             "split": split,
-            "n": len(found.queries),
-            "metrics": found.metrics,
-            "tags": found.tags,
+            "n": len(result.queries),
+            "metrics": result.metrics,
+            "tags": result.tags,
             "worst": _viewed(context, worst),
         }
     )
@@ -82,9 +82,11 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
     golden = _part(context, split)
     first, second = (_sound(workspace, name, golden) for name in (a, b))
     retrieval.build_index(workspace)
-    found = evaluation.compare(retrieval.SearchEngine(workspace), first.config, second.config, golden).to_json()
-    changed = sorted((query for query in found["queries"] if query["delta"]), key=lambda query: -abs(query["delta"]))
-    return _told({**found, "split": split, "queries": changed[:LISTED]})
+    comparison = evaluation.compare(retrieval.SearchEngine(workspace), first.config, second.config, golden).to_json()
+    changed = sorted(
+        (query for query in comparison["queries"] if query["delta"]), key=lambda query: -abs(query["delta"])
+    )
+    return _told({**comparison, "split": split, "queries": changed[:LISTED]})
 
 
 def propose_config(
@@ -112,7 +114,7 @@ def propose_config(
         path = workspace.configs / f"{name}.json"
         if not path.exists() and not path.is_symlink():
             atomic_write_text(path, stored.text)
-        # A process that died before its result was recorded comes again, and finds its own file.
+        # A process that died before its result was recorded finds its own file when it retries.
         elif path.is_symlink() or read_bytes(path) != stored.text.encode():
             raise HiveError.of("HIVE-111", f'there is a config "{name}" already', file=file, fix="choose another name")
     return _told({"config": name, "parent": base.name, "file": file, "changes": changes})
@@ -135,7 +137,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     if active is None:
         fix = "let a person run `hive deploy CONFIG` first: then there is something to be better than"
         raise HiveError.of("HIVE-408", "nothing is deployed yet, and a first deployment proves nothing", fix=fix)
-    # One use of the holdout for each config: a run that is resumed has it already, one that tries on has not.
+    # One use of the holdout for each config of a run: resuming the run counts no second one.
     use = f"{context.run_id}:{stored.hash}" if context.run_id else None
     result = verification.run_gate(
         workspace,
@@ -165,7 +167,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
 
 
 def _operated(context: ToolContext) -> Workspace:
-    """Return the workspace, where the agent works for somebody who may measure and deploy. Raises: HIVE-409."""
+    """Return the workspace, where the run's principal may measure and deploy. Raises: HIVE-409."""
     if context.principal is None or not ROLES & context.principal.roles:
         fix = "let somebody with the role operator or admin start the run"
         raise HiveError.of("HIVE-409", "only for an operator an agent works on configs", fix=fix)
@@ -180,7 +182,7 @@ def _name(name: str) -> str:
 
 
 def _config(workspace: Workspace, name: str) -> StoredConfig:
-    """By name alone: an agent reaches no other file by a path."""
+    """Return a config by its name; paths are refused, so that an agent reaches no other file."""
     return verification.named_config(workspace, name if name == "active" else _name(name))
 
 
@@ -191,14 +193,13 @@ def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
 
 
 def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
-    """Return the split's queries, less those that are asked for a principal of another tenant: their words are
-    theirs."""
+    """Return the split's queries without those of principals of another tenant."""
     golden, principals = evaluation.load_golden(context.workspace), AccessRules.load(context.workspace).principals
     assert context.principal is not None
     tenant = context.principal.tenant
-    theirs = {user for user, known in principals.items() if known.tenant == tenant or tenant == LOCAL_TENANT}
+    users = {user for user, known in principals.items() if known.tenant == tenant or tenant == LOCAL_TENANT}
     part = golden.split(split)
-    part = part.only(query.id for query in part if query.principal is None or query.principal in theirs)
+    part = part.only(query.id for query in part if query.principal is None or query.principal in users)
     if not len(part):
         fix = 'give queries of the golden set a "split"'
         raise HiveError.of("HIVE-409", f'the golden set has no split "{split}"', file=golden.file, fix=fix)
@@ -206,7 +207,7 @@ def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
 
 
 def _viewed(context: ToolContext, queries: Sequence[QueryEvaluation]) -> list[dict[str, Any]]:
-    """Return the queries with those hits only that the one for whom the agent works may view."""
+    """Return the queries with those hits only that the run's principal may view."""
     assert context.principal is not None
     gate = ViewGate(permissions_of(context.workspace), context.principal)
     may = gate.allowed([hit.doc_id for query in queries for hit in query.hits])

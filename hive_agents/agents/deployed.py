@@ -1,4 +1,4 @@
-"""Which version of an agent serves: the text that was deployed, not the file it came from."""
+"""The version of an agent that serves: the text that was deployed, not the file."""
 
 from __future__ import annotations
 
@@ -58,25 +58,24 @@ VERSIONS = Ledger(
 def versions(workspace: Workspace, id: str) -> list[VersionRow]:
     """Return the deployments of an agent, newest first; without those whose audit line is not intact.
 
-    Raises: HIVE-413 where the log vouches for none, and the database has some, or the log is broken: it may have lost
-    one.
+    Raises: HIVE-413 where the database has deployments and the log vouches for none, or where the log is broken.
     """
     return VERSIONS.history(workspace, id).rows
 
 
 def serving_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, VersionRow | None]:
-    """Return the agent that serves, and its version: the newest that was deployed; without any it is the file, sound.
+    """Return the agent that serves and its newest deployment; without one the agent of the file, and None.
 
-    Raises: HIVE-107 for an unknown id, HIVE-413 as `versions`, the faults of a file that was never deployed.
+    Raises: HIVE-107 for an unknown id, HIVE-413 as `versions`, the faults of the file where it serves.
     """
-    found = versions(workspace, id)
-    return (found[0].spec, found[0]) if found else (load_agent(workspace, id), None)
+    rows = versions(workspace, id)
+    return (rows[0].spec, rows[0]) if rows else (load_agent(workspace, id), None)
 
 
 def deployed_text(workspace: Workspace, agent: str) -> str | None:
     """Return the JSON of the version that serves, None where none was deployed. Raises: HIVE-413 as `versions`."""
-    found = versions(workspace, agent)
-    return found[0].text if found else None
+    rows = versions(workspace, agent)
+    return rows[0].text if rows else None
 
 
 def served_text(workspace: Workspace, id: str) -> AgentSpec:
@@ -92,17 +91,17 @@ def deployment_warnings(workspace: Workspace, id: str) -> list[Diagnostic]:
     history = VERSIONS.history(workspace, id)
     if not history.rows:
         return []
-    serving, told = history.rows[0], []
+    serving, warnings = history.rows[0], []
     if history.unlogged:
         forged = VERSIONS.name(history.unlogged[0])
         why = f"the database names {forged} as deployed, and the audit log doesn't vouch for it"
         fix = "restore audit/log.jsonl, or deploy what shall serve"
-        told.append(Diagnostic("HIVE-413", why, audit.FILE, "$", fix, severity="warning"))
+        warnings.append(Diagnostic("HIVE-413", why, audit.FILE, "$", fix, severity="warning"))
     if _file_hash(workspace, id) not in (None, serving.hash):
         why = f"the file differs from what serves, which is version {serving.version} as deployed"
         fix = f"run `hive agents deploy {id}` to put the file through the gate"
-        told.append(Diagnostic("HIVE-404", why, f"agents/{id}.json", "$", fix, severity="warning"))
-    return told
+        warnings.append(Diagnostic("HIVE-404", why, f"agents/{id}.json", "$", fix, severity="warning"))
+    return warnings
 
 
 def record(
@@ -117,10 +116,10 @@ def record(
     authn: str = "local",
     baseline: bool = False,
 ) -> VersionRow:
-    """Make an inlined agent serve: audit line and row, of which the line decides; then the file follows.
+    """Deploy an inlined agent: write the audit line, which decides, and the row; then update the file.
 
-    A `baseline` is what served already, so that no event tells of it. To be called under `workspace.exclusive`. Killed
-    at any moment it leaves the version before or this one.
+    A `baseline` served already, so that no event is recorded. To be called under `workspace.exclusive`. A process
+    killed at any moment leaves the previous version serving, or this one.
     """
     before = versions(workspace, agent.id)
     values = (agent.version, agent_hash(agent), agent_text(agent), audit.now(), by, authn, decision, via, reason)
@@ -136,23 +135,23 @@ def record(
 def roll_back(
     workspace: Workspace, id: str, by: str, *, reason: str | None = None, authn: str = "local"
 ) -> tuple[VersionRow, VersionRow]:
-    """Serve the version before again, from its stored text; called again it goes further back.
+    """Serve the previous version again, from its stored text; a second rollback goes one version further back.
 
     Returns (the new row, the one that served until now).
     Raises: HIVE-412 (exit code 1) where there is nothing to go back to, HIVE-413 where a broken log may have lost it.
     """
     with exclusive(workspace, "rolling back an agent"):
-        found = versions(workspace, id)
-        standing: list[VersionRow] = []
-        for row in reversed(found):
-            standing = standing[:-1] if row.via == "rollback" else [*standing, row]
-        if len(standing) < 2:
+        rows = versions(workspace, id)
+        active: list[VersionRow] = []
+        for row in reversed(rows):
+            active = active[:-1] if row.via == "rollback" else [*active, row]
+        if len(active) < 2:
             verdict = audit.verify(workspace)
-            if not verdict.ok:  # the version before may be in what it lacks
+            if not verdict.ok:  # the previous version may be in what the log has lost
                 raise audit.broken(verdict)
             why, fix = f"{id} has no earlier version to go back to", f"`hive agents history {id}` shows what there was"
             raise HiveError.of("HIVE-412", why, file=f"agents/{id}.json", path="$", fix=fix, exit_code=1)
-        target = standing[-2]
+        target = active[-2]
         row = record(
             workspace,
             target.spec,
@@ -163,11 +162,11 @@ def roll_back(
             reason=reason,
             evaluation={name: value for name, value in target.evaluation.items() if name != "approval_id"},
         )
-        return row, found[0]
+        return row, rows[0]
 
 
 def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
-    """Make the file what serves, where it was what served `before`, or is gone; one that people edited stays."""
+    """Write what serves to the agent's file where that is gone or has the hash `before`; an edited file stays."""
     path = workspace.root / "agents" / f"{row.agent}.json"
     if not path.exists():
         atomic_write_text(path, row.text)
@@ -177,7 +176,7 @@ def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
 
 
 def follow_history(workspace: Workspace) -> None:
-    """Make this host's files follow what another host has deployed; files that people edited here stay.
+    """Update this host's files to what another host has deployed; files that were edited here stay.
 
     Raises: HIVE-402 while a deployment goes on here, HIVE-413 as `versions`.
     """
@@ -198,7 +197,7 @@ def known_agents(workspace: Workspace) -> list[str]:
 
 
 def require_agent(workspace: Workspace, id: str) -> None:
-    """Raises: HIVE-107 (exit code 2) where there is no agent of this id."""
+    """Raise HIVE-107 (exit code 2) where there is no agent of this id."""
     known = known_agents(workspace)
     if id not in known:
         fix = did_you_mean(id, known, "`hive agents list` names those there are")
@@ -206,27 +205,27 @@ def require_agent(workspace: Workspace, id: str) -> None:
 
 
 def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:
-    """Return the agent that a node's `sub_agents` name: one of files, or a node of `agent` as an agent of its own.
+    """Return the agent that a node's `sub_agents` name: one of the workspace, or a node of `agent` as an agent.
 
     Raises: HIVE-107, and what `serving_agent` raises.
     """
-    own = {node.id: node for node in agent.nodes}
-    if name in own:
-        changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
+    nodes = {node.id: node for node in agent.nodes}
+    if name in nodes:
+        changes = {"id": name, "entry": name, "nodes": [nodes[name]], "edges": [], "pause_nodes": []}
         return agent.model_copy(update=changes)
     known: list[str] = []
     if workspace is not None:
         known = known_agents(workspace)
         if name in known:
             return serving_agent(workspace, name)[0]
-    fix = did_you_mean(name, [*own, *known], "name a node of this agent, or a file of agents/")
+    fix = did_you_mean(name, [*nodes, *known], "name a node of this agent, or a file of agents/")
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 
 
 def _tell(connection: RecordsConnection, row: VersionRow) -> None:
-    kind = EventType.CONFIG_ROLLED_BACK if row.via == "rollback" else EventType.CONFIG_DEPLOYED
-    told = {name: getattr(row, name) for name in ("agent", "version", "by", "decision", "via")}
-    EventLog.record(connection, [Event(kind, payload=told)])
+    type = EventType.CONFIG_ROLLED_BACK if row.via == "rollback" else EventType.CONFIG_DEPLOYED
+    payload = {name: getattr(row, name) for name in ("agent", "version", "by", "decision", "via")}
+    EventLog.record(connection, [Event(type, payload=payload)])
 
 
 def _file_hash(workspace: Workspace, id: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The ledger of a run: every model turn, judgement and tool call under its key, done once and paid once."""
+"""The ledger of a run: each model turn, judgement and tool call under its key, carried out and paid for once."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of an effect, as plain JSON, and what its models cost."""
+    """The result of an effect, as plain JSON, and what its models cost."""
 
     result: Any
     usage: Usage = field(default_factory=Usage)
 
 
 COSTLY = ("model", "tool")
-"""Kinds of effects that a budget has to have room for."""
+"""Kinds of effects that need room in the budget."""
 
 _VISIT = "#"
-"""Stands in the key of a visit; a second one in that of what is delegated in it."""
+"""Part of each visit's key; the keys of work that is delegated in the visit have a second one."""
 
 Do = Callable[[bool], Awaitable[Done]]
-"""Gets whether it was started before, by a process that died: then it may have happened, or not."""
+"""Carries out an effect; its argument says whether a process that died may have done so before."""
 
 
 class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
-    A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key. A call of a model counts by its estimate from before
-    it is made until its usage is known, and so after its process died: a server has counted what was sent, see
-    `sending`. Once the call was made again, each request that was lost counts as one of those that it took.
+    A result is recorded before it is used, so that a step that is done again finds it. An effect that was begun and
+    not recorded is done again under the same key. A model call counts by its estimate until its usage is known, also
+    when its process died: the server has counted what was sent, see `sending`. Once the call was made again, each lost
+    request counts as much as one that was answered.
 
-    `permitted` raises where the one for whom the run works may go no further; it is asked before each effect. `mark`
-    says where models are that have a position, such as a script; it is recorded with each effect. `recorded` gives
-    what came of an effect in another run, by its key and kind, which then isn't done; None where it is to be done.
+    `permitted` raises where the run's principal has lost its rights; it is called before each effect. `mark` gives the
+    position of models that have one, such as a script; it is recorded with each effect. `recorded` gives the result of
+    an effect in another run, by its key and kind, in place of carrying it out; None where it is to be carried out.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Effects:
         self._lock = threading.Lock()
         self._sent = Sent(partial(run_folder, workspace, run_id))
         self._own: Counter[str] = Counter()
-        """Requests of effects that are at work here; `_sent` has those of other processes, too."""
+        """Requests of effects in progress in this process; `_sent` also counts those of other processes."""
         self._turn = asyncio.Lock()
-        """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
+        """Keeps the event loop from waiting for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._delegated: dict[str, Budget] = {}
         self._reserved: dict[str, int] = self._unrecorded()
-        """Estimated tokens of calls that are at work, and of those whose processes died, by key."""
+        """Estimated tokens, by key, of calls that are in progress or whose processes died."""
         self._foreseen = self._counted = 0
         for raised in self._raised():
             self.budget.raise_limit(raised["measure"], raised["limit"])
@@ -100,22 +100,22 @@ class Effects:
         return None if row is None else json.loads(row[0])
 
     def limit(self, scope: str, limits: Limits) -> None:
-        """Give a delegation a budget of its own: all effects below its key count towards it, too."""
+        """Limit a delegation: all effects below its key also count towards its budget."""
         if scope not in self._scopes:
             self._scopes[scope] = Budget(limits, self._spent(scope))
 
     def limit_delegated(self, visit: str, limits: Limits) -> None:
-        """Give all delegations of a visit a budget together: what its sub-agents do counts towards it, too."""
+        """Limit all delegations of a visit together: the effects of its sub-agents also count towards this budget."""
         if visit not in self._delegated:
             self._delegated[visit] = Budget(limits, self._spent(visit, delegated=True))
 
     def left(self, key: str, measure: Measure) -> float | None:
         """Return what the budgets leave for the effect at `key`; None where none limits it."""
-        left = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
-        return min((one for one in left if one is not None), default=None)
+        amounts = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
+        return min((amount for amount in amounts if amount is not None), default=None)
 
     def waited(self, key: str) -> float:
-        """Return for how many seconds the effect at `key` has been tried; from now on it isn't held against it."""
+        """Return the seconds since the effect at `key` was first tried, and reset its count of attempts."""
         with connected(self._workspace.records) as connection, transaction(connection, run_turn(self.run_id)):
             row = connection.execute("SELECT started_at FROM effects WHERE key = ?", (self._key(key),)).fetchone()
             # It broke off because nothing answered, and not because its worker died.
@@ -124,9 +124,9 @@ class Effects:
         return (dt.datetime.now(dt.UTC) - begun).total_seconds()
 
     def sending(self, key: str) -> Tell:
-        """Return what is told of requests of the effect at `key`, as `llm.sending` takes it.
+        """Return a counter of the requests of the effect at `key`, for `llm.sending`.
 
-        What is out when the process dies counts when the effect is done again, at what a request of it costs then.
+        Requests without an answer when the process dies are paid for when the effect is done again, at its price then.
         """
 
         def tell(number: int) -> None:
@@ -141,7 +141,7 @@ class Effects:
         self.budget.raise_limit(cast(Measure, measure), to)
 
     async def note(self, key: str, value: Any, *, kind: str = "synthetic") -> str:
-        """Record a value, once; returns its key."""
+        """Record a value once, and return its key."""
 
         async def do(_: bool) -> Done:
             return Done(value)
@@ -171,20 +171,20 @@ class Effects:
     ) -> Any:
         """Return the result of `do`, or the recorded one.
 
-        `tokens` is an estimate of what it needs, which has to fit beside what others at work need, and what was lost;
-        it is corrected by what models counted in place of earlier estimates. Each costs `rate` dollars at least.
+        `tokens` is an estimate, which has to fit beside those of calls in progress and of lost ones; it is corrected
+        by the ratio of counted to estimated tokens so far. Each token costs `rate` dollars at least.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
-        the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
+        taken the run: nothing is begun or recorded then; what `permitted` and `do` raise.
         """
         needed = self._corrected(tokens)
-        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed, "rate": rate}
+        needs = {"steps": steps, "tool_calls": tool_calls, "tokens": needed, "rate": rate}
         async with self._turn:
-            found, again = await briefly(partial(self._begun, key, kind, name, node, wanted))
-        if found is not None:
-            return found
+            recorded, again = await briefly(partial(self._begun, key, kind, name, node, needs))
+        if recorded is not None:
+            return recorded
         started = time.monotonic()
-        self._own.pop(key, None)  # of a try that ended without a result
+        self._own.pop(key, None)  # of an attempt without a result
         try:
             done = self._recorded(key, kind) if self._recorded is not None else None
             if done is None:
@@ -192,25 +192,25 @@ class Effects:
             if tokens:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
-            own = self._own.pop(key, 0)
-            # Counted only now: a worker that lost the run may have sent something while this one was at work.
-            lost = self._sent.count(key) - own if again and kind != "tool" else 0
+            answered = self._own.pop(key, 0)
+            # Counted only now: a worker that lost the run may have sent a request while this one was in progress.
+            lost = self._sent.count(key) - answered if again and kind != "tool" else 0
             if lost > 0:
-                each = done.usage.share(lost, own) if own else Usage(input_tokens=lost * needed, estimated=True)
-                done = replace(done, usage=done.usage + each)
+                estimate = Usage(input_tokens=lost * needed, estimated=True)
+                done = replace(done, usage=done.usage + (done.usage.share(lost, answered) if answered else estimate))
             async with self._turn:
                 await briefly(partial(self._end, key, done, time.monotonic() - started))
         except LeaseLost:
             raise
         except BaseException:
             if needed:
-                with suppress(HiveError):  # what it cost must not hide why it broke off
+                with suppress(HiveError):  # a failure to record the cost must not hide the first error
                     await briefly(partial(self._broken_off, key, needed))
             raise
         return done.result
 
     async def require(self, key: str, *, tokens: int, rate: float) -> None:
-        """Raises: BudgetExhausted where a call within the effect at `key` has no room for what it needs, see `once`."""
+        """Raise BudgetExhausted where a call within the effect at `key` has no room for what it needs, see `once`."""
 
         def look() -> None:
             with self._lock:
@@ -221,12 +221,12 @@ class Effects:
     def _corrected(self, tokens: int) -> int:
         return -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
 
-    def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, Any]) -> tuple[Any, bool]:
-        """Return the recorded result, or None after it was begun; and whether it was begun before."""
-        found = self.find(key)
-        if found is None and self._permitted is not None:
+    def _begun(self, key: str, kind: str, name: str, node: str | None, needs: dict[str, Any]) -> tuple[Any, bool]:
+        """Return the recorded result, or None once the effect is begun; and whether it had been begun before."""
+        recorded = self.find(key)
+        if recorded is None and self._permitted is not None:
             self._permitted()
-        return found, found is None and self._begin(key, kind, name, node, **wanted)
+        return recorded, recorded is None and self._begin(key, kind, name, node, **needs)
 
     def _begin(
         self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int, rate: float
@@ -264,36 +264,36 @@ class Effects:
                         " tokens = tokens + ? WHERE run_id = ?",
                         (None if kind == "budget" else key.partition("#")[0], steps, tokens, self.run_id),
                     )
-            # Before the next thread gets the lock: it asks the budget for room, too.
+            # Reserved under the lock: the next thread's check of the budget has to see it.
             self._reserved[key] = self._reserved.get(key, 0) + tokens
             self._spend(key, steps=steps, tool_calls=tool_calls)
         return again
 
     def _require(self, key: str, steps: int, tool_calls: int, tokens: int, rate: float) -> None:
-        """Raises: BudgetExhausted of the run's budget, or of that of a delegation that the effect is a part of."""
-        needs = tokens and tokens + sum(self._reserved.values())
-        self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needs, rate=rate)
+        """Raise BudgetExhausted for the run's budget, or for that of a delegation that the effect is a part of."""
+        needed = tokens and tokens + sum(self._reserved.values())
+        self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needed, rate=rate)
         for scope, budget in self._above(key).items():
-            needs = tokens and tokens + sum(held for one, held in self._reserved.items() if scope in self._above(one))
+            reserved = sum(amount for other, amount in self._reserved.items() if scope in self._above(other))
             try:
-                budget.require(steps=steps, tool_calls=tool_calls, tokens=needs, rate=rate)
+                budget.require(steps=steps, tool_calls=tool_calls, tokens=tokens and tokens + reserved, rate=rate)
             except BudgetExhausted as error:
                 raise BudgetExhausted(error.measure, str(error), scope, needed=error.needed) from None
 
     def _broken_off(self, key: str, each: int) -> None:
-        """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""
+        """Charge a call that ended without a result `each` tokens for every request that was sent."""
         tokens = each * self._sent.count(key)
         with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection, run_turn(self.run_id)):
                 self._require_lease(connection)
-                # The result may be recorded, where nobody could be asked whether it was.
+                # Recording the result may have succeeded although the answer to it was lost.
                 query = "SELECT 1 FROM effects WHERE key = ? AND status = 'started'"
                 if connection.execute(query, (self._key(key),)).fetchone() is not None:
                     self._count(connection, key, tokens)
             self._reserved[key] = tokens
 
     def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:
-        """Let an effect cost so much, in place of what it was estimated at."""
+        """Record the cost of an effect in place of its estimate."""
         before = "(SELECT tokens FROM effects WHERE key = ?)"
         update = f"UPDATE runs SET tokens = tokens + ? - {before}, usd = usd + ? WHERE run_id = ?"
         connection.execute(update, (tokens, self._key(key), usd, self.run_id))
@@ -304,11 +304,12 @@ class Effects:
             budget.spend(**used)
 
     def _above(self, key: str) -> dict[str, Budget]:
-        found = {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
+        """Return the budgets of delegations that the effect at `key` counts towards."""
+        budgets = {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
         for visit, budget in self._delegated.items():
             if key.startswith(f"{visit}/") and _VISIT in key[len(visit) :]:
-                found[visit] = budget
-        return found
+                budgets[visit] = budget
+        return budgets
 
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
@@ -340,7 +341,7 @@ class Effects:
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
         """Return what was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
         names = list(BudgetSpent.model_fields)
-        # The tokens of what isn't recorded yet are held back for it, see `_unrecorded`.
+        # The tokens of effects that aren't recorded yet are in `_reserved`.
         counted = {
             name: f"CASE WHEN status = 'started' THEN 0 ELSE {name} END" if name in ("tokens", "estimated") else name
             for name in names
@@ -356,13 +357,13 @@ class Effects:
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
     def _unrecorded(self) -> dict[str, int]:
-        """Return what calls are estimated at that were begun and aren't recorded."""
+        """Return the estimated tokens of calls that were begun and aren't recorded, by key."""
         query = "SELECT substr(key, ?), tokens FROM effects WHERE run_id = ? AND status = 'started' AND tokens > 0"
         with connected(self._workspace.records) as connection:
             return dict(connection.execute(query, (len(self._key("")) + 1, self.run_id)))
 
     def _raised(self) -> list[Any]:
-        """Return the limits that somebody raised."""
+        """Return the limits that people have raised."""
         query = "SELECT result FROM effects WHERE run_id = ? AND kind = 'budget' AND status = 'done'"
         with connected(self._workspace.records) as connection:
             return [json.loads(row[0]) for row in connection.execute(query, (self.run_id,))]

@@ -30,12 +30,12 @@ def flowchart(agent: AgentSpec) -> str:
 
 
 def _shape(node: NodeSpec, agent: AgentSpec, aside: bool) -> str:
-    said = [node.id]
-    said += [f"uses {', '.join(node.tools)}"] if node.tools else []
-    said += [f"makes {', '.join(node.output_keys)}"] if node.output_keys else []
+    parts = [node.id]
+    parts += [f"uses {', '.join(node.tools)}"] if node.tools else []
+    parts += [f"makes {', '.join(node.output_keys)}"] if node.output_keys else []
     asks = node.requires_approval or node.pause_before or node.id in agent.pause_nodes
-    said += ["asks before it begins"] if asks else []
-    text = _text("<br/>".join(said))
+    parts += ["asks before it begins"] if asks else []
+    text = _text("<br/>".join(parts))
     return f"([{text}])" if aside else f"[{text}]"
 
 
@@ -45,7 +45,7 @@ def _arrow(edge: EdgeSpec) -> str:
 
 
 def _id(name: str) -> str:
-    """Return a name without what Mermaid reads as its own, such as a node called "end"."""
+    """Return a name as an identifier of Mermaid, which reserves some words, such as "end"."""
     plain = "".join(sign if sign.isalnum() else "_" for sign in name)
     return (
         f"{plain}_"

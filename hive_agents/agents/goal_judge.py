@@ -1,4 +1,4 @@
-"""When all nodes have ended: did the agent reach its goal? Accept, again, with a new plan, or a person."""
+"""Judge a run when all nodes have ended: accept it, retry, replan, or ask a person."""
 
 from __future__ import annotations
 
@@ -24,28 +24,25 @@ ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 
 async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Update:
-    """`outcome` where the run is over, `asked` where a person decides, else one verdict more with where to go on."""
-    found = await _concluded(session, ends, verdicts)
-    if found.get("outcome", {}).get("status") == "failed":
+    """Return `outcome` where the run is over, `asked` where a person decides, else one more verdict and its targets."""
+    update = await _concluded(session, ends, verdicts)
+    if update.get("outcome", {}).get("status") == "failed":
         await asyncio.to_thread(session.withdraw, "the run has failed")
-    return found
+    return update
 
 
 def losses(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> list[End]:
-    """Return the ends that fail the run: no edge leads on from them.
-
-    What came before somebody had the run tried again doesn't count.
-    """
+    """Return the failed ends that no edge leads on from; only those since the run was last tried again."""
     return [end for end in _counting(ends, verdicts) if end["status"] == "failed" and not end["targets"]]
 
 
 def owed(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> set[str]:
-    """Return the nodes that an end leads to and that haven't ended since."""
-    found: set[str] = set()
+    """Return the nodes that an end leads to and that haven't ended after it."""
+    nodes: set[str] = set()
     for end in _counting(ends, verdicts):
-        found.discard(end["node"])
-        found.update(end["targets"])
-    return found
+        nodes.discard(end["node"])
+        nodes.update(end["targets"])
+    return nodes
 
 
 def _counting(ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Sequence[End]:
@@ -53,8 +50,7 @@ def _counting(ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Sequence[
 
 
 def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:
-    """Return the end that is told as the run's: one for which the budget left no room, whatever other branches came
-    to."""
+    """Return the end that is reported as the run's failure: first one that exhausted the budget; None without any."""
     failed = losses(ends, verdicts)
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
@@ -66,7 +62,7 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
     n = len(verdicts) + 1
     key = f"GOAL#{n}"
     try:
-        found = await _judged(session, key, n, ends, verdicts)
+        judged = await _judged(session, key, n, ends, verdicts)
     except BudgetExhausted as error:
         try:
             refused = await more(session, key, None, error)
@@ -76,12 +72,12 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
             return await _concluded(session, ends, verdicts)
         why = fault("HIVE-423", error.measure, refused)
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
-    action = found["action"]
-    if found.get("outage"):  # a question that no model could judge is nobody's to answer
-        why = fault("HIVE-422", "unavailable", f"no model could judge the result: {found['reasoning']}")
+    action = judged["action"]
+    if judged.get("outage"):  # a person is asked about a judgement, not about a missing one
+        why = fault("HIVE-422", "unavailable", f"no model could judge the result: {judged['reasoning']}")
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
     if action == ESCALATE:
-        return await _escalated(session, key, n, found, _last(ends), verdicts)
+        return await _escalated(session, key, n, judged, _last(ends), verdicts)
     if action == ACCEPT:
         return {"outcome": {"status": "done", "error": None}, "asked": []}
     targets = _replanned(session, ends) if action == REPLAN else _last(ends)
@@ -110,46 +106,45 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
                 take_back()
         if judgment.outage:
             await session.wait_out(key, judgment.reasoning)
-        held = _attempts(verdicts).after(judgment)[0]
-        if held.action is REPLAN and not _replanned(session, ends):
-            why = f"No edge leads to a new plan. {held.reasoning}"
+        limited = _attempts(verdicts).after(judgment)[0]
+        if limited.action is REPLAN and not _replanned(session, ends):
+            why = f"No edge leads to a new plan. {limited.reasoning}"
             changes = {"action": ESCALATE, "escalation_reason": "replans_exhausted", "reasoning": why}
-            held = held.model_copy(update=changes)
+            limited = limited.model_copy(update=changes)
         context = context.model_copy(update={"constraints_violated": judgment.violations})
-        told = held.model_dump(mode="json")
         usage = _spent(before, model.meter.usage) if model is not None else Usage()
         return Done(
             {
-                "action": str(held.action),
+                "action": str(limited.action),
                 "outage": judgment.outage,
-                "feedback": held.feedback,
-                "reasoning": held.reasoning,
-                "judgment": told,
-                "context": context.model_dump(mode="json") | {"feedback": held.feedback or held.reasoning},
+                "feedback": limited.feedback,
+                "reasoning": limited.reasoning,
+                "judgment": limited.model_dump(mode="json"),
+                "context": context.model_dump(mode="json") | {"feedback": limited.feedback or limited.reasoning},
             },
             usage,
         )
 
-    found = await session.effects.once(key, "judge", "goal", do)
-    judgment = found["judgment"]
+    recorded = await session.effects.once(key, "judge", "goal", do)
+    judgment = recorded["judgment"]
     await session.emit(
         EventType.JUDGMENT_MADE,
         key,
         level="goal",
-        action=found["action"],
-        feedback=cut(found["feedback"] or found["reasoning"], 500),
+        action=recorded["action"],
+        feedback=cut(recorded["feedback"] or recorded["reasoning"], 500),
         confidence=judgment["confidence"],
         escalation_reason=judgment["escalation_reason"],
         decision_id=judgment["decision_id"],
     )
-    return found
+    return recorded
 
 
 async def _escalated(
-    session: AgentSession, key: str, n: int, found: Any, last: list[str], verdicts: Sequence[GoalVerdict]
+    session: AgentSession, key: str, n: int, judged: Any, last: list[str], verdicts: Sequence[GoalVerdict]
 ) -> Update:
     title = f"accept the result of {session.agent.id}?"
-    number = found["judgment"]["decision_id"]
+    number = judged["judgment"]["decision_id"]
     id = await asyncio.to_thread(session.court.file_judgment, number, title=title, thread_id=session.thread_id)
     request = session.request(id)
     await session.emit(EventType.APPROVAL_REQUESTED, id, approval_id=id, kind="judgment", title=title)
@@ -162,7 +157,7 @@ async def _escalated(
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
 
     async def do(_: bool) -> Done:
-        return Done(found | {"feedback": words_of(request)})
+        return Done(judged | {"feedback": words_of(request)})
 
     await session.effects.once(f"{key}/answer", "synthetic", "answer", do)
     verdict = GoalVerdict(n=n, action="retry", targets=last, key=f"{key}/answer")
@@ -170,10 +165,10 @@ async def _escalated(
 
 
 async def every_node_accepted(_: Goal, __: Any, ___: FeedbackContext | None) -> Judgment:
-    """Return the evaluator of goals that need no model: what is measured decides, once the nodes are done."""
-    told = "every phase of the work was accepted"
-    signal = Signal(source="evidence", action=ACCEPT, confidence=1.0, detail=told)
-    return Judgment(action=ACCEPT, confidence=1.0, reasoning=told, signals=[signal])
+    """Accept the result, for goals that need no model: their measured criteria decide."""
+    reasoning = "every phase of the work was accepted"
+    signal = Signal(source="evidence", action=ACCEPT, confidence=1.0, detail=reasoning)
+    return Judgment(action=ACCEPT, confidence=1.0, reasoning=reasoning, signals=[signal])
 
 
 def _needs_model(goal: Goal) -> bool:
@@ -199,14 +194,14 @@ def _context(session: AgentSession, ends: Sequence[End]) -> FeedbackContext:
 
 
 def _last(ends: Sequence[End]) -> list[str]:
-    """Return the nodes that ended last, with no other after them."""
+    """Return the nodes whose last end leads nowhere, else the one that ended last."""
     latest = {end["node"]: end for end in ends}
-    found = [node for node, end in latest.items() if not end["targets"]]
-    return found or [ends[-1]["node"]]
+    nodes = [node for node, end in latest.items() if not end["targets"]]
+    return nodes or [ends[-1]["node"]]
 
 
 def _replanned(session: AgentSession, ends: Sequence[End]) -> list[str]:
-    """Return where a new plan begins: the replan edges nearest to the end of the way."""
+    """Return where a new plan begins: the targets of the replan edges of the node that ended last and has any."""
     for end in reversed(ends):
         edges = [edge for edge in session.agent.edges_from(end["node"]) if edge.on == "replan"]
         if edges:

@@ -1,4 +1,4 @@
-"""A node's own judge, level 1 of its judgement: what it sees, what it says, and judges by name."""
+"""A node's own judge, level 1 of its judgement: its input, its verdict, and judges by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NodeContext(Format):
 
 
 class NodeVerdict(Format):
-    """`feedback` is what a retry tells the model."""
+    """`feedback` is sent to the model with a retry."""
 
     action: Annotated[NodeAction, AnyCase]
     feedback: str | None = None
@@ -33,9 +33,9 @@ _registered: dict[str, Any] = {}
 
 
 def register_judge(name: str, judge: Any) -> None:
-    """Make `judge` what nodes mean by `"judge": name`; the last registration of a name holds.
+    """Register `judge` for nodes with `"judge": name`; it replaces an earlier one of that name.
 
-    Its `evaluate(context)` gives a `NodeVerdict`, or an awaitable of one.
+    Its `evaluate(context)` returns a `NodeVerdict`, or an awaitable of one.
     """
     _registered[name] = judge
 
@@ -45,13 +45,13 @@ def judge_names() -> list[str]:
 
 
 async def node_verdict(judge: Any, context: NodeContext) -> NodeVerdict:
-    """Return what a judge, or the one registered by that name, says; whatever it does wrong escalates."""
+    """Return the verdict of a judge, or of the one registered by that name; any failure of it escalates."""
     try:
-        found = (_registered[judge] if isinstance(judge, str) else judge).evaluate(context)
-        if inspect.isawaitable(found):
-            found = await found
-        if not isinstance(found, NodeVerdict):
-            raise TypeError(f"it gave a {type(found).__name__}")
+        outcome = (_registered[judge] if isinstance(judge, str) else judge).evaluate(context)
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        if not isinstance(outcome, NodeVerdict):
+            raise TypeError(f"it gave a {type(outcome).__name__}")
     except Exception as error:
         return NodeVerdict(action="escalate", feedback=f"the node's judge failed: {type(error).__name__}: {error}")
-    return found
+    return outcome

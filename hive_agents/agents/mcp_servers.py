@@ -33,7 +33,7 @@ _MOST_PAGES = 50
 
 
 def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
-    """Yield the tools of each server of the settings, or why it has none."""
+    """Yield the tools of each server of the settings, or why it can't list them."""
     for name, settings in workspace.settings.mcp.servers.items():
         try:
             server = _server(workspace.root, name, settings.model_dump_json())
@@ -43,7 +43,7 @@ def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
 
 
 class Server:
-    """One server, started or connected to when it is first needed, and again when it has died."""
+    """A server that is started or connected to when it is first needed, and again after it died."""
 
     def __init__(self, workspace: Workspace, name: str, settings: McpServer) -> None:
         self.name, self._settings, self._workspace = name, settings, workspace
@@ -52,7 +52,7 @@ class Server:
         self._closing: asyncio.Event | None = None
         self._listed: list[Any] | None = None
         self._secrets: set[str] = set()
-        """Values of references that it was given, also before it was started anew."""
+        """Values of the references that the server was given, also before a restart."""
 
     def list_tools(self) -> list[Any]:
         """Return the server's tools. Raises: HIVE-432 where it can't be reached, HIVE-411 without the SDK, HIVE-421."""
@@ -64,23 +64,23 @@ class Server:
         return self._listed
 
     def as_tool(self, listed: Any) -> Tool:
-        """Return one of its tools as ours: *external* unless the server says that it only reads."""
+        """Return a listed tool as a `Tool`: *external* unless the server marks it as read-only."""
         hints = listed.annotations
-        reads = bool(hints and hints.read_only_hint)
+        read_only = bool(hints and hints.read_only_hint)
         name = f"{self.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
         if not NAME.fullmatch(name):
             raise self._fault(ValueError(f'"{name}" is too long, or no name for a tool'))
-        made = make_tool(listed, name=name, call=self._called, side_effect="read" if reads else "external")
-        # `idempotentHint`: the same call has no more effect when it is made again, as under a key.
-        return replace(made, keyed=made.keyed or bool(hints and hints.idempotent_hint))
+        tool = make_tool(listed, name=name, call=self._called, side_effect="read" if read_only else "external")
+        # `idempotentHint`: a repeated call has no further effect, as with an idempotency key.
+        return replace(tool, keyed=tool.keyed or bool(hints and hints.idempotent_hint))
 
     async def _called(self, name: str, arguments: dict[str, Any]) -> ToolResult:
-        """Return the tool's result without the server's secrets; a server that died or hangs is a failed call."""
+        """Return the tool's result with the server's secrets redacted; a server that died or hangs is a failed call."""
         try:
-            found = as_result(await asyncio.wrap_future(_in_loop(self._call(name, arguments))))
+            result = as_result(await asyncio.wrap_future(_in_loop(self._call(name, arguments))))
         except Exception as error:
             return ToolResult(self._fault(error).diagnostics[0].message, is_error=True)
-        return ToolResult(redacted(found.content, self._secrets), found.is_error)
+        return ToolResult(redacted(result.content, self._secrets), result.is_error)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         client = await self._connected()
@@ -88,22 +88,22 @@ class Server:
             async with asyncio.timeout(CALL_SECONDS):
                 return await client.call_tool(name, arguments)
         except Exception as error:
-            # An error that the server answers leaves it alive; whatever else happened, the next call begins anew.
+            # After an error that isn't the server's answer the next call connects again.
             if not _answered(error):
                 self._drop()
             raise
 
     async def _list(self) -> list[Any]:
         client = await self._connected()
-        found: list[Any] = []
+        tools: list[Any] = []
         cursor = None
         for _ in range(_MOST_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += page.tools
+            tools += page.tools
             cursor = page.next_cursor
             if not cursor:
                 break
-        return found
+        return tools
 
     async def _connected(self) -> Any:
         async with self._connecting:
@@ -117,7 +117,7 @@ class Server:
             return self._client
 
     async def _serve(self, ready: asyncio.Future[Any], closing: asyncio.Event) -> None:
-        """Hold the connection open, in one task: the SDK's scopes begin and end in the same one."""
+        """Hold the connection open in one task: the SDK's scopes have to begin and end in the same one."""
         client: Any = None
         try:
             async with AsyncExitStack() as stack:
@@ -138,7 +138,7 @@ class Server:
             values = self._settings.env.items()
             env = {key: self._revealed(text) if is_reference(text) else text for key, text in values}
             if "-m" in arguments or any(file_within(self._workspace.root, word) for word in arguments):
-                # Bytecode beside its files, which nobody read, would be taken before them.
+                # Bytecode beside the server's files isn't recorded as trusted, and would be run in place of them.
                 env.setdefault("PYTHONPYCACHEPREFIX", str(self._workspace.state_folder("mcp") / "bytecode"))
             stdio = _sdk("mcp.client.stdio")
             started = mcp.StdioServerParameters(
@@ -148,7 +148,7 @@ class Server:
             handle = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             log = stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
             return mcp.Client(stdio.stdio_client(started, errlog=log), read_timeout_seconds=CALL_SECONDS)
-        headers = {key: self._revealed(one) for key, one in self._settings.headers_ref.items()}
+        headers = {key: self._revealed(reference) for key, reference in self._settings.headers_ref.items()}
         client = import_module("httpx2").AsyncClient(headers=headers, timeout=CALL_SECONDS)
         http = await stack.enter_async_context(client)
         transport = _sdk("mcp.client.streamable_http").streamable_http_client(self._settings.url, http_client=http)
@@ -170,21 +170,21 @@ class Server:
         while isinstance(error, BaseExceptionGroup):  # the SDK's task groups
             error = error.exceptions[0]
         if isinstance(error, TimeoutError):
-            told = "it gave no answer in time"
+            reason = "it gave no answer in time"
         elif isinstance(error, FileNotFoundError):
-            told = f"{self._settings.command[0]} is no program here"
+            reason = f"{self._settings.command[0]} is no program here"
         else:
-            told = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
         literal = {text for text in self._settings.env.values() if not is_reference(text) and len(text) > 3}
-        # Redacted before it is cut: half a secret would not be found.
-        message = redacted(f"the MCP server {self.name} failed: {told}", self._secrets | literal)[:500]
+        # Redacted before it is cut: a part of a secret would not be recognised.
+        message = redacted(f"the MCP server {self.name} failed: {reason}", self._secrets | literal)[:500]
         path = f"mcp.servers.{self.name}"
         fix = f"check {path}; what it wrote is in .hive/mcp/{self.name}.log"
         return HiveError.of("HIVE-432", message, file="hive.toml", path=path, fix=fix, exit_code=3)
 
 
 def _answered(error: BaseException) -> bool:
-    """Return whether the server itself answered with an error, as MCP has them, and goes on."""
+    """Return whether the error is an MCP response of the server, which keeps running."""
     closed = -32000
     code = getattr(getattr(error, "error", None), "code", None)
     return isinstance(code, int) and code != closed
@@ -209,7 +209,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return one loop in a thread of its own for all servers: runs come and go, each with a loop of its own."""
+    """Return one event loop, in a thread, for all servers: a connection outlives the event loop of a run."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="hive-mcp", daemon=True)
     thread.start()
@@ -219,7 +219,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _end(loop: asyncio.AbstractEventLoop) -> None:
-    """Let the servers that were started end with this process."""
+    """Stop the started servers when this process ends."""
 
     async def ended() -> None:
         for task in list(_tasks):

@@ -1,8 +1,8 @@
-"""Calls of a run's models: tried again after what passes by itself, and counted also where they fail."""
+"""Calls of a run's models: retried after transient errors, and counted also where they fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypedDict
 
@@ -19,22 +19,19 @@ class Need(TypedDict):
 
 
 def need(chain: Chain, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Need:
-    """Return what a call needs by what it sends, as `Effects.once` takes it.
-
-    A script counts what it was told to, whatever it is sent.
-    """
+    """Return the tokens that a call needs, estimated from what it sends, for `Effects.once`; none for a script."""
     if chain.name.startswith("scripted:"):
         return {"tokens": 0, "rate": 0.0}
     return {"tokens": estimated(messages, tools), "rate": chain.rate}
 
 
 def estimated(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
-    """Return the tokens of what is sent."""
+    """Return the estimated tokens of what is sent."""
     return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
 
 
 async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell) -> ChatResult:
-    """Return the structured answer; `usage` is that of all tries. Raises: ModelError."""
+    """Return the structured answer; `usage` is that of all attempts. Raises: ModelError."""
 
     async def once() -> ChatResult:
         return _counted_at_least(messages, await chain.complete(messages, schema=schema))
@@ -50,7 +47,7 @@ async def streamed(
     *,
     tell: Tell,
 ) -> ChatResult:
-    """Return the answer, whose text `on_text` gets in pieces; `usage` is that of all tries. Raises: ModelError."""
+    """Return the answer, whose text `on_text` gets in pieces; `usage` is that of all attempts. Raises: ModelError."""
 
     async def once() -> ChatResult:
         async with aclosing(chain.stream(messages, tools=tools)) as deltas:
@@ -64,34 +61,33 @@ async def streamed(
 
 
 def _counted_at_least(messages: Sequence[Message], result: ChatResult) -> ChatResult:
-    """Return the result with an estimate of its tokens where nobody counted any."""
+    """Return the result with an estimate of its tokens where the server counted none."""
     usage = result.usage
     if usage.priced or usage.input_tokens or usage.output_tokens:
         return result
-    said = Message(role="assistant", content=result.text, tool_calls=result.tool_calls)
-    tokens = {"input_tokens": sum(map(message_tokens, messages)), "output_tokens": message_tokens(said)}
+    answer = Message(role="assistant", content=result.text, tool_calls=result.tool_calls)
+    tokens = {"input_tokens": sum(map(message_tokens, messages)), "output_tokens": message_tokens(answer)}
     return result.model_copy(update={"usage": Usage(**tokens, priced=False, estimated=True)})
 
 
-async def _counted(once: Callable[[], Any], tell: Tell) -> ChatResult:
-    lost = Usage()
+async def _counted(once: Callable[[], Awaitable[ChatResult]], tell: Tell) -> ChatResult:
+    wasted = Usage()
 
-    async def told() -> ChatResult:
+    async def attempt() -> ChatResult:
         with sending(tell) as take_back:
             try:
-                found: ChatResult = await once()
+                return await once()
             except ModelError as error:
                 if not (error.usage.input_tokens or error.usage.output_tokens):
                     take_back()
                 raise
-        return found
 
     def failed(_: int, error: BaseException, __: float) -> None:
-        nonlocal lost
-        lost += error.usage if isinstance(error, ModelError) else Usage()
+        nonlocal wasted
+        wasted += error.usage if isinstance(error, ModelError) else Usage()
 
     try:
-        result: ChatResult = await retried(told, PATIENCE, on_retry=failed)
+        result = await retried(attempt, PATIENCE, on_retry=failed)
     except ModelError as error:
-        raise ModelError(error.kind, error.message, usage=lost + error.usage) from error
-    return result.model_copy(update={"usage": lost + result.usage})
+        raise ModelError(error.kind, error.message, usage=wasted + error.usage) from error
+    return result.model_copy(update={"usage": wasted + result.usage})

@@ -1,4 +1,4 @@
-"""The files that an agent of one's own begins with: they can be checked, evaluated and run as they are."""
+"""The files of a new agent, which can be checked, evaluated and run as they are."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def {prefix}_send(to: str, text: str, context: ToolContext) -> str:
 def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
     """Write an agent of two nodes, its tools, its goal with eval cases, and a script that stands in for a model.
 
-    `hive.toml` is told of the tools where it doesn't know them. Returns the files, and whether they are trusted: where
-    nothing else waits for trust they are, because what is written here is known.
+    The pattern of the tools is added to `hive.toml` where it lacks them. Return the files, and whether they are
+    trusted: they are where the workspace was trusted before.
 
-    Raises: HIVE-113 for a name that none can have, HIVE-409 (exit code 2) where a file is there, HIVE-105 where the
-    tools of `hive.toml` can't be added to.
+    Raises: HIVE-113 for an invalid name, HIVE-409 (exit code 2) where a file exists, HIVE-105 where the pattern can't
+    be added to `hive.toml`.
     """
     prefix = re.sub(r"\W", "_", name)
     files = {
@@ -92,13 +92,13 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
 
 
 def _with_tools(workspace: Workspace) -> str | None:
-    """Return the text of `hive.toml` with the pattern of the tools; None where it has it. Raises: HIVE-105."""
+    """Return the text of `hive.toml` with the pattern of the tools added; None where it has it. Raises: HIVE-105."""
     path = workspace.root / SETTINGS
     text = read_bytes(path).decode() if path.exists() else ""
-    known = workspace.settings.tools.python
-    if PATTERN in known:
+    patterns = workspace.settings.tools.python
+    if PATTERN in patterns:
         return None
-    if known or "tools" in tomllib.loads(text):
+    if patterns or "tools" in tomllib.loads(text):
         fix = f'add "{PATTERN}" to python in [tools], then run it again'
         raise HiveError.of(
             "HIVE-105", f"its tools would not be found in {PATTERN}", file=SETTINGS, path="tools", fix=fix

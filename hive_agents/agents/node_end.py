@@ -1,4 +1,4 @@
-"""What a graph's state knows of an agent's work: which nodes ended and how; small, whatever was said on the way."""
+"""What a graph's state holds of an agent's work: which nodes ended and how, without their conversations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class End(TypedDict):
 
 
 class GoalVerdict(TypedDict):
-    """A judgement of the goal; `targets` are the nodes that are to do it again, `key` leads to the whole of it.
+    """A judgement of the goal; `targets` are the nodes that run again, `key` is that of the recorded judgement.
 
-    One of a person, who has a failed run tried again, is `again`; the ends before `since` count no more.
+    When a person has a failed run tried again, its action is `again`; the ends before `since` count no more.
     """
 
     n: int
@@ -37,10 +37,10 @@ Update = dict[str, Any]
 
 
 def joined(before: Sequence[End], more: Sequence[End]) -> list[End]:
-    """Return all ends, each once: a node that was done again tells the same.
+    """Return all ends, without those of `more` whose node and visit are known.
 
-    >>> one = End(node="a", visit=1, status="completed", outputs=[], targets=[], conversation="c", error=None)
-    >>> joined([one], [one]) == [one]
+    >>> end = End(node="a", visit=1, status="completed", outputs=[], targets=[], conversation="c", error=None)
+    >>> joined([end], [end]) == [end]
     True
     """
     known = {(end["node"], end["visit"]) for end in before}
@@ -52,19 +52,19 @@ def visits(ends: Sequence[End], node: str) -> int:
 
 
 def led_here(ends: Sequence[End], node: str) -> list[End]:
-    """Return the ends, since the node's own last one, that sent the work to it."""
-    own = max((place for place, end in enumerate(ends) if end["node"] == node), default=0)
-    return [end for end in ends[own:] if node in end["targets"]]
+    """Return the ends after the node's last one that lead to it."""
+    last = max((place for place, end in enumerate(ends) if end["node"] == node), default=0)
+    return [end for end in ends[last:] if node in end["targets"]]
 
 
 EXHAUSTED = "HIVE-423"
 
 
 def spent(error: Mapping[str, str] | None) -> bool:
-    """Return whether work ended because the run's budget is used up: then no edge leads on, and the run fails."""
+    """Return whether the run's budget was exhausted: then no edge is taken, and the run fails."""
     return error is not None and error["code"] == EXHAUSTED
 
 
 def fault(code: str, reason: str, message: str) -> dict[str, str]:
-    """Return why work ended without success; `reason` is a word that stays the same, for `stopped_by`."""
+    """Return why work ended without success; `reason` is a stable identifier, for `stopped_by`."""
     return {"code": code, "reason": reason, "message": message}

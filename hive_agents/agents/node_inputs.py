@@ -1,4 +1,4 @@
-"""What a model is shown of a node's inputs: each whole, or its beginning and the file that has all of it."""
+"""A node's inputs as a model sees them: each in full, or its beginning and the file that holds all of it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class InputTexts:
     limit: int
 
     def as_data(self, values: Mapping[str, Any]) -> str:
-        """Return the inputs as fenced JSON, with what leads to the long ones; nothing where there are none."""
+        """Return the inputs as fenced JSON, with references to the files of long ones; "" without inputs."""
         if not values:
             return ""
         lines = [f"- {key}: {self.cut(json.dumps(value, ensure_ascii=False))}" for key, value in values.items()]
         return "\n".join([f"Inputs:\n{fenced(chr(10).join(lines))}", *self.references(values)])
 
     def references(self, values: Mapping[str, Any]) -> list[str]:
-        """Return a line for each input that is too long to be shown whole: where it is, and how to read it."""
+        """Return a line for each input that is too long to be shown in full: its file, and how to read it."""
         return [self._reference(key, value) for key, value in values.items() if self._is_long(value)]
 
     def cut(self, text: str) -> str:
@@ -40,14 +40,14 @@ class InputTexts:
         return len(json.dumps(value, ensure_ascii=False)) > self.limit
 
     def _reference(self, key: str, value: Any) -> str:
-        whole = as_text(value)
-        # A later visit may be given another value: each has a name of its own, which no agent's file can take.
-        file = f"input-{key}-{sha256(whole)[:8]}.txt"
+        text = as_text(value)
+        # A later visit may have another value, so each has its own file, under a name that agents can't write to.
+        file = f"input-{key}-{sha256(text)[:8]}.txt"
         files = self.files()
         with files.lock():
-            if file not in {one.name for one in files.list()}:
-                files.seal(file, whole if isinstance(value, str) else pretty(whole))
-        saved = f"[Input {key}: {len(whole):,} chars — too large for context, saved to '{file}'."
+            if file not in {stored.name for stored in files.list()}:
+                files.seal(file, text if isinstance(value, str) else pretty(text))
+        saved = f"[Input {key}: {len(text):,} chars — too large for context, saved to '{file}'."
         return f"{saved} Use load_data(filename='{file}') to read all of it.]"
 
 

@@ -14,7 +14,7 @@ from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.subagent_judge import SubagentJudge
 from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Message, ModelError, ToolCall, Usage
+from hive_agents.llm import Message, ModelError, Usage
 from hive_agents.memory import Entry
 
 _RECENT = 12
@@ -30,7 +30,7 @@ _SCHEMA = {
 
 
 class LevelVerdict(NamedTuple):
-    """A verdict, which level gave it, and for an escalation why."""
+    """A verdict, the level that gave it, and the reason of an escalation."""
 
     action: NodeAction
     level: int
@@ -41,7 +41,7 @@ class LevelVerdict(NamedTuple):
 
 
 async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict:
-    """Return what the levels say, in order; the first that has something to say decides."""
+    """Return the verdict of the first level that has one."""
     implied = _implied(work, turn, iteration)
     if implied is not None:
         return implied
@@ -53,19 +53,21 @@ async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict
             accumulator=work.outputs.values,
             iteration=iteration,
         )
-        said = await node_verdict(judge, context)
-        failed = said.action == "escalate" and (said.feedback or "").startswith("the node's judge failed")
-        reason: EscalationReason | None = (
-            None if said.action != "escalate" else "model_error" if failed else "rule_escalate"
+        node_decision = await node_verdict(judge, context)
+        failed = node_decision.action == "escalate" and (node_decision.feedback or "").startswith(
+            "the node's judge failed"
         )
-        return LevelVerdict(said.action, 1, said.feedback, reason)
+        reason: EscalationReason | None = (
+            None if node_decision.action != "escalate" else "model_error" if failed else "rule_escalate"
+        )
+        return LevelVerdict(node_decision.action, 1, node_decision.feedback, reason)
     if work.node.success_criteria:
         return await _by_criteria(work, work.node.success_criteria, f"{work.key}/{iteration}/verdict")
     return LevelVerdict("accept", 0)
 
 
 def _implied(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict | None:
-    """Level 0. A turn that called tools goes on until their results were read, unless all that is asked for is set."""
+    """Return the verdict of level 0. A turn that called tools continues, unless all outputs are set."""
     node, values = work.node, work.outputs.values
     missing = work.outputs.missing(nullable=node.nullable_output_keys)
     working = any(call.name != "set_output" for call in turn.tool_calls)
@@ -93,11 +95,11 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
         conversation=recent(work.session.store.messages(work.conversation)),
         fence=f"-----{secrets.token_hex(8)}-----",
     )
-    asked, tell = [Message(role="user", content=text)], work.session.effects.sending(key)
+    messages, tell = [Message(role="user", content=text)], work.session.effects.sending(key)
     chain = work.session.models("judge")
-    await work.session.effects.require(key, **need(chain, asked))
+    await work.session.effects.require(key, **need(chain, messages))
     try:
-        result = await complete(chain, asked, schema=_SCHEMA, tell=tell)
+        result = await complete(chain, messages, schema=_SCHEMA, tell=tell)
     except ModelError as error:
         reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         why = f"the criteria could not be judged: {error}"[:500]
@@ -113,42 +115,41 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
 
 
 def _outputs_json(outputs: Mapping[str, Any]) -> str:
-    """Return the outputs as JSON; too long ones have a share each, and the judge is told what it doesn't see."""
-    whole = json.dumps(outputs, ensure_ascii=False)
-    if len(whole) <= _OUTPUTS:
-        return whole
+    """Return the outputs as JSON; where they are too long each is cut to an equal share, and marked as cut."""
+    full_text = json.dumps(outputs, ensure_ascii=False)
+    if len(full_text) <= _OUTPUTS:
+        return full_text
     share, lines = _OUTPUTS // len(outputs), []
     for key, value in outputs.items():
         text = json.dumps(value, ensure_ascii=False)
-        cut = f" (the first {share:,} of {len(text):,} characters)" if len(text) > share else ""
-        lines.append(f"{key}{cut}: {text[:share]}")
+        note = f" (the first {share:,} of {len(text):,} characters)" if len(text) > share else ""
+        lines.append(f"{key}{note}: {text[:share]}")
     return "\n".join(lines)
 
 
 def recent(entries: Sequence[Entry]) -> str:
-    """Return the end of a conversation, a line of JSON a message."""
+    """Return the end of a conversation, one line of JSON for each message."""
     lines = []
     for entry in entries[-_RECENT:]:
-        told: dict[str, Any] = {"role": entry.message.role, "text": entry.message.content[-_CHARS:]}
+        line: dict[str, Any] = {"role": entry.message.role, "text": entry.message.content[-_CHARS:]}
         if entry.message.tool_calls:
-            told["calls"] = [_told(call) for call in entry.message.tool_calls]
-        lines.append(json.dumps(told, ensure_ascii=False))
+            line["calls"] = [
+                {"name": call.name, "args": json.dumps(call.args, ensure_ascii=False)[:_CHARS]}
+                for call in entry.message.tool_calls
+            ]
+        lines.append(json.dumps(line, ensure_ascii=False))
     return "\n".join(lines)
 
 
-def judgment_of(found: LevelVerdict) -> Judgment:
-    """Return an escalation as the decision log has it."""
+def judgment_of(verdict: LevelVerdict) -> Judgment:
+    """Return an escalation as the decision log stores it."""
     action = JudgmentAction.ESCALATE
-    told = found.feedback or "the node's judge escalated"
-    signal = Signal(source="rule" if found.level == 1 else "llm", action=action, confidence=1.0, detail=told)
-    reason = found.reason or "rule_escalate"
-    return Judgment(action=action, confidence=1.0, reasoning=told, escalation_reason=reason, signals=[signal])
+    reasoning = verdict.feedback or "the node's judge escalated"
+    signal = Signal(source="rule" if verdict.level == 1 else "llm", action=action, confidence=1.0, detail=reasoning)
+    reason = verdict.reason or "rule_escalate"
+    return Judgment(action=action, confidence=1.0, reasoning=reasoning, escalation_reason=reason, signals=[signal])
 
 
-def recorded(found: LevelVerdict) -> Done:
-    result = {"action": found.action, "level": found.level, "feedback": found.feedback, "reason": found.reason}
-    return Done(result | {"outage": found.outage}, found.usage)
-
-
-def _told(call: ToolCall) -> dict[str, Any]:
-    return {"name": call.name, "args": json.dumps(call.args, ensure_ascii=False)[:_CHARS]}
+def recorded(verdict: LevelVerdict) -> Done:
+    result = {"action": verdict.action, "level": verdict.level, "feedback": verdict.feedback, "reason": verdict.reason}
+    return Done(result | {"outage": verdict.outage}, verdict.usage)

@@ -1,8 +1,7 @@
-"""One visit of a node, step by step: enter → think → act → judge, again and again; then leave.
+"""One visit of a node, step by step: enter → think → act → judge, repeated; then leave.
 
-Each step may be done again after a crash: what it did the first time is in the ledger and in the conversation, under
-keys of (node, visit, iteration, call). `wait` is no step of this module: a graph pauses there, a sub-agent tells its
-parent.
+Each step can be repeated after a crash: its effects are in the ledger and in the conversation, under keys of (node,
+visit, iteration, call). `wait` is no step of this module: a graph pauses there, and a sub-agent raises `Pending`.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from hive_agents.text import cut
 
 VisitState = Mapping[str, Any]
 UNREAD = 3
-"""Turns in a row that may be unreadable, such as arguments that are no JSON, before the node fails."""
+"""Unreadable turns in a row, such as arguments that aren't JSON, before the node fails."""
 SMALLER = 3
-"""How often a context that was too much for the model is halved."""
+"""How often a context that is too long for the model is halved."""
 
 Step = Callable[[NodeWork, VisitState], Awaitable[Update]]
 
 
 async def enter(work: NodeWork, _: VisitState) -> Update:
-    """Ask first where that is wanted, then tell the model why it is here."""
+    """Begin the visit, after a person's permission where the agent requires one."""
     session, node = work.session, work.node
     advice = None
     if node.requires_approval or node.pause_before or node.id in work.agent.pause_nodes:
@@ -65,7 +64,7 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
 
 
 async def think(work: NodeWork, state: VisitState) -> Update:
-    """One turn of the model, recorded before it counts."""
+    """Record one turn of the model."""
     session, node = work.session, work.node
     iteration = state["iteration"] + 1
     key = f"{work.key}/{iteration}"
@@ -76,7 +75,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
     async def do(_: bool) -> Done:
         await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
         try:
-            said = await streamed(
+            answer = await streamed(
                 session.models("chat"),
                 messages,
                 tools,
@@ -84,123 +83,127 @@ async def think(work: NodeWork, state: VisitState) -> Update:
                 tell=session.effects.sending(f"{key}/model"),
             )
         except ModelError as error:
-            if error.outage and error.kind != "authentication":  # a refused login passes by nobody's waiting
+            if error.outage and error.kind != "authentication":  # waiting doesn't help a refused login
                 await session.wait_out(f"{key}/model", str(error))
             reason = "unavailable" if error.outage else "model_error"
             failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
             return Done(failed | {"sent": estimated(messages, tools)}, error.usage)
-        made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
-        return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
+        tool_calls = [call.model_dump() for call in _named(answer.tool_calls, iteration)]
+        return Done({"text": answer.text, "calls": tool_calls, "model": answer.model, "read": read}, answer.usage)
 
     try:
         if session.effects.find(f"{key}/model") is None:
             hear(work)
             read = session.store.pointer(work.conversation)["cursor"]
-            # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
+            # Outside of the turn's effect: a summary is paid for before the budget is checked for the turn.
             messages += await turn_messages(work, key, tools, room=state.get("room"))
         chain = session.models("chat")
         needed = need(chain, messages, tools)
-        found = await session.effects.once(f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed)
+        recorded = await session.effects.once(f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed)
     except HiveError as error:
         return _unprompted(error)
-    if "error" in found and _mendable(found, state, iteration < node.max_iterations):
-        return _mended(work, key, found, state)
-    if "error" in found:
-        return _fail(found.get("reason", "model_error"), f"no model answered: {found['error']}")
-    made = [ToolCall.model_validate(call) for call in found["calls"]]
-    session.store.append(work.conversation, Message(role="assistant", content=found["text"], tool_calls=made), key=key)
-    if not work.shared and not work.delegated and found["text"].strip():
-        mirrored = Message(role="assistant", content=f"[{node.id}]: {found['text']}")
+    if "error" in recorded and _mendable(recorded, state, iteration < node.max_iterations):
+        return _mended(work, key, recorded, state)
+    if "error" in recorded:
+        return _fail(recorded.get("reason", "model_error"), f"no model answered: {recorded['error']}")
+    tool_calls = [ToolCall.model_validate(call) for call in recorded["calls"]]
+    session.store.append(
+        work.conversation, Message(role="assistant", content=recorded["text"], tool_calls=tool_calls), key=key
+    )
+    if not work.shared and not work.delegated and recorded["text"].strip():
+        mirrored = Message(role="assistant", content=f"[{node.id}]: {recorded['text']}")
         session.store.append(session.conversation, mirrored, key=f"mirror:{key}")
-    await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(made))
+    await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(tool_calls))
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
         await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
-    return {"iteration": iteration, "next": "act" if made else "judge", "unread": 0}
+    return {"iteration": iteration, "next": "act" if tool_calls else "judge", "unread": 0}
 
 
 async def act(work: NodeWork, state: VisitState) -> Update:
-    """The turn's tool calls, all at once, but outputs and files in order; results go back in the calls' order."""
+    """Carry out the turn's tool calls, all at once but for outputs and files; results are in the calls' order."""
     session, iteration = work.session, state["iteration"]
     key = f"{work.key}/{iteration}"
-    made = [(f"{key}/{n}", call) for n, call in enumerate(_turn(work, key).message.tool_calls)]
-    due = [(at, call) for at, call in made if session.store.find(work.conversation, at) is None]
+    keyed_calls = [(f"{key}/{n}", call) for n, call in enumerate(_turn(work, key).message.tool_calls)]
+    missing = [(at, call) for at, call in keyed_calls if session.store.find(work.conversation, at) is None]
     room = work.node.max_tool_calls - state["tool_calls"]
-    asked = [at for at, call in made if calls.counted(work, call)]
-    beyond = set(asked[room:])
-    due = [(at, call) for at, call in due if at not in beyond]
-    found = dict(zip([at for at, _ in due], await _all(work, due), strict=True))
+    counted = [at for at, call in keyed_calls if calls.counted(work, call)]
+    over_limit = set(counted[room:])
+    due = [(at, call) for at, call in missing if at not in over_limit]
+    results = dict(zip([at for at, _ in due], await _all(work, due), strict=True))
     for at, call in due:
-        result = found[at]
+        result = results[at]
         if isinstance(result, BaseException):
             if not isinstance(result, Pending | BudgetExhausted):
                 raise result
             continue
         message = Message(role="tool", content=result.content, tool_call_id=call.id)
         session.store.append(work.conversation, message, key=at, is_error=result.is_error, pointer=result.pointer)
-    exhausted = next((one for one in found.values() if isinstance(one, BudgetExhausted)), None)
+    exhausted = next((result for result in results.values() if isinstance(result, BudgetExhausted)), None)
     if exhausted is not None:
         raise exhausted
-    if beyond:
+    if over_limit:
         return _fail("max_tool_calls", f"{work.node.id} used up its max_tool_calls of {work.node.max_tool_calls}")
-    waiting = [id for one in found.values() if isinstance(one, Pending) for id in one.requests]
+    waiting = [id for result in results.values() if isinstance(result, Pending) for id in result.requests]
     if waiting:
         return _wait(waiting, "act")
-    return {"tool_calls": state["tool_calls"] + len(asked), "next": "judge"}
+    return {"tool_calls": state["tool_calls"] + len(counted), "next": "judge"}
 
 
 async def judge(work: NodeWork, state: VisitState) -> Update:
-    """Accept, send back with feedback, or ask a person; a loop that leads nowhere ends here."""
+    """Accept the work, retry with feedback, or ask a person; a loop without progress ends here."""
     session, node, iteration = work.session, work.node, state["iteration"]
-    key, since = f"{work.key}/{iteration}", state.get("since", 0)
+    key, reprieved_at = f"{work.key}/{iteration}", state.get("since", 0)
 
     async def do(_: bool) -> Done:
         if session.effects.find(f"{work.key}/complete"):
             return recorded(LevelVerdict("accept", 1, "it reported that it is complete"))
-        found = await verdict(work, _turn(work, key).message, iteration)
-        if found.outage:
-            await session.wait_out(f"{key}/verdict", found.feedback or "")
-        done = recorded(found)
-        done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration, since)
-        # Looked up once: whoever does the step again goes the same way.
-        if found.action == "accept":
+        decision = await verdict(work, _turn(work, key).message, iteration)
+        if decision.outage:
+            await session.wait_out(f"{key}/verdict", decision.feedback or "")
+        done = recorded(decision)
+        done.result["fault"] = (
+            None if decision.action in ("accept", "escalate") else stuck(work, iteration, reprieved_at)
+        )
+        # Recorded, so that a repeated step takes the same way.
+        if decision.action == "accept":
             done.result["missed"] = missed(work, session.effects.find(f"{key}/model")["read"])
         return done
 
-    found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
-    action, feedback = found["action"], found["feedback"]
-    if found.get("outage"):  # a question that no model could judge is nobody's to answer
+    judged = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
+    action, feedback = judged["action"], judged["feedback"]
+    if judged.get("outage"):  # a person is asked about a judgement, not about a missing one
         return _fail("unavailable", feedback)
-    told = {"level": found["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
+    payload = {"level": judged["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
     if action != "continue":
-        await session.emit(EventType.JUDGMENT_MADE, key, node.id, **told)
+        await session.emit(EventType.JUDGMENT_MADE, key, node.id, **payload)
     if action == "escalate":
-        answered = await _escalated(work, key, found)
+        answered = await _escalated(work, key, judged)
         if isinstance(answered, dict):
             return answered
         action, feedback = "retry", answered
     if action == "accept":
-        words = found.get("missed")
+        words = judged.get("missed")
         if not words or iteration >= node.max_iterations:
             return {"next": "leave", "error": None}
-        if work.shared:  # where they stand before the turn that didn't know them
-            told_late = Message(role="user", content=f"[Said meanwhile]: {words}")
-            session.store.append(work.conversation, told_late, key=f"{key}/feedback")
+        if work.shared:  # there they precede the turn that didn't take them into account
+            late_words = Message(role="user", content=f"[Said meanwhile]: {words}")
+            session.store.append(work.conversation, late_words, key=f"{key}/feedback")
         return {"next": "think"}
-    if found.get("fault"):
-        return await _passed(work, key, iteration, found["fault"])
+    if judged.get("fault"):
+        return await _passed(work, key, iteration, judged["fault"])
     if action == "retry":
-        await session.emit(EventType.NODE_RETRIED, key, node.id, **told)
+        await session.emit(EventType.NODE_RETRIED, key, node.id, **payload)
         words = f"[Judge feedback]: {feedback or 'this is not good enough yet'}"
         session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/feedback")
     elif not _turn(work, key).message.tool_calls:
-        # Providers want a word from the other side before the model goes on.
+        # Providers require a message of the user between two of the model.
         session.store.append(work.conversation, Message(role="user", content="Go on."), key=f"{key}/feedback")
     return {"next": "think"}
 
 
 async def leave(work: NodeWork, state: VisitState) -> Update:
-    """Only here outputs reach the data buffer; then the way on."""
+    """End the visit: write the outputs of an accepted one to the data buffer, and choose the next nodes."""
     session, node = work.session, work.node
     error = state.get("error")
     outputs = {} if error else work.outputs.values
@@ -209,35 +212,40 @@ async def leave(work: NodeWork, state: VisitState) -> Update:
         buffer.write(key, value)
         if work.memory is not None:
             work.memory.add_output(key, value)
-    ways: list[str] = []
+    next_nodes: list[str] = []
     try:
-        ways = [] if spent(error) else await targets(work, "failed" if error else "completed")
-    except NoWay as lost:
-        error = lost.fault
+        next_nodes = [] if spent(error) else await targets(work, "failed" if error else "completed")
+    except NoWay as no_way:
+        error = no_way.fault
     end = End(
         node=node.id,
         visit=work.visit,
         status="failed" if error else "completed",
         outputs=list(outputs),
-        targets=ways,
+        targets=next_nodes,
         conversation=work.conversation,
         error=error,
     )
     type = EventType.NODE_FAILED if error else EventType.NODE_COMPLETED
-    told = {"visit": work.visit, "iterations": state.get("iteration", 0), "outputs": list(outputs), "targets": ways}
-    await session.emit(type, work.key, node.id, **told, error=error)
+    payload = {
+        "visit": work.visit,
+        "iterations": state.get("iteration", 0),
+        "outputs": list(outputs),
+        "targets": next_nodes,
+    }
+    await session.emit(type, work.key, node.id, **payload, error=error)
     return {"ends": [end], "next": "end"}
 
 
 def _within_budget(step: Step) -> Step:
-    """Return the step, done again where its budget ran out and somebody raised it."""
+    """Return the step, repeated when its exhausted budget was raised."""
 
     async def run(work: NodeWork, state: VisitState) -> Update:
         while True:
             try:
                 return await step(work, state)
             except BudgetExhausted as error:
-                if error.scope is not None:  # that of a sub-agent, which ends; its parent goes on
+                if error.scope is not None:  # a sub-agent's budget ends only the sub-agent
                     raise
                 try:
                     refused = await more(work.session, f"{work.key}/{state.get('iteration', 0)}", work.node.id, error)
@@ -257,9 +265,9 @@ STEPS: dict[str, Step] = {step.__name__: _within_budget(step) for step in (enter
 
 
 async def alone(work: NodeWork) -> tuple[End, int]:
-    """Return the end of a node that is worked on without a graph, and its iterations; for sub-agents.
+    """Return the end of a node that runs without a graph, as in a sub-agent, and its iterations.
 
-    After a crash it begins anew, and finds in the ledger what was done. Raises: Pending where it waits for a person.
+    After a crash it starts again and finds finished steps in the ledger. Raises: Pending where it waits for a person.
     """
     state: dict[str, Any] = {"next": "enter"}
     while state["next"] != "end":
@@ -274,33 +282,33 @@ async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
     """Return the results of the calls, or what they raised."""
 
     async def in_order() -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for at, call in due:
             if call.name in calls.IN_ORDER:
                 try:
-                    found[at] = await calls.answer(work, at, call, alone)
+                    results[at] = await calls.answer(work, at, call, alone)
                 except Pending as pending:
-                    found[at] = pending
-        return found
+                    results[at] = pending
+        return results
 
-    others = [(at, call) for at, call in due if call.name not in calls.IN_ORDER]
-    first, *rest = await asyncio.gather(
-        in_order(), *(calls.answer(work, at, call, alone) for at, call in others), return_exceptions=True
+    parallel = [(at, call) for at, call in due if call.name not in calls.IN_ORDER]
+    ordered_results, *parallel_results = await asyncio.gather(
+        in_order(), *(calls.answer(work, at, call, alone) for at, call in parallel), return_exceptions=True
     )
-    if isinstance(first, BaseException):
-        raise first
-    found = first | dict(zip([at for at, _ in others], rest, strict=True))
-    return [found[at] for at, _ in due]
+    if isinstance(ordered_results, BaseException):
+        raise ordered_results
+    results = ordered_results | dict(zip([at for at, _ in parallel], parallel_results, strict=True))
+    return [results[at] for at, _ in due]
 
 
-async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Update | str:
-    """Return what a person made of it: the way on, or the words that send the node back."""
+async def _escalated(work: NodeWork, key: str, judged: Mapping[str, Any]) -> Update | str:
+    """Return the step after a person's decision, or the person's words for a retry."""
     session, node = work.session, work.node
 
     async def do(_: bool) -> Done:
-        said = judgment_of(LevelVerdict("escalate", found["level"], found["feedback"], found["reason"]))
+        judgment = judgment_of(LevelVerdict("escalate", judged["level"], judged["feedback"], judged["reason"]))
         result = {"node": node.id, "outputs": work.outputs.values}
-        return Done(await asyncio.to_thread(session.court.log_decision, session.goal, result, said))
+        return Done(await asyncio.to_thread(session.court.log_decision, session.goal, result, judgment))
 
     number = await session.effects.once(f"{key}/decision", "synthetic", "escalate", do, node=node.id)
     title = f"accept what {work.agent.id} made in {node.id}?"
@@ -317,7 +325,7 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
 
 
 async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, str]) -> Update:
-    """Return the way on from where a guard ends the node, unless a person lets it go on."""
+    """Return the step after a guard has stopped the node: its failure, unless a person lets it go on."""
     try:
         answer = await reprieved(work, key, ended)
     except Pending as pending:
@@ -332,18 +340,18 @@ async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, 
     return {"next": "think", "since": iteration}
 
 
-def _mendable(found: Mapping[str, Any], state: VisitState, may_go_on: bool) -> bool:
-    """Return whether the model may do better when it is told, or sent less."""
-    if found.get("kind") == "overflow":
+def _mendable(failure: Mapping[str, Any], state: VisitState, may_go_on: bool) -> bool:
+    """Return whether another attempt, with the error or a shorter context, may succeed."""
+    if failure.get("kind") == "overflow":
         return may_go_on and state.get("overflows", 0) < SMALLER
-    return may_go_on and found.get("kind") in ("garbage", "truncated") and state.get("unread", 0) < UNREAD
+    return may_go_on and failure.get("kind") in ("garbage", "truncated") and state.get("unread", 0) < UNREAD
 
 
-def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: VisitState) -> Update:
+def _mended(work: NodeWork, key: str, failure: Mapping[str, Any], state: VisitState) -> Update:
     again: Update = {"iteration": state["iteration"] + 1, "next": "think"}
-    if found["kind"] == "overflow":
-        return again | {"overflows": state.get("overflows", 0) + 1, "room": found["sent"] // 2}
-    words = f"[Error]: your last turn could not be read, and nothing of it was done: {found['error']}. Say it again."
+    if failure["kind"] == "overflow":
+        return again | {"overflows": state.get("overflows", 0) + 1, "room": failure["sent"] // 2}
+    words = f"[Error]: your last turn could not be read, and nothing of it was done: {failure['error']}. Say it again."
     work.session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/unread")
     return again | {"unread": state.get("unread", 0) + 1}
 
@@ -359,11 +367,15 @@ def _turn(work: NodeWork, key: str) -> Entry:
     return entry
 
 
-def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
-    """The calls, each with an id of its own within the turn."""
-    ids = [call.id for call in made]
-    sound = all(ids) and len(set(ids)) == len(ids)
-    return made if sound else [call.model_copy(update={"id": f"c{iteration}_{n}"}) for n, call in enumerate(made)]
+def _named(tool_calls: list[ToolCall], iteration: int) -> list[ToolCall]:
+    """Return the calls with ids that are unique within the turn."""
+    ids = [call.id for call in tool_calls]
+    unique = all(ids) and len(set(ids)) == len(ids)
+    return (
+        tool_calls
+        if unique
+        else [call.model_copy(update={"id": f"c{iteration}_{n}"}) for n, call in enumerate(tool_calls)]
+    )
 
 
 def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:

@@ -1,4 +1,4 @@
-"""What a node's model is told: why it is here, what people said meanwhile, and as much of the conversation as fits."""
+"""The messages to a node's model: why the visit begins, what people said since, and the conversation that fits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hive_agents.memory import ContextHandoff, Summarise, compact, estimate_toke
 from hive_agents.text import fenced
 
 OWN_WORDS = frozenset({SET, *WRITING, LIST, ASK, REPORT})
-"""Tools that answer in the loop's own words, or a person's."""
+"""Tools whose results are texts of the loop, or of a person, and not data."""
 
 
 def hear(work: NodeWork) -> None:
-    """Words that people said to the agent since, into the conversation that this node reads."""
+    """Copy new messages of people into the node's conversation."""
     store, session = work.session.store, work.session
     if work.shared or work.delegated:
         return
@@ -33,16 +33,15 @@ def hear(work: NodeWork) -> None:
 
 
 def missed(work: NodeWork, read: int) -> str:
-    """Return what people said since the model was sent the conversation up to its message `read`; "" where nobody
-    did."""
+    """Return what people said after the message `read`, the last that the model was sent; "" without any."""
     store = work.session.store
     if work.delegated:
         return ""
-    spoken = [entry for entry in store.messages(work.session.conversation) if entry.key.startswith(PERSON)]
+    from_people = [entry for entry in store.messages(work.session.conversation) if entry.key.startswith(PERSON)]
     if work.shared:
-        return "\n\n".join(entry.message.content for entry in spoken if entry.n > read)
-    late = (entry for entry in spoken if store.find(work.conversation, entry.key) is None)
-    return "\n\n".join(entry.message.content for entry in late)
+        return "\n\n".join(entry.message.content for entry in from_people if entry.n > read)
+    unread = (entry for entry in from_people if store.find(work.conversation, entry.key) is None)
+    return "\n\n".join(entry.message.content for entry in unread)
 
 
 async def turn_messages(
@@ -50,7 +49,7 @@ async def turn_messages(
 ) -> list[Message]:
     """Return the system prompt and the conversation, which is compacted first where it is too long.
 
-    `room` is what a model can be sent whose context holds less than the settings say.
+    `room` is the context in tokens of a model that takes less than the settings say.
 
     Raises: HIVE-105 where the prompt leaves no room, and what is wrong with the prompt.
     """
@@ -66,11 +65,10 @@ async def turn_messages(
 
 
 def _marked(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield the conversation with what tools and sub-agents gave as data: a page or a customer gives no orders
-    there."""
+    """Yield the messages, with results of tools and sub-agents fenced as data: they give the model no orders."""
     names: dict[str, str] = {}
     for message in messages:
-        if message.role == "assistant":  # ids are a turn's own
+        if message.role == "assistant":  # ids are unique within a turn only
             names = {call.id: call.name for call in message.tool_calls}
         if message.role == "tool" and names.get(message.tool_call_id) not in OWN_WORDS:
             message = message.model_copy(update={"content": fenced(message.content)})
@@ -78,14 +76,14 @@ def _marked(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 async def _unsaid(_: str) -> str:
-    """No summary of words that a model may not be sent."""
+    """Return no summary: the model may not be sent the words."""
     return ""
 
 
 def summariser(work: NodeWork, key: str) -> Summarise:
-    """Gives a model's summary of a transcript, "" where the model fails; paid once, under `key`.
+    """Return a function that lets a model summarise a transcript, once under `key`; "" where the model fails.
 
-    It raises BudgetExhausted where the budget leaves no room for it.
+    It raises BudgetExhausted where the budget has no room for it.
     """
     session = work.session
 
@@ -97,18 +95,18 @@ def summariser(work: NodeWork, key: str) -> Summarise:
                 conversation=_fitting(transcript, session.workspace.settings.agents.context_tokens // 2),
                 fence=f"-----{secrets.token_hex(8)}-----",
             )
-            asked = [Message(role="user", content=text)]
+            messages = [Message(role="user", content=text)]
             chain, tell = session.models("chat"), session.effects.sending(key)
-            await session.effects.require(key, **need(chain, asked))
+            await session.effects.require(key, **need(chain, messages))
             try:
-                said = await streamed(chain, asked, [], lambda _: None, tell=tell)
+                answer = await streamed(chain, messages, [], lambda _: None, tell=tell)
             except ModelError as error:
                 return Done({"error": str(error)[:500], "text": ""}, error.usage)
-            return Done({"text": said.text}, said.usage)
+            return Done({"text": answer.text}, answer.usage)
 
-        async with session.summaries:  # two branches may want the same one
-            found = await session.effects.once(key, "model", "summary", do, node=work.node.id)
-        return str(found["text"])
+        async with session.summaries:  # two branches may need the same one
+            recorded = await session.effects.once(key, "model", "summary", do, node=work.node.id)
+        return str(recorded["text"])
 
     return summarise
 
@@ -127,30 +125,30 @@ def _fitting(text: str, tokens: int) -> str:
 
 
 async def why_here(work: NodeWork) -> str:
-    """Return the words that begin a visit: a judge's feedback, what the nodes before it leave, or the inputs."""
+    """Return the first message of a visit: a judge's feedback, the results of the nodes before it, or the inputs."""
     session = work.session
     before = work.led_here
-    again = next((one for one in reversed(work.verdicts) if work.node.id in one["targets"]), None)
-    if again is not None and again["n"] == len(work.verdicts) and not before:
-        whole = session.effects.find(again["key"])
+    goal_verdict = next((verdict for verdict in reversed(work.verdicts) if work.node.id in verdict["targets"]), None)
+    if goal_verdict is not None and goal_verdict["n"] == len(work.verdicts) and not before:
+        judged = session.effects.find(goal_verdict["key"])
         earlier = [end for end in work.ends if end["node"] == work.node.id][-1:]
-        told = [] if work.shared else [*[await _handed(work, end) for end in earlier], *_given_here(work)]
-        if again["action"] == "replan":
-            return "\n\n".join([*told, f"[Replan feedback]: {json.dumps(whole['context'], ensure_ascii=False)}"])
-        return "\n\n".join([*told, f"[Judge feedback]: {whole['feedback'] or whole['reasoning']}"])
+        parts = [] if work.shared else [*[await _handed(work, end) for end in earlier], *_given_here(work)]
+        if goal_verdict["action"] == "replan":
+            return "\n\n".join([*parts, f"[Replan feedback]: {json.dumps(judged['context'], ensure_ascii=False)}"])
+        return "\n\n".join([*parts, f"[Judge feedback]: {judged['feedback'] or judged['reasoning']}"])
     if not before:
         return "\n\n".join([work.task or f"Begin with {work.node.id}.", *_given_here(work)])
     if work.view().hidden:
         return f"Completed: {', '.join(end['node'] for end in before)}. Now it is {work.node.id}'s turn.\n\n{WITHHELD}"
     values = work.buffer.read_all("execution")
     files = [file.name for file in work.files.list()]
-    done = {key: values.get(key) for end in before for key in end["outputs"]}
+    outputs = {key: values.get(key) for end in before for key in end["outputs"]}
     if work.shared:
         marker = transition_marker(
             session.workspace,
             completed=", ".join(end["node"] for end in before),
             following=work.node.id,
-            outputs=done,
+            outputs=outputs,
             files=files,
             memory=work.notes,
             tools=[*work.tools.names, *(tool.name for tool in synthetic_tools(work))],
@@ -160,11 +158,11 @@ async def why_here(work: NodeWork) -> str:
 
 
 def _given_here(work: NodeWork) -> list[str]:
-    """Return the inputs that the node's conversation doesn't have yet, in full: what leads here is told in brief."""
-    there = [end for end in work.ends if end["conversation"] == work.conversation]
-    known = {key for end in there for key in (*end["outputs"], *work.agent.node(end["node"]).input_keys)}
-    found = work.input_texts.as_data({key: value for key, value in work.inputs.items() if key not in known})
-    return [found] if found else []
+    """Return the inputs that the node's conversation doesn't have yet, in full: transition messages only name them."""
+    ends_there = [end for end in work.ends if end["conversation"] == work.conversation]
+    seen_keys = {key for end in ends_there for key in (*end["outputs"], *work.agent.node(end["node"]).input_keys)}
+    text = work.input_texts.as_data({key: value for key, value in work.inputs.items() if key not in seen_keys})
+    return [text] if text else []
 
 
 async def _handed(work: NodeWork, end: End) -> str:

@@ -1,4 +1,4 @@
-"""What a run asks a person, and what the answer means for it."""
+"""Requests of a run to people, and their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.approvals import ApprovalRequest, Filing
 
 
 class Pending(Exception):
-    """What was asked for waits until people have answered these requests."""
+    """A step has to wait until people have answered these requests."""
 
     def __init__(self, requests: list[str]) -> None:
         super().__init__(", ".join(requests))
@@ -30,7 +30,7 @@ def tool_call(
     effect: SideEffect,
     bounds: CallBounds | None = None,
 ) -> Filing:
-    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` and `bounds` allow."""
+    """Return the request to call a tool; an edit of its arguments has to fit the tool's `parameters` and `bounds`."""
     policy = [rule.model_dump() for rule in work.agent.tool_policy]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
     constraints = bounds.violated(name, arguments) if bounds is not None else []
@@ -46,17 +46,17 @@ def tool_call(
     }
     try:
         return Filing(**fields, allowed_decisions=["approve", "edit", "reject"], args_schema=dict(parameters))
-    except ValidationError:  # a schema with parts that an edit can't be held to
+    except ValidationError:  # an edit can't be checked by this schema
         return Filing(**fields, allowed_decisions=["approve", "reject"])
 
 
 def broken_off(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
-    """May a call be made again that a process may have made before it died?"""
-    told = (
+    """Return the request to repeat a call that may have been made before the process died."""
+    text = (
         f"{name} was being called when its process died: it may have happened. Look, then respond with what came of it"
         " where it did, approve to call it again, or reject to go on without it."
     )
-    context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "question": told}
+    context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "question": text}
     return Filing(
         kind="question",
         title=f"did {name} happen before the process died?",
@@ -80,7 +80,7 @@ def question(work: NodeWork, key: str, text: str, options: list[str]) -> Filing:
 
 
 def permission(work: NodeWork) -> Filing:
-    """May the node begin? A response lets it begin, with words of advice."""
+    """Return the request to begin a node; a response is permission with advice."""
     context = {"agent": work.agent.id, "node": work.node.id, "visit": work.visit}
     return Filing(
         kind="question",
@@ -92,7 +92,7 @@ def permission(work: NodeWork) -> Filing:
 
 
 def words_of(request: ApprovalRequest) -> str:
-    """Return what the person who decided said, or why nobody did."""
+    """Return the message or reason of the last decision, or why there is none."""
     if not request.decisions:
         return request.note or f"the request is {request.status}"
     last = request.decisions[-1]
@@ -100,7 +100,7 @@ def words_of(request: ApprovalRequest) -> str:
 
 
 def _asked(work: NodeWork, key: str) -> dict[str, Any]:
-    """Return who asks, for whom, and what makes it the same request when the step is done again."""
+    """Return who asks, for whom, and the key by which a repeated step files the same request."""
     return {
         "requester": f"agent:{work.agent.id}",
         "on_behalf_of": work.session.user,

@@ -1,4 +1,4 @@
-"""One visit of one node: where its words, values and files are, and what its model is told."""
+"""One visit of one node: its conversation, values and files, and its system prompt."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hive_agents.runs import RunStore
 from hive_agents.text import fenced
 
 IN_PLACE = 40
-"""Characters of an input that a prompt may have in its own sentences; a longer one stands apart, as data."""
+"""Characters of an input that a prompt may quote inline; a longer one is appended as data."""
 
 
 @dataclass
 class NodeWork:
-    """`key` is where the visit stands in the ledger; a sub-agent's begins with the call that it answers."""
+    """`key` is the visit's key in the ledger; that of a sub-agent begins with the key of its delegation."""
 
     session: AgentSession
     agent: AgentSpec
@@ -66,8 +66,8 @@ class NodeWork:
 
     @cached_property
     def shared(self) -> bool:
-        """Whether the node goes on in the agent's conversation: not beside others, whose words would get between."""
-        return self.agent.mode == "continuous" and not self.delegated and self.node.id not in _beside(self.agent)
+        """Whether the node continues the agent's conversation; parallel nodes don't, their messages would mix."""
+        return self.agent.mode == "continuous" and not self.delegated and self.node.id not in _parallel(self.agent)
 
     @cached_property
     def conversation(self) -> str:
@@ -80,7 +80,7 @@ class NodeWork:
 
     @cached_property
     def outputs(self) -> OutputAccumulator:
-        # Not those of the shared conversation: a node that is visited again has to set its outputs again.
+        # Not in the shared conversation: each visit has to set its outputs again.
         return OutputAccumulator(self.session.store, self._own, self.node.output_keys)
 
     @cached_property
@@ -89,12 +89,12 @@ class NodeWork:
 
     @property
     def notes(self) -> str:
-        """The agent's notes, as far as they may be shown to the model now."""
+        """The agent's notes; "" where the model may not see them now."""
         return self.memory.read() if self.memory is not None and not self.view().hidden else ""
 
     @cached_property
     def files(self) -> DataFiles:
-        if self.delegated:  # a sub-agent starts with nothing of its parent's
+        if self.delegated:  # a sub-agent doesn't see its parent's files
             return DataFiles(self.session.folder / "agents" / folder_name(self.key))
         return DataFiles(self.session.folder, {"adapt.md": self.memory} if self.memory is not None else {})
 
@@ -105,14 +105,14 @@ class NodeWork:
     @cached_property
     def input_texts(self) -> InputTexts:
         settings = self.session.workspace.settings.agents
-        # As long as a tool's result may be, and a quarter of the context or so: a token has four characters or so.
+        # The limit of a tool's result, and about a quarter of the context: a token has about four characters.
         return InputTexts(lambda: self.files, min(settings.spillover_chars, settings.context_tokens))
 
     @cached_property
     def tools(self) -> Tools:
-        """The registry's tools that this node may call; the strictest of all policies on the way decides.
+        """The registry's tools that this node may call; the strictest policy of the chain of delegations decides.
 
-        A sub-agent has none that the node lacks which delegated to it, whatever its own file lists.
+        A sub-agent has no tool that the delegating node lacks.
         """
         names = [name for name in self.node.tools if name not in FILE_TOOLS]
         reach = self.policies if self.policies is not None else self.session.tools
@@ -121,7 +121,7 @@ class NodeWork:
         return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
 
     def key_of(self, end: End) -> str:
-        """Return where another visit of the same agent stands in the ledger."""
+        """Return the key in the ledger of another visit of the same agent."""
         return f"{self.key.removesuffix(f'{self.node.id}#{self.visit}')}{end['node']}#{end['visit']}"
 
     @property
@@ -129,13 +129,13 @@ class NodeWork:
         return led_here(self.ends, self.node.id)
 
     def view(self) -> RunView:
-        """Return what the one for whom the run works may see of it now."""
+        """Return the run's view as its principal may see it now."""
         session = self.session
         read = session.documents_read
         return RunView(session.workspace, session.run_id, session.tenant, session.principal if read else None, read)
 
     def viewed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those values of the buffer that may be shown to the model now."""
+        """Return the values of the buffer, without those that the model may not see now."""
         view = self.view()
         if not view.hidden:
             return dict(values)
@@ -152,14 +152,14 @@ class NodeWork:
         return filled(text, self.session.workspace, **self._variables({}))
 
     def prompt(self) -> str:
-        """Return the system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
+        """Return the current system prompt. Raises: HIVE-105, HIVE-106, HIVE-107 for a faulty prompt."""
         inputs = self.inputs
         shown = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
-        # What was given is data: a prompt that names more than a word or two is told where it stands, below.
+        # Inputs are data: long ones are appended, and the prompt refers to them by "[input KEY]".
         below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or not _is_line(text)}
         values = {key: f"[input {key}]" if key in below else text.strip() for key, text in shown.items()}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
-        for key, text in below.items():  # each apart, so that the text of one can't pass for another
+        for key, text in below.items():  # each in its own fence, so that one can't imitate another
             if f"[input {key}]" in focus:
                 references = self.input_texts.references({key: inputs[key]})
                 focus += "\n\n" + "\n".join([fenced(f"[input {key}]: {text}"), *references])
@@ -179,34 +179,34 @@ class NodeWork:
         goal = self.session.goal
         lines = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
         quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in lines.items() if not _is_line(text)}
-        given = "\n".join(f"- {key}: {text.strip()}" for key, text in (lines | quoted).items()) or "(none)"
+        listing = "\n".join(f"- {key}: {text.strip()}" for key, text in (lines | quoted).items()) or "(none)"
         values = {
             "agent": self.agent.id,
             "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
-            "inputs": "\n".join([fenced(given), *self.input_texts.references(inputs)]) if inputs else given,
-            "outputs": self._told_outputs(),
+            "inputs": "\n".join([fenced(listing), *self.input_texts.references(inputs)]) if inputs else listing,
+            "outputs": self._output_instructions(),
             "today": dt.datetime.now(dt.UTC).date().isoformat(),
             "fence": f"-----{secrets.token_hex(8)}-----",
         }
         assert values.keys() == VARIABLES
         return values
 
-    def _told_outputs(self) -> str:
+    def _output_instructions(self) -> str:
         if not self.node.output_keys:
             return "This node sets no outputs: it ends with your answer."
         optional = ", ".join(self.node.nullable_output_keys)
-        told = f"Set each with set_output: {', '.join(self.node.output_keys)}."
-        return told + (f" May be null: {optional}." if optional else "")
+        text = f"Set each with set_output: {', '.join(self.node.output_keys)}."
+        return text + (f" May be null: {optional}." if optional else "")
 
 
 def _is_line(text: str) -> bool:
     return len(text.splitlines()) < 2
 
 
-def _beside(agent: AgentSpec) -> set[str]:
-    """Return the nodes that may run while others do."""
-    found: set[str] = set()
-    for one, other in parallel_edges(agent):
-        ways = [reachable(agent, [edge.target], without=one.source) for edge in (one, other)]
-        found |= (ways[0] ^ ways[1]) | {one.target, other.target}
-    return found
+def _parallel(agent: AgentSpec) -> set[str]:
+    """Return the nodes that may run in parallel with others."""
+    nodes: set[str] = set()
+    for first, second in parallel_edges(agent):
+        branches = [reachable(agent, [edge.target], without=first.source) for edge in (first, second)]
+        nodes |= (branches[0] ^ branches[1]) | {first.target, second.target}
+    return nodes

@@ -1,4 +1,4 @@
-"""Tools of one's own: marked with `@tool` or LangChain's decorator, in files of the workspace, modules and packages."""
+"""Tools of the user: marked with `@tool` or LangChain's decorator, in files of the workspace, modules and packages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hive_agents.trust import is_trusted, trusted_bytes
 from hive_agents.workspace import Workspace
 
 GROUP = "hive_agents.tools"
-"""Entry points of installed packages: each leads to a tool, or to a module that holds some."""
+"""Entry points of installed packages: each names a tool, or a module with tools."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
     """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
 
-    What can't be loaded is in the registry's `missing`, and in the `log`.
+    What can't be loaded is in the registry's `missing`, and logged as a warning with `log`.
     Raises: HIVE-111 for two tools of one name.
     """
     registry = bundled_tools(workspace)
@@ -78,14 +78,14 @@ def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
                 registry.register(found)
     if log:
         for missing in registry.missing:
-            _tell(missing)
+            _warn(missing)
     return registry
 
 
 @lru_cache(maxsize=1_000)
-def _tell(found: Diagnostic) -> None:
-    """Once a process: a host asks for the tools with every run."""
-    _log.warning("%s: %s", found.code, found.message)
+def _warn(diagnostic: Diagnostic) -> None:
+    """Log a warning once a process: a host loads the tools with every run."""
+    _log.warning("%s: %s", diagnostic.code, diagnostic.message)
 
 
 def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
@@ -111,15 +111,14 @@ def _from_packages(_: Workspace) -> Iterator[Tool | Diagnostic]:
 
 @lru_cache(maxsize=4)
 def _entry_points(path: tuple[str, ...]) -> list[EntryPoint]:  # noqa: ARG001
-    """Return those of the packages on `path`, `sys.path` as it is, by name; looking through them takes long."""
+    """Return the entry points of the packages on `path` by name; cached, for scanning the packages is slow."""
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
 def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
-    """Return the tools of what `load` gives, or why it gives none: code of others may raise anything."""
+    """Return the tools in what `load` returns, or why there are none; the loaded code may raise anything."""
     try:
-        found = load()
-        tools: list[Tool | Diagnostic] = list(_tools_in(found))
+        tools: list[Tool | Diagnostic] = list(_tools_in(load()))
     except HiveError as error:
         return [_fault(f"{shown}: {error.diagnostics[0].message}", error.diagnostics[0].fix or "mend the tool")]
     except (Exception, SystemExit) as error:
@@ -131,23 +130,23 @@ def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
     return tools
 
 
-def _tools_in(found: Any) -> Iterator[Tool]:
-    for value in vars(found).values() if isinstance(found, ModuleType) else [found]:
+def _tools_in(loaded: Any) -> Iterator[Tool]:
+    for value in vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]:
         if isinstance(value, Tool):
             yield value
         elif not isinstance(value, type) and hasattr(value, "ainvoke") and hasattr(value, "args_schema"):
-            yield make_tool(value, side_effect="external")  # LangChain's say nothing about their effects
+            yield make_tool(value, side_effect="external")  # LangChain's tools don't declare their effects
 
 
 @lru_cache(maxsize=256)
 def _module(path: Path, source: bytes) -> ModuleType:
-    """Return the module of a file, run once for each state of it."""
+    """Return the module of a file, executed once for each content of it."""
     name = f"hive_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = spec_from_loader(name, loader=None, origin=str(path))
     assert spec is not None
     module = module_from_spec(spec)
     module.__file__ = str(path)
-    sys.modules[name] = module  # where dataclasses and pickle look for it
+    sys.modules[name] = module  # dataclasses and pickle look it up there
     try:
         exec(compile(source, str(path), "exec"), vars(module))
     except BaseException:

@@ -1,8 +1,7 @@
-"""Whether a node's loop gets anywhere: its iterations, its doom loops, its stalls."""
+"""Whether a node's loop makes progress: its iterations, doom loops and stalls."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 
@@ -12,16 +11,16 @@ from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.llm import Message
 from hive_agents.memory import ToolResult
+from hive_agents.text import sha256
 
 LOOKED_BACK = 12
-"""Turns: what was said before is no part of a stall."""
+"""Turns in which a stall is looked for."""
 _FILE = re.compile(r"'[\w-]+_[0-9]+\.\w+'")
-"""The numbered file that holds a result: each call has another."""
+"""The numbered file of a long result, which differs from call to call."""
 
 
 def stuck(work: NodeWork, iteration: int, since: int = 0) -> dict[str, str] | None:
-    """Return why the loop must not go on, if it must not; turns up to `since` count no more, for a person let them
-    pass."""
+    """Return why the loop has to end, None where it may go on; turns up to `since` were let pass by a person."""
     node, store = work.node, work.session.store
     if iteration - since >= node.max_iterations:
         why = f"{node.id} was not accepted within its max_iterations of {node.max_iterations}"
@@ -29,33 +28,32 @@ def stuck(work: NodeWork, iteration: int, since: int = 0) -> dict[str, str] | No
     repeats = work.agent.loop_repeats or work.session.workspace.settings.agents.loop_repeats
     numbers = range(max(since + 1, iteration - max(LOOKED_BACK, kept(repeats)) + 1), iteration + 1)
     turns = [(n, store.find(work.conversation, f"{work.key}/{n}")) for n in numbers]
-    said = [(n, entry.message) for n, entry in turns if entry is not None]
-    period = doom_loop([_with_results(work, n, message) for n, message in said], repeats)
+    messages = [(n, entry.message) for n, entry in turns if entry is not None]
+    period = doom_loop([_with_results(work, n, message) for n, message in messages], repeats)
     if period is not None:
         why = f"{node.id} goes round in circles: the same calls with the same results {repeats} times, period {period}"
         return fault("HIVE-422", "doom_loop", why)
-    if is_stalled(_as_turns(work, said)):
+    if is_stalled(_as_turns(work, messages)):
         return fault("HIVE-422", "stalled", f"{node.id} says the same again and again, and gets nothing done")
     return None
 
 
 def _with_results(work: NodeWork, n: int, message: Message) -> str:
-    """Return what a turn asked of its tools and what came of it: a job that is polled gets on where its answer
-    changes."""
+    """Return a hash of a turn's calls and their results: polling a job is no loop while its answer changes."""
     entries = [
         work.session.store.find(work.conversation, f"{work.key}/{n}/{at}") for at in range(len(message.tool_calls))
     ]
     results = [_FILE.sub("''", entry.message.content) for entry in entries if entry is not None]
-    asked = fingerprint(message.tool_calls)
-    return hashlib.sha256(json.dumps([asked, results]).encode()).hexdigest() if asked else ""
+    calls = fingerprint(message.tool_calls)
+    return sha256(json.dumps([calls, results])) if calls else ""
 
 
-def _as_turns(work: NodeWork, said: list[tuple[int, Message]]) -> list[LoopTurn]:
+def _as_turns(work: NodeWork, messages: list[tuple[int, Message]]) -> list[LoopTurn]:
     turns, values = [], dict[str, str]()
-    for n, message in said:
+    for n, message in messages:
         results = []
-        for place, call in enumerate(message.tool_calls):
-            entry = work.session.store.find(work.conversation, f"{work.key}/{n}/{place}")
+        for call_number, call in enumerate(message.tool_calls):
+            entry = work.session.store.find(work.conversation, f"{work.key}/{n}/{call_number}")
             if entry is not None:
                 results.append(ToolResult(entry.message.content, entry.is_error))
                 if call.name == "set_output" and not entry.is_error:

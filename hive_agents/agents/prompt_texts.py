@@ -1,4 +1,4 @@
-"""The texts of an agent's prompts: where they stand, what they ask for, and that they hold no secret."""
+"""The texts of an agent's prompts: their files, their variables, and secrets that they may contain."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 VARIABLES = frozenset({"agent", "goal", "inputs", "outputs", "today", "fence"})
-"""What every prompt may ask for, next to the node's input keys."""
+"""Variables of every prompt, besides the node's input keys."""
 
 _FILE = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
 _PATH = re.compile(r"[\w.:~-]+\.md|[\w.:~-]*[/\\][\w.:~/\\-]*")
-"""What somebody writes who means a file: one word with a folder or the ending of one."""
+"""What is meant as a file: one word with a folder, or ending in .md."""
 _OUTSIDE = re.compile(r"^[/\\~]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)")
-# Every repetition has an end: a prompt may be long, and nothing in it may take the time of its square.
+# Every repetition is bounded, so that matching takes linear time however long the prompt is.
 _SECRETS = {
     "a reference to a credential": r"\b(?:credential|keyring|aws|env):[A-Za-z0-9_]",
     "a private key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----",
@@ -41,7 +41,7 @@ _SECRETS = {
 
 @dataclass(frozen=True)
 class PromptText:
-    """`path` is where the agent names it; `file` is None where the text stands in the agent itself."""
+    """`path` is its field in the agent; `file` is None where the agent contains the text itself."""
 
     path: tuple[str | int, ...]
     text: str
@@ -51,36 +51,36 @@ class PromptText:
 
 @dataclass(frozen=True)
 class UnreadPrompt:
-    """Why the prompt that the agent names at `path` can't be read."""
+    """Why the prompt at `path` of the agent can't be read."""
 
     path: tuple[str | int, ...]
     error: HiveError
 
 
 def file_of(prompt: str, workspace: Workspace | None) -> str | None:
-    """Return the name of the prompt's file, None for a text.
+    """Return the name of the prompt's file; None for a text.
 
-    Raises: HIVE-107 for what looks like a file and is none, HIVE-114 where it would lie outside of prompts/.
+    Raises: HIVE-107 for the name of a missing file, HIVE-114 for one outside of prompts/.
 
     >>> file_of("prompts/judge.md", None), file_of("Judge the work.", None)
     ('judge', None)
     """
     if not _PATH.fullmatch(prompt) or secrets_in(prompt):
         return None
-    found, known = _FILE.fullmatch(prompt), _names(workspace)
-    if found is not None and found["name"] in known:
-        return found["name"]
+    match, names = _FILE.fullmatch(prompt), _names(workspace)
+    if match is not None and match["name"] in names:
+        return match["name"]
     shown = cut(prompt, 80)
     if _OUTSIDE.search(prompt):
         fix = "name a file that lies in prompts/, as prompts/NAME.md"
         raise HiveError.of("HIVE-114", f'the prompt "{shown}" leads outside prompts/', fix=fix)
-    guess = closest(re.split(r"[/\\]", prompt)[-1].removesuffix(".md"), known)
+    guess = closest(re.split(r"[/\\]", prompt)[-1].removesuffix(".md"), names)
     fix = f'did you mean "prompts/{guess}.md"?' if guess else "write that file, or a prompt of several words"
     raise HiveError.of("HIVE-107", f'there is no prompt "{shown}"', fix=fix)
 
 
 def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
-    """Return the prompt with its variables filled in, each once: a `$` in a value stays as it is.
+    """Return the prompt with its variables substituted once: a `$` in a value stays as it is.
 
     Raises: as `file_of`, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
 
@@ -92,15 +92,15 @@ def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
         return prompts.load(name, workspace, **variables)
     for missing in undeclared(PromptText((), prompt, frozenset(variables))):
         code = "HIVE-105" if missing == "$" else "HIVE-106"
-        what = (
+        message = (
             "a $ stands before no variable" if missing == "$" else f"the prompt asks for ${missing}, which is not given"
         )
-        raise HiveError.of(code, what, fix="use the variables there are, and $$ for a dollar sign")
+        raise HiveError.of(code, message, fix="use the variables there are, and $$ for a dollar sign")
     return Template(prompt).substitute(variables)
 
 
 def declared(node: NodeSpec) -> frozenset[str]:
-    """Return the variables that the node's prompt may ask for."""
+    """Return the variables that the node's prompt may use."""
     return VARIABLES | set(node.input_keys)
 
 
@@ -123,20 +123,21 @@ def _names(workspace: Workspace | None) -> list[str]:
 
 
 def undeclared(prompt: PromptText) -> list[str]:
-    """Variables that nobody fills in, and "$" for a `$` that stands before none."""
+    """Return the variables that aren't filled in, and "$" for a `$` before no variable."""
     template = Template(prompt.text)
     return sorted(set(template.get_identifiers()) - prompt.variables) + ([] if template.is_valid() else ["$"])
 
 
 def secrets_in(text: str) -> list[tuple[str, int]]:
-    """(what it looks like, line) of everything that may be a secret; the secret itself is not given.
+    """Return (kind, line) of everything that may be a secret, without the secret itself.
 
     >>> secrets_in("Log in with the password: hunter2000")
     [('what looks like a secret', 1)]
     >>> secrets_in("Never ask for a password or an API key.")
     []
     """
-    found = []
-    for what, pattern in _SECRETS.items():
-        found += [(what, text.count("\n", 0, match.start()) + 1) for match in re.finditer(pattern, text)]
-    return found
+    return [
+        (kind, text.count("\n", 0, match.start()) + 1)
+        for kind, pattern in _SECRETS.items()
+        for match in re.finditer(pattern, text)
+    ]

@@ -1,7 +1,7 @@
-"""Imports of the workspace's own code: from source, as it was trusted, and of nothing that the record doesn't have.
+"""Imports of the workspace's code: from source as it was trusted, and of nothing that isn't in the record of trust.
 
-Python would take an extension module or bytecode before the source that somebody read, and a module from any folder of
-`sys.path`. What tools import from their workspace is looked up here first, while they are loaded and called.
+Python would prefer an extension module or bytecode to the source that was reviewed, and search any folder of
+`sys.path`. While tools are loaded and called, their imports from the workspace are resolved here first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hive_agents.errors import HiveError
 from hive_agents.trust import trusted_bytes
 from hive_agents.workspace import Workspace
 
-_of: ContextVar[Workspace | None] = ContextVar("workspace whose tools are at work", default=None)
+_of: ContextVar[Workspace | None] = ContextVar("workspace whose tools are running", default=None)
 
 
 @contextmanager
 def recorded_code(workspace: Workspace) -> Iterator[None]:
-    """Within it, also in threads and tasks that begin in it, code of the workspace is imported as it was trusted."""
+    """Import code of the workspace as it was trusted, also in threads and tasks that are started within."""
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     token = _of.set(workspace.stands_for or workspace)
@@ -38,7 +38,7 @@ def recorded_code(workspace: Workspace) -> Iterator[None]:
 
 
 class _TrustedSource(SourceFileLoader):
-    """Compiles the bytes that were compared with the record: no bytecode is read, and none is written."""
+    """Compiles the bytes that were compared with the record; bytecode is neither read nor written."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
@@ -56,54 +56,53 @@ class _RecordFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         workspace, top = _of.get(), fullname.partition(".")[0]
-        # A package that this process imported by itself, such as the program that has the workspace beside it, goes on.
+        # A package that this process had imported before, such as the host program, is left alone.
         if workspace is None or (top in sys.modules and top not in self._own):
             return None
-        found = _by_others(fullname, path, target)
-        places = [found.origin, *(found.submodule_search_locations or ())] if found is not None else []
-        if found is None or not any(_is_below(place, workspace.root) for place in places if place):
-            return found
+        spec = _by_others(fullname, path, target)
+        locations = [spec.origin, *(spec.submodule_search_locations or ())] if spec is not None else []
+        if spec is None or not any(_is_below(place, workspace.root) for place in locations if place):
+            return spec
         self._own.add(top)
-        if found.origin is None or not found.has_location:
-            return found  # a folder without a file of its own
-        return _as_recorded(workspace, found)
+        if spec.origin is None or not spec.has_location:
+            return spec  # a namespace package
+        return _as_recorded(workspace, spec)
 
 
-def _as_recorded(workspace: Workspace, found: ModuleSpec) -> ModuleSpec:
-    path = Path(str(found.origin))
+def _as_recorded(workspace: Workspace, spec: ModuleSpec) -> ModuleSpec:
+    path = Path(str(spec.origin))
     try:
         source = trusted_bytes(workspace, path)
     except (HiveError, OSError) as error:
-        told = error.diagnostics[0].message if isinstance(error, HiveError) else str(error)
-        raise ImportError(told, name=found.name, path=str(path)) from None
+        reason = error.diagnostics[0].message if isinstance(error, HiveError) else str(error)
+        raise ImportError(reason, name=spec.name, path=str(path)) from None
     if path.suffix != ".py":
-        return found
-    inside = found.submodule_search_locations
-    loader = _TrustedSource(found.name, str(path), source)
-    made = spec_from_file_location(found.name, path, loader=loader, submodule_search_locations=inside)
-    assert made is not None
-    return made
+        return spec
+    locations = spec.submodule_search_locations
+    loader = _TrustedSource(spec.name, str(path), source)
+    recorded_spec = spec_from_file_location(spec.name, path, loader=loader, submodule_search_locations=locations)
+    assert recorded_spec is not None
+    return recorded_spec
 
 
 def _by_others(fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         find: Any = getattr(finder, "find_spec", None)
-        found = find(fullname, path, target) if find is not None and finder is not _finder else None
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        spec = find(fullname, path, target) if find is not None and finder is not _finder else None
+        if spec is not None:
+            return spec  # type: ignore[no-any-return]
     return None
 
 
 def _is_below(place: str, root: Path) -> bool:
-    """Return whether it is in the workspace, by its name or behind links, and in no environment of packages within
-    it."""
+    """Return whether a path, or what it links to, is in the workspace and in no virtual environment within it."""
     root = root.resolve()
-    named = [Path(place).absolute(), Path(place).resolve()]
-    if not any(path.is_relative_to(root) for path in named):
+    paths = [Path(place).absolute(), Path(place).resolve()]
+    if not any(path.is_relative_to(root) for path in paths):
         return False
-    installed = {Path(one).resolve() for one in (sys.prefix, sys.base_prefix, site.getusersitepackages())} - {root}
-    environments = [one for one in installed if one.is_relative_to(root)]
-    return not any(path.is_relative_to(one) for path in named for one in environments)
+    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix, site.getusersitepackages())} - {root}
+    environments = [prefix for prefix in prefixes if prefix.is_relative_to(root)]
+    return not any(path.is_relative_to(environment) for path in paths for environment in environments)
 
 
 _finder = _RecordFinder()

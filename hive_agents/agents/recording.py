@@ -1,4 +1,4 @@
-"""What a run's models said, what its tools gave and how it was judged, by the key of each step in the ledger."""
+"""A run's recorded model turns, tool results and judgements, by the key of each step in the ledger."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ _LOADED = re.compile(r"\(filename='(?P<file>[^']+)'\)")
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step as it was recorded: `told` is what it says or gives, as plain JSON, without what no two runs share."""
+    """A recorded step: `told` is the part that can be compared with another run's, as plain JSON."""
 
     key: str
     kind: str
@@ -37,14 +37,14 @@ class RecordedStep:
 
     @property
     def node(self) -> str:
-        """The node at work; a sub-agent's where it was one."""
-        found = _NODE.findall(self.key)
-        return str(found[-1]) if found else "GOAL"
+        """The node, or the sub-agent's node, that the step belongs to; GOAL for a judgement of the goal."""
+        names = _NODE.findall(self.key)
+        return str(names[-1]) if names else "GOAL"
 
 
 @dataclass(frozen=True)
 class MadeCall:
-    """A tool call that was carried out; `args` are those it was carried out with, a person's where one edited them."""
+    """A tool call that was carried out; `args` are as a person edited them, if one did."""
 
     key: str
     tool: str
@@ -55,7 +55,7 @@ class MadeCall:
 
 
 class Recording:
-    """The ledger of one run, and what people answered in it.
+    """The ledger of one run, and the answers of people in it.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 from the database.
     """
@@ -66,7 +66,7 @@ class Recording:
         """In the order in which they ended."""
 
     def done(self, key: str) -> Done | None:
-        """Return what came of a model's turn or a judgement at `key`, with what it cost; None where there was none."""
+        """Return the result and cost of the model's turn or judgement at `key`; None where there is none."""
         step = self.steps.get(key)
         return Done(step.result, step.usage) if step is not None else None
 
@@ -81,10 +81,10 @@ class Recording:
 
     @cached_property
     def requests(self) -> dict[str, ApprovalRequest]:
-        """What people were asked, by the key of the step that asked."""
+        """The requests to people, by the key of the step that filed each."""
         start = f"run:{self._run_id}:"
-        found = reversed(ApprovalStore(self._workspace).list(run_ids=[self._run_id]))
-        return {(one.idempotency_key or one.id).removeprefix(start): one for one in found}
+        requests = reversed(ApprovalStore(self._workspace).list(run_ids=[self._run_id]))
+        return {(request.idempotency_key or request.id).removeprefix(start): request for request in requests}
 
     def _call(self, step: RecordedStep) -> MadeCall:
         name, args = self.asked(step.key) or ("", {})
@@ -95,16 +95,16 @@ class Recording:
         return MadeCall(step.key, name, args, self._text(step), bool(step.result["is_error"]), documents)
 
     def _text(self, step: RecordedStep) -> str:
-        """Return a tool's whole result, of which the conversation may have had the beginning and a pointer."""
+        """Return a tool's full result, also where the conversation holds its beginning and a pointer to a file."""
         content, pointer = str(step.result["content"]), step.result.get("pointer")
-        long = _LOADED.search(pointer or "")
-        if long is None:
+        pointer_file = _LOADED.search(pointer or "")
+        if pointer_file is None:
             return content.removesuffix(f"\n\n{pointer}") if pointer else content
         folder = run_folder(self._workspace, self._run_id)
         if "#" in (part := step.key.rpartition("/")[0].rpartition("/")[0]) and "/" in part:
             folder = folder / "agents" / folder_name(part)
         with suppress(HiveError):
-            return DataFiles(folder).read(long["file"])
+            return DataFiles(folder).read(pointer_file["file"])
         return content.removesuffix(f"\n\n{pointer}")
 
     def _read(self) -> list[RecordedStep]:
@@ -114,14 +114,12 @@ class Recording:
         )
         with connected(self._workspace.records) as connection:
             rows = connection.execute(query, (len(self._run_id) + 2, self._run_id)).fetchall()
-        found: dict[str, RecordedStep] = {}
+        steps: dict[str, RecordedStep] = {}
         for key, kind, text, tokens, usd in rows:
             result = json.loads(text)
             usage = Usage(input_tokens=tokens, usd=usd, estimated=True)
-            found[key] = RecordedStep(key, kind, result, usage, {})
-        return [
-            RecordedStep(one.key, one.kind, one.result, one.usage, _comparable(found, one)) for one in found.values()
-        ]
+            steps[key] = RecordedStep(key, kind, result, usage, {})
+        return [replace(step, told=_comparable(steps, step)) for step in steps.values()]
 
 
 def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, Any]] | None:
@@ -129,15 +127,15 @@ def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, 
     turn = steps.get(f"{match['turn']}/model") if match is not None else None
     if match is None or turn is None or "calls" not in turn.result:
         return None
-    made = turn.result["calls"]
-    if int(match["n"]) >= len(made):
+    calls = turn.result["calls"]
+    if int(match["n"]) >= len(calls):
         return None
-    call = made[int(match["n"])]
+    call = calls[int(match["n"])]
     return str(call["name"]), dict(call["args"])
 
 
 def _comparable(steps: Mapping[str, RecordedStep], step: RecordedStep) -> dict[str, Any]:
-    """Return what of a step another run can be compared with; nothing of one that says nothing by itself."""
+    """Return the part of a step that can be compared with another run's; {} for bookkeeping steps."""
     result = step.result
     if not isinstance(result, dict):
         return {}

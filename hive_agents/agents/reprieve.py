@@ -1,4 +1,4 @@
-"""What a guard is about to end passes by a person first: a ticket and its request, which close together."""
+"""Before a guard ends a node a person is asked: by an escalation ticket and a request, which close together."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ACTION = "approve lets it go on, respond tells it your words and lets it go on, 
 
 
 async def reprieved(work: NodeWork, key: str, fault: Mapping[str, str]) -> tuple[bool, str] | None:
-    """Return whether the node may go on, and in which words; None where nobody can be asked.
+    """Return whether the node may go on, and the message about it; None where no person can be asked.
 
-    It opens the ticket that the health judge would open, or takes the one that it has opened, and names the request in
-    it: what the queen hears of has somebody who decides it. Raises: Pending while a person is asked.
+    Opens the ticket that the health judge would open, or takes over its open one, and puts the request's id into it, so
+    that the queen knows who decides it. Raises: Pending while a person is asked.
     """
     session = work.session
     if work.delegated or not await asyncio.to_thread(somebody, session):
@@ -45,7 +45,7 @@ async def reprieved(work: NodeWork, key: str, fault: Mapping[str, str]) -> tuple
     ticket = EscalationTicket.model_validate(session.effects.find(noted))
     request = await session.ask(_filing(work, key, ticket))
     ticket = ticket.model_copy(update={"approval_id": request.id})
-    # One that the judge opened before is told of once more: now it names the request.
+    # A ticket that the judge had opened is published again, with the request's id.
     kind, at = (EventType.ESCALATION_OPENED, "") if ticket.ticks == 1 else (EventType.ESCALATION_UPDATED, request.id)
     await session.publish(ticket.told(kind, session.thread_id, at))
     if not request.decided:
@@ -55,21 +55,22 @@ async def reprieved(work: NodeWork, key: str, fault: Mapping[str, str]) -> tuple
     await session.publish(over.told(EventType.ESCALATION_RESOLVED, session.thread_id))
     if not goes_on:
         return False, f"{fault['message']}; {words_of(request)}"
-    told = words_of(request) if request.status == "responded" else "You may go on; try another way"
-    return True, f"{fault['message']}. {told}"
+    words = words_of(request) if request.status == "responded" else "You may go on; try another way"
+    return True, f"{fault['message']}. {words}"
 
 
 def _ticket(work: NodeWork, fault: Mapping[str, str]) -> dict[str, Any]:
-    """Return the open ticket of the run and cause, seen once more, or a new one."""
+    """Return the open ticket of the run and cause, with one more tick, or a new one."""
     session, cause = work.session, _CAUSES[fault["reason"]]
     events = EventLog(session.workspace).replay(types=ESCALATIONS, run_id=session.run_id)
-    own = [ticket for ticket in tickets_of(events).values() if ticket.cause == cause]
+    earlier = [ticket for ticket in tickets_of(events).values() if ticket.cause == cause]
     now = _now()
-    found = next((ticket for ticket in own if ticket.status == "open"), None)
-    if found is not None:
-        return found.model_copy(update={"last_seen": now, "ticks": found.ticks + 1}).model_dump(mode="json")
+    open_ticket = next((ticket for ticket in earlier if ticket.status == "open"), None)
+    if open_ticket is not None:
+        seen_again = {"last_seen": now, "ticks": open_ticket.ticks + 1}
+        return open_ticket.model_copy(update=seen_again).model_dump(mode="json")
     return EscalationTicket(
-        id=ticket_id(session.run_id, cause, len(own) + 1),
+        id=ticket_id(session.run_id, cause, len(earlier) + 1),
         run_id=session.run_id,
         node_id=work.node.id,
         severity="high",
@@ -85,13 +86,13 @@ def _ticket(work: NodeWork, fault: Mapping[str, str]) -> dict[str, Any]:
 
 def _filing(work: NodeWork, key: str, ticket: EscalationTicket) -> Filing:
     names = ("agent", "node_id", "severity", "cause", "evidence", "suggested_action", "first_seen")
-    told = ticket.model_dump(mode="json")
+    fields = ticket.model_dump(mode="json")
     return Filing(
         kind="ticket",
         title=f"{ticket.agent}: {ticket.cause.replace('_', ' ')}, {ticket.severity}; may run {ticket.run_id} go on?",
         requester=f"agent:{work.agent.id}",
         on_behalf_of=work.session.user,
-        context={name: told[name] for name in names}
+        context={name: fields[name] for name in names}
         | {"ticket_id": ticket.id, "run_id": ticket.run_id, "state": "waiting", "answers": ACTION},
         allowed_decisions=["approve", "reject", "respond"],
         idempotency_key=f"run:{work.session.run_id}:{key}/reprieve",

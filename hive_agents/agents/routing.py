@@ -1,4 +1,4 @@
-"""Where the work goes when a node ends: by its edges, a condition, or a model's choice."""
+"""The nodes that follow a node: by its edges, a condition, or a model's choice."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class NoWay(Exception):
 
 
 async def targets(work: NodeWork, status: str) -> list[str]:
-    """Return the nodes that come next: of the edges that fit, those of the highest priority, all at once.
+    """Return the next nodes: the targets of all matching edges of the highest priority.
 
     Raises: NoWay where a condition can't be evaluated or the model doesn't choose; BudgetExhausted.
     """
     edges = [edge for edge in work.agent.edges_from(work.node.id) if edge.on in ENDED[status] and _true(work, edge)]
-    first = [edge for edge in edges if edge.priority == edges[0].priority]
-    open = list(dict.fromkeys(edge.target for edge in first if edge.on == "model"))
-    found = [edge.target for edge in first if edge.on != "model"]
-    if len(open) > 1:
-        open = [await _chosen(work, open)]
-    return list(dict.fromkeys([*found, *open]))
+    highest = [edge for edge in edges if edge.priority == edges[0].priority]
+    choices = list(dict.fromkeys(edge.target for edge in highest if edge.on == "model"))
+    fixed = [edge.target for edge in highest if edge.on != "model"]
+    if len(choices) > 1:
+        choices = [await _chosen(work, choices)]
+    return list(dict.fromkeys([*fixed, *choices]))
 
 
 def _true(work: NodeWork, edge: EdgeSpec) -> bool:
@@ -69,16 +69,16 @@ async def _chosen(work: NodeWork, choices: list[str]) -> str:
             "properties": {"target": {"type": "string", "enum": choices}},
             "required": ["target"],
         }
-        asked, tell = [Message(role="user", content=text)], work.session.effects.sending(f"{work.key}/choice")
+        messages, tell = [Message(role="user", content=text)], work.session.effects.sending(f"{work.key}/choice")
         chain = work.session.models("chat")
-        await work.session.effects.require(f"{work.key}/choice", **need(chain, asked))
+        await work.session.effects.require(f"{work.key}/choice", **need(chain, messages))
         try:
-            found = await complete(chain, asked, schema=schema, tell=tell)
+            answer = await complete(chain, messages, schema=schema, tell=tell)
         except ModelError as error:
             return Done({"error": str(error)[:500]}, error.usage)
-        return Done(found.structured, found.usage)
+        return Done(answer.structured, answer.usage)
 
-    found = await work.session.effects.once(f"{work.key}/choice", "model", "choice", do, node=work.node.id)
-    if "error" in found:
-        raise NoWay("model_error", f"the model chose no phase: {found['error']}")
-    return str(found["target"])
+    choice = await work.session.effects.once(f"{work.key}/choice", "model", "choice", do, node=work.node.id)
+    if "error" in choice:
+        raise NoWay("model_error", f"the model chose no phase: {choice['error']}")
+    return str(choice["target"])

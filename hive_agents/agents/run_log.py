@@ -1,4 +1,4 @@
-"""What was said in a run: the messages of its conversations, in order, as a reader may see them now."""
+"""The messages of a run's conversations, in order, as a reader may see them now."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
 
 
 class RunLog:
-    """The messages of a run's conversations, each once, whoever writes them."""
+    """The messages of a run's conversations, each once, also those that other processes write."""
 
     def __init__(self, place: Workspace, row: RunRow, reader: Callable[[], Principal | None] = lambda: None) -> None:
-        """`reader` says who reads, each time something is shown; None is the workspace's owner.
+        """`reader` returns who reads, at each call of `new`; None is the workspace's owner.
 
-        What `access/*.json` has taken from them since the first time, no token brings back.
+        Rights that `access/*.json` has withdrawn since the first call aren't restored by a newer token.
         """
         self._place, self._reader = place, reader
         self._store, self._row = ConversationStore(place, tenant=row.tenant), row
@@ -36,25 +36,25 @@ class RunLog:
         self._standing: Standing | None = None
 
     def new(self) -> list[dict[str, Any]]:
-        """Return what was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, call_id,
-        is_error, pointer}.
+        """Return the messages since the last call, in order: {conversation_id, n, at, node, speaker, text, calls, tool,
+        call_id, is_error, pointer}.
 
-        The speaker is agent, tool, person, judge, or task for what a phase begins with.
-        Raises: HIVE-417 for a reader whose token was revoked, or who is gone from `access/*.json`.
+        The speaker is agent, tool, person, judge, or task for the first message of a visit.
+        Raises: HIVE-417 for a reader whose token was revoked, or who was removed from `access/*.json`.
         """
-        found: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
         view = RunView(self._place, self._row.run_id, self._row.tenant, self._recognised())
         for conversation in self._store.of_run(self._row.run_id):
             for entry in self._store.messages(conversation, self._cursors.get(conversation, 0)):
                 self._cursors[conversation] = entry.n
                 if not self._is_copy(entry):
                     message = self._message(conversation, entry)
-                    found.append(_withheld(message) if view.withholds(conversation, entry) else message)
-        rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if found else {}
-        return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
+                    messages.append(_withheld(message) if view.withholds(conversation, entry) else message)
+        rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if messages else {}
+        return sorted(messages, key=lambda message: rank.get((message["conversation_id"], message["n"]), 0))
 
     def _recognised(self) -> Principal | None:
-        """Return who reads, as far as they still stand. Raises: HIVE-417."""
+        """Return the reader with the rights that are left. Raises: HIVE-417."""
         reader = self._reader()
         if reader is None:
             return None
@@ -62,7 +62,7 @@ class RunLog:
         return self._standing.of_today(reader).now(self._place)
 
     def _is_copy(self, entry: Entry) -> bool:
-        """A phase with its own conversation mirrors its words into the agent's, and copies what people say there."""
+        """Return whether an entry is a copy: the agent's conversation and those of its nodes share messages."""
         if entry.key in self._heard:
             return True
         if entry.key.startswith("person:"):
@@ -90,7 +90,7 @@ class RunLog:
 
 
 def _withheld(message: dict[str, Any]) -> dict[str, Any]:
-    """Return who spoke and which tools were called, for a reader who may not view what the run has read."""
+    """Return the speaker and the tools of a message, without texts that may quote hidden documents."""
     calls = [call | {"args": {}} for call in message["calls"]]
     return message | {"text": WITHHELD, "calls": calls, "pointer": None}
 

@@ -1,9 +1,10 @@
-"""The tools that read the workspace's own documents, as the one for whom the agent works may view them."""
+"""The tools that read the workspace's documents, as far as the run's principal may view them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DocumentSearch:
-    """Keeps the engine open between calls; who may see what is asked anew at each."""
+    """Search and read documents with one open engine; permissions are checked at each call."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -90,9 +91,9 @@ class DocumentSearch:
 
 
 def scoped_search(engine: SearchEngine, principal: Principal, query: str, filters: Sequence[str] = ()) -> Ranking:
-    """Return the ranking of the active config over what the principal may view, and nothing that the gate then refuses.
+    """Return the ranking of the active config over the documents that the principal may view.
 
-    `filters` are written as on the command line; one of a field that the config filters, too, stands in its place.
+    `filters` are written as on the command line; they replace those of the config for the same field.
 
     Raises: HIVE-409 for a query without words and a filter that can't be read, HIVE-206 to 208 for a field or value
     that no document of the principal has, HIVE-408 without an active config, HIVE-406 without an index.
@@ -103,10 +104,11 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str, filter
     def search(index: SqliteIndex) -> Ranking:
         scope = _scope(engine, index, permissions, principal)
         config = _narrowed(active, filters, scope, permissions)
-        found = retrieval.retrieve(scope, query, config)
+        candidates = retrieval.retrieve(scope, query, config)
         if config.rerank.enabled:
-            found = engine.rerank(scope, found, config, allowed=lambda ids: _viewed(permissions, principal, ids))
-        return retrieval.present(scope, retrieval.finish(found, config), config)
+            viewed = partial(_viewed, permissions, principal)
+            candidates = engine.rerank(scope, candidates, config, allowed=viewed)
+        return retrieval.present(scope, retrieval.finish(candidates, config), config)
 
     ranking = engine.with_index(active.collection, search)
     allowed = _viewed(permissions, principal, [hit.doc_id for hit in ranking.hits])
@@ -116,7 +118,7 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str, filter
 
 
 def _reader(context: ToolContext) -> Principal:
-    """Return for whom the run works. Raises: HIVE-409 where it is nobody."""
+    """Return the principal of the run. Raises: HIVE-409 without one."""
     if context.principal is None:
         fix = "start the run for a principal: nobody's search finds nothing"
         raise HiveError.of("HIVE-409", "documents are read by somebody: the run needs to know for whom", fix=fix)
@@ -126,7 +128,7 @@ def _reader(context: ToolContext) -> Principal:
 def _scope(
     engine: SearchEngine, index: SqliteIndex, permissions: PermissionService, principal: Principal
 ) -> ScopedIndex:
-    """Return what of an index the principal may view, by the documents as they are now."""
+    """Return the part of an index that the principal may view, by the current labels of its documents."""
     indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
     documents = CurrentLabels(engine.workspace, indexed, index.created_at).now()
     return index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
@@ -135,22 +137,22 @@ def _scope(
 def _narrowed(
     config: RetrievalConfig, filters: Sequence[str], scope: ScopedIndex, permissions: PermissionService
 ) -> RetrievalConfig:
-    """Return the config with these filters on top of its own."""
+    """Return the config with these filters added."""
     fields = {name: field.type for name, field in scope.collection.fields.items() if name not in RESERVED}
     added = retrieval.parse_filters(filters, fields)
     if unknown := [name for name in added if name not in fields]:
-        known = ", ".join(name for name in scope.collection.filterable if name in fields)
+        filterable = ", ".join(name for name in scope.collection.filterable if name in fields)
         message = f'the collection has no field "{unknown[0]}"'
         raise HiveError.of(
-            "HIVE-206", message, path=f"filters.{unknown[0]}", fix=f"filterable fields: {known or 'none'}"
+            "HIVE-206", message, path=f"filters.{unknown[0]}", fix=f"filterable fields: {filterable or 'none'}"
         )
-    # A service that lists nothing leaves documents in the scope that the principal may not view: no value is told then.
+    # Where the service can't list, the scope has documents that the principal may not view: don't suggest their values.
     scope.select(config.model_copy(update={"filters": added}).conditions, checked=not permissions.lists)
     return config.model_copy(update={"filters": config.filters | added})
 
 
 def _viewed(permissions: PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:
-    """Return those that the service lets through now; a fault lets none through."""
+    """Return the ids that the service allows now; none where it fails."""
     try:
         return permissions.view(principal, sorted(set(doc_ids))) if doc_ids else ()
     except Exception:

@@ -1,4 +1,4 @@
-"""What was sent to models and is not in the ledger: a server counts it, whoever died before the answer was recorded."""
+"""Requests that were sent to models and aren't in the ledger: the server bills them also when the process dies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, make_folder, opened, read_bytes
 
 FILE = ".sent"
-"""In the run's folder, where the agent sees no file whose name begins so."""
+"""In the run's folder; the agent sees no files whose names begin with a dot."""
 
 
 class Sent:
     """Requests to models by the key of their effect, in a file of the run.
 
-    It is written just before a request goes out, without waiting for the disk: it has to outlive a process that is
-    killed, not a machine, and it must not keep a model waiting. Where it can't be written nothing is.
+    A line is written just before a request is sent, without fsync: it has to survive a killed process, not a power
+    failure, and must not delay the model. Failures to write are ignored.
 
     >>> import tempfile
     >>> sent = Sent(lambda folder=Path(tempfile.mkdtemp()): folder)
@@ -30,7 +30,7 @@ class Sent:
     """
 
     def __init__(self, folder: Callable[[], Path]) -> None:
-        """`folder` is the run's, asked for each time: a link may have taken its place."""
+        """`folder` returns the run's folder; called each time, for a link may have replaced it."""
         self._folder = folder
 
     def add(self, key: str, number: int = 1) -> None:
@@ -42,9 +42,9 @@ class Sent:
                     file.write(f"{number:+d} {key}\n".encode())
 
     def count(self, key: str) -> int:
-        """Return how many requests of an effect are out."""
+        """Return how many requests of an effect were sent."""
         text = ""
         with suppress(OSError, HiveError):
             text = read_bytes(self._folder() / FILE).decode(errors="replace")
         lines = (line.partition(" ") for line in text.splitlines())
-        return max(0, sum(int(number) for number, _, of in lines if of == key))
+        return max(0, sum(int(number) for number, _, line_key in lines if line_key == key))

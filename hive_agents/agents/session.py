@@ -1,4 +1,4 @@
-"""What all nodes of a run share: the agent, its tools and models, the ledger, the conversations, the way to events."""
+"""What all nodes of a run share: the agent, its tools and models, the ledger, the conversations and the events."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0
-"""Seconds that a run waits for a model; the pause grows with the time that it has waited."""
+"""Seconds between attempts to reach a model; the pause grows with the time waited so far."""
 
 
 class Court(Protocol):
-    """Judges results, logs its decisions and asks people; `runtime.Runtime` is one."""
+    """Judges results, logs decisions and files requests to people, as `runtime.Runtime` does."""
 
     async def evaluate(
         self, goal: Goal, result: Any, context: FeedbackContext | None = None, *, llm: Any = None, attempt: int = 1
@@ -50,7 +50,7 @@ class Court(Protocol):
 
 @dataclass
 class AgentSession:
-    """One run of one agent, in one process; opened again after a crash it finds what was done."""
+    """One run of an agent in one process; reopened after a crash it finds its finished effects."""
 
     workspace: Workspace
     agent: AgentSpec
@@ -73,7 +73,7 @@ class AgentSession:
 
     @property
     def principal(self) -> Principal | None:
-        """For whom the run works, with the rights that are left of those it began with. Raises: HIVE-417."""
+        """The principal of the run, with those of its first rights that are left. Raises: HIVE-417."""
         return self.standing.now(self.workspace) if self.standing is not None else None
 
     @property
@@ -94,25 +94,25 @@ class AgentSession:
 
     @cached_property
     def conversation(self) -> str:
-        """The agent's own conversation, which people read and write to."""
+        """The agent's conversation, which people read and write to."""
         return self.store.create(self.agent.id, self.run_id, key="agent")
 
     @cached_property
     def memory(self) -> AgentMemory | None:
-        """The notes of this run; None for an agent that keeps none."""
+        """The notes of this run; None for an agent without notes."""
         return AgentMemory(self.workspace, self.folder / "memory") if self.agent.memory is not None else None
 
     def accepted_notes(self) -> str:
-        """Return what was accepted for all runs of this thread or user, as far as the agent's notes begin with that."""
+        """Return the accepted notes of this thread or user that the agent's notes begin with; "" where they don't."""
         adapt = self.agent.memory.adapt if self.agent.memory is not None else "run"
         if adapt == "run":
             return ""
-        of = self.user if adapt == "user" else f"thread:{self.thread_id}"
-        return AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of).text()
+        owner = self.user if adapt == "user" else f"thread:{self.thread_id}"
+        return AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=owner).text()
 
     @cached_property
     def documents_read(self) -> dict[str, frozenset[str]]:
-        """What the run's tool calls have shown it, by the key of the call; a call that shows more adds to it."""
+        """The documents that the run's tool calls have returned, by the key of the call; calls add to it."""
         return documents_read(self.workspace, self.run_id)
 
     @property
@@ -120,16 +120,16 @@ class AgentSession:
         return run_folder(self.workspace, self.run_id)
 
     async def emit(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
-        """Publish what happened at the key `at`; the log takes it once, however often a step is done again."""
+        """Publish an event at the key `at`; the log keeps one, however often the step is repeated."""
         await self.publish(self.event(type, at, node, **payload))
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
-        """Return the event that `emit` publishes: of the same run, key and type it has the same id."""
+        """Return the event that `emit` publishes; its id is derived from the run, key and type."""
         id = derived_id("agent", self.run_id, at, type)
         return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
-        """Return the request that a filing became, pending or answered; filed once."""
+        """Return the request of a filing, pending or answered; filed once."""
         store, filing = ApprovalStore(self.workspace), self._filed(filing)
         request = store.get((await asyncio.to_thread(store.file, filing)).id)
         await self.emit(
@@ -138,19 +138,18 @@ class AgentSession:
         return request
 
     async def granted(self, filing: Filing) -> bool:
-        """Return whether a person let such a call through for the rest of the run."""
+        """Return whether a person approved such calls for the rest of the run."""
         store = ApprovalStore(self.workspace)
         return await asyncio.to_thread(store.granted, self._filed(filing)) is not None
 
     def _filed(self, filing: Filing) -> Filing:
-        of_run = {"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant}
-        return filing.model_copy(update=of_run)
+        return filing.model_copy(update={"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant})
 
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
 
     async def wait_out(self, key: str, why: str) -> None:
-        """Raises: Outage while the run has patience left with the effect at `key`, each time for a longer pause."""
+        """Raise Outage, with a growing pause, until the effect at `key` has waited for the run's whole `patience`."""
         if not self.patience:
             return
         waited = await asyncio.to_thread(self.effects.waited, key)
@@ -160,10 +159,10 @@ class AgentSession:
             raise outage
 
     def withdraw(self, why: str) -> None:
-        """Close the run's requests that nobody needs to answer any more."""
+        """Withdraw the run's open requests."""
         RunStore(self.workspace).withdraw(self.run_id, why)
 
 
 def _jsonable(value: Any) -> Any:
-    """Plain JSON of what is nearly that; texts are UTF-8."""
+    """Return plain JSON; other values become strings, and texts can be encoded as UTF-8."""
     return json.loads(encodable(json.dumps(value, ensure_ascii=False, default=str)))

@@ -1,4 +1,4 @@
-"""Agents as data: nodes with prompts, tools and outputs, the edges between them, and what follows from these."""
+"""Agents as data: nodes with prompts, tools and outputs, the edges between them, and questions about the graph."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def _is_key(key: str) -> str:
 
 
 BufferKey = Annotated[str, AfterValidator(_is_key)]
-"""A value of the data buffer: it can be a `$variable` of a prompt."""
+"""The key of a value of the data buffer; also a `$variable` of prompts."""
 
 
 def _level(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    known = {level.value: level for level in CapabilityLevel}
-    if value.strip().lower() not in known:
-        raise ValueError(f"use one of: {', '.join(known)}")
-    return known[value.strip().lower()]
+    levels = {level.value: level for level in CapabilityLevel}
+    if value.strip().lower() not in levels:
+        raise ValueError(f"use one of: {', '.join(levels)}")
+    return levels[value.strip().lower()]
 
 
 class NodeSpec(Format):
@@ -50,8 +50,8 @@ class NodeSpec(Format):
 
     `system_prompt` is the name of a file, `prompts/collect.md`, or the text itself; `input_keys` are read from the
     data buffer, `output_keys` set by the node, of which `nullable_output_keys` may stay unset. `sub_agents` are nodes
-    of the same agent, or agents of the workspace. `success_criteria` is a text that a model judges the node's work
-    by; `judge` names one that was registered, in Python it may be the judge itself.
+    of the same agent, or agents of the workspace. By `success_criteria` a model judges the node's work; `judge` is the
+    name of a registered judge, in Python also the judge itself.
 
     >>> node = NodeSpec(id="collect", system_prompt="Collect what is new.", output_keys=["items", "note"],
     ...                 nullable_output_keys=["note"], tools=["search_documents"])
@@ -87,9 +87,9 @@ class NodeSpec(Format):
 
 
 class EdgeSpec(Format):
-    """Where the work goes when a node ends.
+    """An edge that is taken when its source ends.
 
-    `on` says after which end: `success` (accepted), `failure`, `always` (either of these), `replan`, `condition`
+    `on` is the kind of end: `success` (accepted), `failure`, `always` (either of these), `replan`, `condition`
     (accepted, and `condition` is true), `model` (accepted, and the model chooses among these edges). Of the edges
     that fit, those with the highest `priority` are taken, all at once.
 
@@ -119,7 +119,7 @@ class EdgeSpec(Format):
         return self
 
     def together_with(self, other: EdgeSpec) -> bool:
-        """Return whether both of two edges of one source may be taken after one end of it."""
+        """Return whether two edges of one source may both be taken after the same end."""
         if self.priority != other.priority or self.on == other.on == "model":
             return False
         ends = [_ENDS[edge.on] for edge in (self, other)]
@@ -137,10 +137,10 @@ _ENDS: dict[str, frozenset[str]] = {
 
 
 class MemorySpec(Format):
-    """Whether an agent keeps notes (adapt.md), and what they begin with.
+    """Whose accepted notes an agent's notes (adapt.md) begin with.
 
-    With `run` they begin anew in each run; with `thread` and `user` also with what was accepted for that thread or
-    user. No run reads what another one noted.
+    With `run` they begin empty in each run; with `thread` and `user` with what was accepted for that thread or user.
+    No run reads the unaccepted notes of another one.
     """
 
     adapt: Annotated[Literal["run", "thread", "user"], AnyCase]
@@ -149,13 +149,12 @@ class MemorySpec(Format):
 class AgentSpec(FileFormat):
     """An agent: its nodes, the edges between them, and what it may do.
 
-    `identity` says in every prompt who the agent is: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id
-    of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
-    replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
-    matches is used as its own policy says: after a question, unless its author said otherwise. Without `memory` it
-    keeps no notes. `budget` is what one run of it, or one task that is delegated to it, may use up. `loop_repeats` says
-    how many equal turns are a loop; None: as the settings have it. `health` has thresholds of the health judge that
-    hold for it in place of the settings'.
+    `identity` is part of every prompt: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id of a goal; with
+    the `mode` continuous all nodes share a conversation; `model` replaces that of the settings. Before a node of
+    `pause_nodes` the run pauses. A tool that no rule of `tool_policy` matches has its own policy, "ask" by default.
+    Without `memory` it keeps no notes. `budget` limits one run of the agent, or one task that is delegated to it.
+    `loop_repeats` equal turns are a loop; it and `health`, thresholds of the health judge, replace those of the
+    settings.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
@@ -181,7 +180,7 @@ class AgentSpec(FileFormat):
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:
-        """Raises: KeyError."""
+        """Return the node of an id. Raises: KeyError."""
         return {node.id: node for node in self.nodes}[id]
 
     def edges_from(self, id: str) -> list[EdgeSpec]:
@@ -189,7 +188,7 @@ class AgentSpec(FileFormat):
         return sorted((edge for edge in self.edges if edge.source == id), key=lambda edge: -edge.priority)
 
     def to_json(self) -> dict[str, Any]:
-        """As in `agents/<id>.json`. Raises: TypeError where a node's judge is an object."""
+        """Return the JSON of `agents/<id>.json`. Raises: TypeError where a node's judge is an object."""
         for node in self.nodes:
             if not isinstance(node.judge, str | None):
                 raise TypeError(f'the judge of "{node.id}" is an object: name a registered one')
@@ -197,7 +196,7 @@ class AgentSpec(FileFormat):
 
 
 def load_agent(workspace: Workspace, id: str) -> AgentSpec:
-    """Return the agent in `agents/<id>.json`, which level 1 finds no fault with; `verify.check_agent` knows more.
+    """Return the agent in `agents/<id>.json`, checked by level 1; `verify.check_agent` is level 2.
 
     Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
     """
@@ -205,7 +204,7 @@ def load_agent(workspace: Workspace, id: str) -> AgentSpec:
 
 
 def read_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, str]:
-    """As `load_agent`, with the file's text."""
+    """Return the agent as `load_agent` does, and the file's text."""
     path = _path(workspace, id)
     file = workspace.relative(path)
     text = jsontext.load_text(path, file)
@@ -219,33 +218,33 @@ def agent_ids(workspace: Workspace) -> list[str]:
 
 
 def _path(workspace: Workspace, id: str) -> Path:
-    known = agent_ids(workspace)
-    if id not in known:
-        fix = did_you_mean(id, known, f"write agents/{id}.json")
+    ids = agent_ids(workspace)
+    if id not in ids:
+        fix = did_you_mean(id, ids, f"write agents/{id}.json")
         raise NotFound.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", path="$", fix=fix)
     return workspace.root / "agents" / f"{id}.json"
 
 
 def reachable(agent: AgentSpec, start: Iterable[str], *, without: str | None = None) -> set[str]:
-    """Return the nodes that work can get to from `start`, which belongs to them; no way leads through `without`."""
-    found: set[str] = set()
+    """Return `start` and all nodes that can be reached from it, without passing through `without`."""
+    reached: set[str] = set()
     waiting = [name for name in start if name != without]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             waiting += [edge.target for edge in agent.edges if edge.source == name and edge.target != without]
-    return found
+    return reached
 
 
 def sub_agent_nodes(agent: AgentSpec) -> set[str]:
-    """Return the nodes that others delegate to; the work itself gets to none of them."""
-    own = {node.id for node in agent.nodes}
-    return {name for node in agent.nodes for name in node.sub_agents if name in own}
+    """Return the nodes that others delegate to; no edge leads to them."""
+    ids = {node.id for node in agent.nodes}
+    return {name for node in agent.nodes for name in node.sub_agents if name in ids}
 
 
 def producers_before(agent: AgentSpec, id: str) -> set[str]:
-    """Return the nodes that may have ended before `id` starts; itself where a loop leads back."""
+    """Return the nodes that may have ended before `id` starts; also itself where it is in a cycle."""
     return {
         node.id
         for node in agent.nodes
@@ -254,25 +253,26 @@ def producers_before(agent: AgentSpec, id: str) -> set[str]:
 
 
 def parallel_edges(agent: AgentSpec) -> Iterator[tuple[EdgeSpec, EdgeSpec]]:
-    """Pairs of edges that may be taken at once."""
+    """Yield the pairs of edges that may be taken at once."""
     for node in agent.nodes:
         for pair in combinations(agent.edges_from(node.id), 2):
             if pair[0].target != pair[1].target and pair[0].together_with(pair[1]):
                 yield pair
 
 
-def keys_written_twice(agent: AgentSpec, one: EdgeSpec, other: EdgeSpec) -> list[str]:
-    """Output keys of nodes in both branches, up to where these meet."""
-    ways = [reachable(agent, [edge.target], without=one.source) for edge in (one, other)]
+def keys_written_twice(agent: AgentSpec, first: EdgeSpec, second: EdgeSpec) -> list[str]:
+    """Return the output keys that nodes of both branches write before these meet."""
+    reached = [reachable(agent, [edge.target], without=first.source) for edge in (first, second)]
+    common = reached[0] & reached[1]
     written = []
-    for edge, mine, others in ((one, ways[0], ways[1]), (other, ways[1], ways[0])):
-        branch = (mine - others) | {edge.target}
+    for edge, nodes in zip((first, second), reached, strict=True):
+        branch = (nodes - common) | {edge.target}
         written.append({key for node in agent.nodes if node.id in branch for key in node.output_keys})
     return sorted(written[0] & written[1])
 
 
 def ways_on(agent: AgentSpec) -> dict[str, list[str]]:
-    """Return the nodes that each node's edges lead to, but for those to a new plan."""
+    """Return the targets of each node's edges, except replan edges."""
     return {
         node.id: list(dict.fromkeys(edge.target for edge in agent.edges_from(node.id) if edge.on != "replan"))
         for node in agent.nodes
@@ -280,12 +280,12 @@ def ways_on(agent: AgentSpec) -> dict[str, list[str]]:
 
 
 def before_each(entry: str, ways: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """Return the nodes from which work comes to each, but by ways that lead back to where it has been.
+    """Return the nodes from which each node is reached, ignoring edges that close a cycle.
 
     >>> before_each("a", {"a": ["b", "c"], "b": ["c"], "c": ["a"]})["c"] == {"a", "b"}
     True
     """
-    found: dict[str, frozenset[str]] = dict.fromkeys(ways, frozenset())
+    before: dict[str, frozenset[str]] = dict.fromkeys(ways, frozenset())
     forward: dict[str, list[str]] = {}
     ended: list[str] = []
 
@@ -296,10 +296,10 @@ def before_each(entry: str, ways: Mapping[str, Sequence[str]]) -> dict[str, froz
                 walk(target, path | {target})
         ended.append(id)
 
-    for start in (entry, *ways):  # after it those that only a new plan leads to
+    for start in (entry, *ways):  # then nodes that only replan edges lead to
         if start not in forward:
             walk(start, frozenset({start}))
     for id in reversed(ended):
         for target in forward[id]:
-            found[target] |= found[id] | {id}
-    return found
+            before[target] |= before[id] | {id}
+    return before

@@ -1,4 +1,4 @@
-"""What happens when a budget runs out: somebody is asked for more, where there is somebody; else the work ends."""
+"""Exhausted budgets: a person is asked to raise them, where the workspace names one; else the work ends."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
     """Return None where the budget was raised, else why it wasn't. Raises: Pending while a person is asked."""
     budget = session.effects.budget
     limit = getattr(budget.limits, error.measure)
-    unknown = error.measure == "usd" and budget.spent.unpriced > 0  # no sum of money is one that can be kept to
+    unknown = error.measure == "usd" and budget.spent.unpriced > 0  # no limit could be enforced
     if not unknown and 0 < error.needed <= limit and getattr(budget.spent, error.measure) < limit:
-        return None  # another branch was given more in the meantime
+        return None  # another branch has had it raised
     await session.emit(EventType.BUDGET_EXHAUSTED, at, node, measure=error.measure, **budget.to_json())
     if unknown or not await asyncio.to_thread(somebody, session):
         return str(error)
@@ -34,11 +34,11 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
 def somebody(session: AgentSession) -> bool:
     """Return whether the workspace names a person who may decide the run's requests."""
     people = AccessRules.load(session.workspace).principals.values()
-    return any("approver" in one.roles and session.tenant in (one.tenant, "local") for one in people)
+    return any("approver" in person.roles and session.tenant in (person.tenant, "local") for person in people)
 
 
 async def _proposed(session: AgentSession, error: BudgetExhausted, limit: float) -> float:
-    """Return the sum that a person is asked for: the first to find the budget used up names it for all branches."""
+    """Return the limit to propose; the first branch to exhaust the budget sets it for all branches."""
     key = f"GOAL#budget/{error.measure}/{limit:g}"
     async with session.budgets:
         budget = session.effects.budget

@@ -1,4 +1,4 @@
-"""Sub-agents: a loop of its own for one task, with fewer tools, a fresh conversation and a result in any case."""
+"""Sub-agents: a separate loop for one task, with fewer tools, a new conversation and always a result."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ from hive_agents.runs import Limits
 SECONDS = 3_600.0
 
 NodeLoop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
-"""Does the whole work of a node, without a graph; returns its end, and how many iterations it took."""
+"""Runs a node without a graph, and returns its end and the number of iterations."""
 
 
 async def delegated(
     work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: NodeLoop
 ) -> dict[str, Any]:
-    """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
+    """Return {agent, status, outputs, error, iterations} of a sub-agent's work; its errors are the status failed.
 
-    Raises: Pending where it waits for a person; BudgetExhausted, for the budget is that of the whole run.
+    Raises: Pending where it waits for a person; BudgetExhausted of the whole run's budget.
     """
     session = work.session
     exhausted: BudgetExhausted | None = None
     await session.emit(EventType.SUBAGENT_STARTED, key, work.node.id, agent=name, task=task[:500])
-    found: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
+    result: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
         agent = find_sub_agent(session.workspace, session.agent, name)
         session.effects.limit_delegated(work.key, Limits(tool_calls=work.node.max_tool_calls))
         if agent.budget is not None:
             session.effects.limit(key, agent.budget)
         async with asyncio.timeout(SECONDS):
-            found |= await _worked(work, key, agent, task, inputs, loop)
+            result |= await _worked(work, key, agent, task, inputs, loop)
     except (Pending, asyncio.CancelledError):
         raise
     except HiveError as error:
         if error.exit_code == 3:  # not the sub-agent's fault: the run goes on when the database is back
             raise
-        found["error"] = error.diagnostics[0].message
+        result["error"] = error.diagnostics[0].message
     except BudgetExhausted as error:
-        exhausted, found["error"] = error if error.scope not in (key, work.key) else None, str(error)
+        exhausted, result["error"] = error if error.scope not in (key, work.key) else None, str(error)
     except TimeoutError:
-        found["error"] = f"cut after {SECONDS:g} s"
+        result["error"] = f"cut after {SECONDS:g} s"
     except Exception as error:
-        found["error"] = f"{type(error).__name__}: {error}"
+        result["error"] = f"{type(error).__name__}: {error}"
     await session.emit(
-        EventType.SUBAGENT_COMPLETED, key, work.node.id, agent=name, status=found["status"], error=found["error"]
+        EventType.SUBAGENT_COMPLETED, key, work.node.id, agent=name, status=result["status"], error=result["error"]
     )
     if exhausted is not None:
         raise exhausted
-    return found
+    return result
 
 
 async def report(work: NodeWork, key: str, message: str, data: Any, *, complete: bool) -> None:
-    """Tell the world how far a sub-agent is; `complete` ends its work at the next judgement."""
+    """Publish a sub-agent's progress; `complete` ends its work at the next judgement."""
     session = work.session
 
     async def do(_: bool) -> Done:
@@ -74,8 +74,8 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
 
     if complete:
         await session.effects.once(f"{work.key}/complete", "synthetic", "report_to_parent", do, node=work.node.id)
-    told = {"message": message[:2_000], "data": data, "complete": complete}
-    await session.emit(EventType.SUBAGENT_REPORTED, key, work.node.id, agent=work.agent.id, **told)
+    payload = {"message": message[:2_000], "data": data, "complete": complete}
+    await session.emit(EventType.SUBAGENT_REPORTED, key, work.node.id, agent=work.agent.id, **payload)
 
 
 async def _worked(
@@ -116,15 +116,14 @@ async def _worked(
 
 
 def _reach(work: NodeWork) -> Tools:
-    """Return the most that a sub-agent of this node may use: the node's tools, and those that no node but a
-    sub-agent has."""
+    """Return the tools that a sub-agent of this node may use at most: the node's, and those for sub-agents only."""
     registry = work.session.tools
     names = {*(name for name in work.node.tools if name not in FILE_TOOLS), *registry.sub_agents_only}
     return registry.view(sorted(names), policy=work.agent.tool_policy, sub_agent=True)
 
 
 async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:
-    """Return the parent's values as they were when it delegated, in a buffer of the sub-agent's own."""
+    """Return a buffer for the sub-agent with the parent's values at the time of the delegation."""
     session = work.session
 
     async def do(_: bool) -> Done:
@@ -132,8 +131,8 @@ async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> Data
 
     values = await session.effects.once(f"{key}/snapshot", "synthetic", "snapshot", do, node=work.node.id)
     buffer = DataBuffer(session.workspace, tenant=session.tenant, run_id=f"{session.run_id}/{key}")
-    kept = buffer.read_all("execution")
+    present = buffer.read_all("execution")
     for name, value in values.items():
-        if name not in kept:
+        if name not in present:
             buffer.write(name, value)
     return buffer

@@ -1,4 +1,4 @@
-"""The judge of a sub-agent: all of its outputs, or words that get sharper."""
+"""The judge of a sub-agent: all outputs have to be set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hive_agents.agents.judges import NodeContext, NodeVerdict
 
 
 class SubagentJudge:
-    """Accepts a sub-agent's work when every output key is set; its words get sharper as iterations run out.
+    """Accepts a sub-agent's work when every output key is set; its feedback becomes urgent as iterations run out.
 
     >>> judge = SubagentJudge(["verdict"], max_iterations=3)
     >>> [judge.evaluate(NodeContext(iteration=n)).feedback for n in (1, 2)]  # doctest: +NORMALIZE_WHITESPACE
@@ -29,10 +29,10 @@ class SubagentJudge:
         if not missing:
             return NodeVerdict(action="accept")
         left = self.max_iterations - context.iteration
-        told = f"Missing outputs: {', '.join(missing)}."
+        feedback = f"Missing outputs: {', '.join(missing)}."
         if left <= 0:
-            return NodeVerdict(action="retry", feedback=f"{told} This was the last iteration.")
+            return NodeVerdict(action="retry", feedback=f"{feedback} This was the last iteration.")
         if left <= max(2, self.max_iterations // 5):
-            some = "1 iteration is" if left == 1 else f"{left} iterations are"
-            return NodeVerdict(action="retry", feedback=f"{told} Only {some} left: set them now with set_output.")
-        return NodeVerdict(action="retry", feedback=f"{told} Set each with set_output.")
+            remaining = "1 iteration is" if left == 1 else f"{left} iterations are"
+            return NodeVerdict(action="retry", feedback=f"{feedback} Only {remaining} left: set them with set_output.")
+        return NodeVerdict(action="retry", feedback=f"{feedback} Set each with set_output.")

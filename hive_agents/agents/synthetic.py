@@ -1,4 +1,4 @@
-"""The tools that the event loop makes itself: outputs, files, questions, delegation."""
+"""The event loop's built-in tools: outputs, files, questions, delegation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 
 
 def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
-    """Return what this node is offered besides the registry's tools."""
+    """Return the tools of this node besides those of the registry."""
     node = work.node
     offered = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
     return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
@@ -33,30 +33,30 @@ def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
 
 @lru_cache(maxsize=256)
 def _offered(output_keys: tuple[str, ...], sub_agents: tuple[str, ...], delegated: bool) -> tuple[llm.Tool, ...]:
-    """Return the tools that nothing denies, made once for all nodes like that: each turn asks for them twice."""
-    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS]
+    """Return the tools before any policy, cached: each turn needs them twice."""
+    tools = [_tool(name, *_FILES[name]) for name in FILE_TOOLS]
     if output_keys:
         key = {"type": "string", "enum": list(output_keys)}
-        told = "Set a declared output of this phase to a JSON value; set again, the last value holds."
-        found.append(_tool(SET, told, {"key": key, "value": {}}, ["key", "value"]))
+        description = "Set a declared output of this phase to a JSON value; set again, the last value holds."
+        tools.append(_tool(SET, description, {"key": key, "value": {}}, ["key", "value"]))
     if delegated:
         fields = {"message": _TEXT, "data": {}, "mark_complete": _FLAG, "wait_for_response": _FLAG}
-        told = "Tell whoever delegated how far you are. mark_complete ends the task; wait_for_response asks a person."
-        return (*found, _tool(REPORT, told, fields, ["message"]))
+        description = "Report your progress. mark_complete ends the task; wait_for_response asks a person."
+        return (*tools, _tool(REPORT, description, fields, ["message"]))
     options = {"type": "array", "items": _TEXT}
-    found.append(
+    tools.append(
         _tool(ASK, "Ask the person something; the run waits.", {"question": _TEXT, "options": options}, ["question"])
     )
     if sub_agents:
         name = {"type": "string", "enum": list(sub_agents)}
         fields = {"agent": name, "task": _TEXT, "inputs": {"type": "object"}}
-        told = "Let a sub-agent do a task by itself; several in one turn work at once. Gives its outputs as JSON."
-        found.append(_tool(DELEGATE, told, fields, ["agent", "task"]))
-    return tuple(found)
+        description = "Let a sub-agent do a task; several in one turn work together. Returns its outputs as JSON."
+        tools.append(_tool(DELEGATE, description, fields, ["agent", "task"]))
+    return tuple(tools)
 
 
 def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a call of a synthetic tool; nothing for a good one."""
+    """Return what is wrong with a call of a synthetic tool; [] for a valid one."""
     schema = next((tool.parameters for tool in synthetic_tools(work) if tool.name == name), None)
     if schema is None:
         return [f"there is no {name} here"]
@@ -68,13 +68,13 @@ def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> 
 def set_output(work: NodeWork, key: str, value: Any) -> ToolResult:
     work.outputs.set(key, value)
     missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
-    # A null counts as no value where the node doesn't declare that there may be none.
+    # A null is no value, unless the node declares the key as nullable.
     done = f"{key} can't be null." if key in missing else f"{key} is set."
     return ToolResult(done + (f" Not yet set: {', '.join(missing)}." if missing else ""))
 
 
 def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """Any file tool but `edit_data`. Raises: HiveError for what the files refuse."""
+    """Return the result of any file tool but `edit_data`. Raises: HiveError for what the files refuse."""
     files = work.files
     if name == "list_data_files":
         listed = [f"{file.name} ({file.size:,} bytes)" for file in files.list()]
@@ -90,7 +90,7 @@ def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolRe
 
 
 def planned_edit(work: NodeWork, filename: str, old: str, new: str) -> dict[str, str]:
-    """Digests of the file {before, after} an edit. Raises: HiveError where there is nothing to edit."""
+    """Return digests of the file {before, after} an edit. Raises: HiveError where there is nothing to edit."""
     text = work.files.read(filename)
     return {"before": sha256(text), "after": sha256(encodable(replace_once(text, old, new, filename)))}
 
@@ -110,12 +110,12 @@ def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str
 
 
 def decision(work: NodeWork, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
-    """A run's own files are the node's to read, unless a rule names them, and to write unless any rule says otherwise.
+    """Return the decision on a file tool: allow, unless a rule of the agent, or of the delegating agent, matches.
 
-    For a sub-agent the rules of the agent that delegated hold too.
+    For tools that only read, rules for "*" don't count.
     """
     policies = [work.agent.tool_policy, work.session.agent.tool_policy]
-    if name not in WRITING:  # where results were put that are too long: "*" is about the registry's tools
+    if name not in WRITING:  # a model needs them to read its long results: "*" is meant for the registry's tools
         policies = [[rule for rule in policy if rule.match != "*"] for policy in policies]
     return strictest(policies, name, "allow", arguments)
 
@@ -125,9 +125,9 @@ def file_parameters(name: str) -> dict[str, Any]:
     return _tool(name, *_FILES[name]).parameters
 
 
-def _tool(name: str, told: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:
+def _tool(name: str, description: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:
     schema = {"type": "object", "properties": dict(fields), "required": list(required)}
-    return llm.Tool(name=name, description=told, parameters=schema)
+    return llm.Tool(name=name, description=description, parameters=schema)
 
 
 _FILES: dict[str, tuple[str, dict[str, Any], list[str]]] = {

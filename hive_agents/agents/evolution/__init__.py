@@ -1,6 +1,6 @@
 """Agents that evolve: what a proposal changes, what more it lets an agent do, and what its eval cases say of it.
 
-It stands on agents' files and the ledger, and runs nothing itself: the runtime rehearses the cases. A new kind of reach
+It builds on agents' files and the ledger, and runs nothing itself: the runtime rehearses the cases. A new kind of reach
 that a person must see goes to `reach`, a new ground for a verdict to `verdict`.
 """
 

@@ -1,4 +1,4 @@
-"""Proposals of a new version of an agent: a file each, which the audit log vouches for."""
+"""Proposals of new versions of an agent: one file each, whose hash is in the audit log."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ AgentChange = list[dict[str, Any]] | Mapping[str, Any] | AgentSpec
 
 
 class Proposal(FileFormat):
-    """`patch` turns what served when it was made, whose identity is `base_hash`, into version `version`.
+    """`patch` turns the version that served at the time, whose hash is `base_hash`, into version `version`.
 
-    `on_behalf_of` is the person whom an agent works for that proposes.
+    `on_behalf_of` is the person for whom a proposing agent works.
     """
 
     agent: Name
@@ -54,8 +54,7 @@ class Proposal(FileFormat):
         return hashlib.sha256(_text(self).encode()).hexdigest()
 
     def same_as(self, other: Proposal) -> bool:
-        """Return whether the same is proposed by the same for the same reason; the number and the time are of the
-        filing."""
+        """Return whether two proposals differ in nothing but their version number and time."""
         return self.model_copy(update={"version": other.version, "at": other.at}) == other
 
 
@@ -69,10 +68,10 @@ def propose(
     on_behalf_of: str | None = None,
     tools: ToolRegistry | None = None,
 ) -> Proposal:
-    """Write down a proposal to change what serves; the same again is the one that is there. Nothing serves by it.
+    """Write a proposal to change what serves, without deploying it; return an equal one that exists.
 
     A patch is applied to the agent with every prompt in it, as `hive agents show --json` has it under "serving".
-    `tools` are what the agent may use, the bundled ones by default. Who proposes is a person or "agent:…".
+    `tools` are what the agent may use, the bundled ones by default. `by` is a person or "agent:…".
 
     Raises: HIVE-107 for an unknown agent; every diagnostic of levels 1 and 2, HIVE-105 for a patch that doesn't fit,
     HIVE-409 for one that changes nothing, or the agent's id or goal. Nothing is written then.
@@ -83,7 +82,7 @@ def propose(
         base = served_text(workspace, id)
         number = _next_version(workspace, id, base)
         candidate = _sound(workspace, base, _changed(base, change, number), tools)
-        made = Proposal(
+        proposal = Proposal(
             agent=id,
             version=number,
             base_hash=agent_hash(base),
@@ -94,33 +93,33 @@ def propose(
             at=audit.now(),
         )
         for earlier in _proposals(workspace, id):
-            if made.same_as(earlier):
+            if proposal.same_as(earlier):
                 return _vouched_for(workspace, earlier)
-        path = workspace.root / made.file
-        atomic_write_text(path, _text(made))
-        return _vouched_for(workspace, made)
+        path = workspace.root / proposal.file
+        atomic_write_text(path, _text(proposal))
+        return _vouched_for(workspace, proposal)
 
 
 def find_proposal(workspace: Workspace, id: str, version: int) -> Proposal:
     """Return the proposal of that version.
 
-    Raises: HIVE-409 where there is none (exit code 2), or its file was edited since; level 1 for a damaged file.
+    Raises: HIVE-409 where there is none (exit code 2), or its file was edited; level 1 for a damaged file.
     """
     path = _files(workspace, id).get(version)
     if path is None or not path.is_file():
-        known = ", ".join(map(str, _files(workspace, id))) or "none"
-        fix, message = f"the proposed versions are: {known}", f"nobody proposed version {version} of {id}"
+        existing = ", ".join(map(str, _files(workspace, id))) or "none"
+        fix, message = f"the proposed versions are: {existing}", f"nobody proposed version {version} of {id}"
         raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
-    found = load(Proposal, read_bytes(path), workspace.relative(path))
-    if found.hash not in _hashes(workspace) or (found.agent, found.version) != (id, version):
+    proposal = load(Proposal, read_bytes(path), workspace.relative(path))
+    if proposal.hash not in _hashes(workspace) or (proposal.agent, proposal.version) != (id, version):
         file, fix = workspace.relative(path), "propose the change again, so that it is known whose it is"
         message = f"{file} is not what was proposed: somebody edited it"
         raise HiveError.of("HIVE-409", message, file=file, path="$", fix=fix, exit_code=1)
-    return found
+    return proposal
 
 
 def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
-    """Return what the proposal makes of what serves. Raises: HIVE-307 where something else serves by now."""
+    """Return the agent that a proposal makes of the serving one. Raises: HIVE-307 where another one serves now."""
     if agent_hash(base) != proposal.base_hash:
         raise HiveError.of(
             "HIVE-307",
@@ -134,8 +133,7 @@ def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
 
 
 def changed(base: AgentSpec, change: AgentChange) -> AgentSpec:
-    """Return an agent as a change makes it. Raises: HIVE-105 for a patch that doesn't fit, level 1 for what it
-    leaves."""
+    """Return the changed agent. Raises: HIVE-105 for a patch that doesn't fit, level 1 for its result."""
     return _loaded(_changed(base, change, base.version), "patch")
 
 
@@ -156,28 +154,28 @@ def _changed(base: AgentSpec, change: AgentChange, number: int) -> dict[str, Any
 
 
 def _named(by: str) -> str:
-    """Who proposes, in the form in which deciders are known. Raises: HIVE-409 for nobody."""
-    found = asked_by(by)
-    if found.endswith(":"):
+    """Return who proposes, in the form that approvals use. Raises: HIVE-409 for an empty name."""
+    proposer = asked_by(by)
+    if proposer.endswith(":"):
         raise HiveError.of("HIVE-409", "nobody proposes this", fix='say by whom: "user:dana", "agent:queen"')
-    return found
+    return proposer
 
 
 def _sound(workspace: Workspace, base: AgentSpec, value: dict[str, Any], tools: ToolRegistry | None) -> AgentSpec:
-    """Return the candidate with every prompt in it. Raises: all that levels 1 and 2 say, HIVE-409."""
+    """Return the candidate with every prompt in it. Raises: the diagnostics of levels 1 and 2, HIVE-409."""
     agent = _loaded(value, f"agents/{base.id}.json")
-    for name, was in (("id", base.id), ("goal", base.goal)):
-        if getattr(agent, name) != was:
-            # By another goal it would be measured by an exam of its own choice.
-            fix = f'keep "{name}": "{was}"; an agent with another one is another agent, with a file of its own'
+    for name, current in (("id", base.id), ("goal", base.goal)):
+        if getattr(agent, name) != current:
+            # With another goal it would choose the eval cases that it is measured by.
+            fix = f'keep "{name}": "{current}"; an agent with another one is another agent, with a file of its own'
             message = f"a proposal can't change the {name} of an agent"
             raise HiveError.of("HIVE-409", message, file=f"agents/{base.id}.json", path=name, fix=fix, exit_code=1)
-    named: dict[str, Any] = (
+    tool_names: dict[str, Any] = (
         {} if tools is None else {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
     )
-    found: list[Diagnostic] = check_agent(agent, workspace, **named)
-    if has_errors(found):
-        raise HiveError(found, exit_code=1)
+    findings: list[Diagnostic] = check_agent(agent, workspace, **tool_names)
+    if has_errors(findings):
+        raise HiveError(findings, exit_code=1)
     agent = inlined(agent, workspace)
     if agent_hash(agent) == agent_hash(base):
         fix = "propose a difference"
@@ -193,20 +191,20 @@ def _loaded(value: dict[str, Any], file: str) -> AgentSpec:
 
 
 def _next_version(workspace: Workspace, id: str, base: AgentSpec) -> int:
-    """Return one more than what serves; than all that there were where a rollback or another proposal comes in between,
-    also one whose file is gone: a request may wait under its number."""
+    """Return one more than any version that serves, was deployed or was proposed, also where the file is gone: a
+    request for approval may still name its number."""
     numbers = [row.version for row in versions(workspace, id)]
     proposed = [int(entry["version"]) for entry in audit.vouched(workspace, KIND) if entry["agent"] == id]
     return max([base.version, *numbers, *proposed, *_files(workspace, id)]) + 1
 
 
 def _proposals(workspace: Workspace, id: str) -> list[Proposal]:
-    """Return those that can be read, in order: a damaged one is in nobody's way."""
-    found = []
+    """Return the proposals that can be read, in order; damaged ones are skipped."""
+    proposals = []
     for path in _files(workspace, id).values():
         with suppress(HiveError, OSError):
-            found.append(load(Proposal, read_bytes(path), workspace.relative(path)))
-    return found
+            proposals.append(load(Proposal, read_bytes(path), workspace.relative(path)))
+    return proposals
 
 
 def _files(workspace: Workspace, id: str) -> dict[int, Path]:
@@ -217,10 +215,10 @@ def _files(workspace: Workspace, id: str) -> dict[int, Path]:
 
 
 def _vouched_for(workspace: Workspace, proposal: Proposal) -> Proposal:
-    """Return the proposal, once the log has it: a process may have died between its file and the line."""
+    """Return the proposal once it is in the audit log: a process may have died after writing its file."""
     if proposal.hash not in _hashes(workspace):
-        told = proposal.model_dump(mode="json", include={"agent", "version", "by", "on_behalf_of", "reason"})
-        audit.append(workspace, KIND, **told, file=proposal.file, hash=proposal.hash)
+        facts = proposal.model_dump(mode="json", include={"agent", "version", "by", "on_behalf_of", "reason"})
+        audit.append(workspace, KIND, **facts, file=proposal.file, hash=proposal.hash)
     return proposal
 
 

@@ -1,4 +1,4 @@
-"""What a new version of an agent may do that the one before could not: a reader should see it first."""
+"""What a new version of an agent may do that the one before could not."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hive_agents.runs import Limits
 
 _RANK: Mapping[ToolDecision, int] = {"deny": 0, "ask": 1, "allow": 2}
 RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/budget", "/model")
-"""Where a difference is shown first."""
+"""Fields whose differences are shown first."""
 
 
 def more_than(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> list[str]:
-    """Return each thing in words: looser rules, new tools with effects, fewer questions to people, less judgement.
+    """Return each extension in words: looser rules, new tools with effects, fewer questions to people, less judgement.
 
-    `tools` are those that there are, by name. Empty where the new version may do nothing more.
+    `tools` are the registered ones, by name. Empty where the new version may do nothing more.
     """
     return [*_tools(before, after, tools), *_nodes(before, after), *_whole(before, after)]
 
@@ -35,19 +35,16 @@ def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> It
         if _RANK[new or "deny"] > _RANK[old or "deny"]:
             yield f"{name} ({effect}): {old or 'not used'} -> {new}"
     for node in after.nodes:
-        known = next((one for one in before.nodes if one.id == node.id), None)
-        for name in node.tools:
-            if (
-                known is not None
-                and name not in known.tools
-                and (name not in tools or tools[name].side_effect != "read")
-            ):
+        old_node = next((old for old in before.nodes if old.id == node.id), None)
+        new_names = [name for name in node.tools if old_node is not None and name not in old_node.tools]
+        for name in new_names:
+            if name not in tools or tools[name].side_effect != "read":
                 yield f"{node.id} may use {name}"
 
 
 def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> ToolDecision | None:
-    """Return what the agent's rules say of a tool; None where no node has it."""
-    if name in FILE_TOOLS:  # every node has them, and "*" is not about those that read
+    """Return the decision of the agent's rules on a tool; None where no node has it."""
+    if name in FILE_TOOLS:  # every node has them, and "*" doesn't apply to those that read
         rules = [rule for rule in agent.tool_policy if rule.match != "*" or name in WRITING]
         return strictest([rules], name, "allow")
     if not any(name in node.tools for node in agent.nodes):
@@ -56,9 +53,9 @@ def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> ToolDecision | 
 
 
 def _nodes(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
-    known = {node.id: node for node in before.nodes}
+    before_by_id = {node.id: node for node in before.nodes}
     for node in after.nodes:
-        old = known.get(node.id)
+        old = before_by_id.get(node.id)
         for name in sorted(set(node.sub_agents) - set(old.sub_agents if old is not None else ())):
             yield f"{node.id} may delegate to {name}"
         if old is None:
@@ -73,17 +70,14 @@ def _asks(agent: AgentSpec, node: NodeSpec) -> bool:
     return node.requires_approval or node.pause_before or node.id in agent.pause_nodes
 
 
-def _wider(before: Limits, after: Limits) -> bool:
-    return after != after.within(before)
-
-
 def _whole(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
     if after.capability.rank > before.capability.rank:
         yield f"capability: {before.capability} -> {after.capability}"
     if after.memory != before.memory and after.memory is not None:
-        kept = before.memory.adapt if before.memory is not None else "none"
-        yield f"notes: {kept} -> {after.memory.adapt}"
-    if _wider(before.budget or Limits(), after.budget or Limits()):
+        notes_before = before.memory.adapt if before.memory is not None else "none"
+        yield f"notes: {notes_before} -> {after.memory.adapt}"
+    budget = after.budget or Limits()
+    if budget != budget.within(before.budget or Limits()):
         yield "budget: more than before"
     if after.model != before.model:
         yield f"model: {before.model or 'the settings name it'} -> {after.model or 'the settings name it'}"

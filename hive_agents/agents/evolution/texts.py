@@ -1,4 +1,4 @@
-"""An agent as one text: its prompts' files read into it, its identity as a hash, and what differs between two."""
+"""An agent as one text: with the text of its prompts' files, its hash, and the difference of two agents."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 _LATER = frozenset({"memory", "budget", "loop_repeats", "health"})
-"""Fields that agents had none of when the first were deployed: unset, they are no part of the hash."""
+"""Fields that were added later: unset, they are no part of the hash, which stays what it was."""
 
 
 def inlined(agent: AgentSpec, workspace: Workspace) -> AgentSpec:
-    """Return the agent with the text of each prompt in place of its file's name: no file changes it any more.
+    """Return the agent with the text of each prompt in place of its file's name.
 
     Raises: HIVE-107 and others for a prompt that can't be read.
     """
@@ -27,18 +27,19 @@ def inlined(agent: AgentSpec, workspace: Workspace) -> AgentSpec:
         name = file_of(prompt, workspace)
         if name is None:
             return prompt
-        found = prompts.template(name, workspace)
-        # One word may be another file's name: here it is a text, and has to stay one.
-        return found if len(found.split(maxsplit=1)) > 1 or found.endswith("\n") else found + "\n"
+        content = prompts.template(name, workspace)
+        # A newline keeps a text of one word from being read as a file's name.
+        return content if len(content.split(maxsplit=1)) > 1 or content.endswith("\n") else content + "\n"
 
     nodes = [node.model_copy(update={"system_prompt": text(node.system_prompt)}) for node in agent.nodes]
     return agent.model_copy(update={"identity": text(agent.identity), "nodes": nodes})
 
 
 def outlined(agent: AgentSpec, named: AgentSpec, workspace: Workspace) -> AgentSpec:
-    """Return an inlined agent with the files' names that `named` has, where the files still hold these texts."""
+    """Return an inlined agent with the files' names of `named` where the files still hold these texts."""
     texts = inlined(named, workspace)
-    files = {node.id: (node.system_prompt, text.system_prompt) for node, text in _pairs(named, texts)}
+    pairs = zip(named.nodes, texts.nodes, strict=True)
+    files = {node.id: (node.system_prompt, text.system_prompt) for node, text in pairs}
     nodes = []
     for node in agent.nodes:
         name, text = files.get(node.id, ("", None))
@@ -48,30 +49,30 @@ def outlined(agent: AgentSpec, named: AgentSpec, workspace: Workspace) -> AgentS
 
 
 def agent_text(agent: AgentSpec) -> str:
-    """Return the JSON by which an inlined agent is stored."""
+    """Return the JSON in which an inlined agent is stored."""
     return json.dumps(agent.to_json(), ensure_ascii=False, indent=2) + "\n"
 
 
 def agent_hash(agent: AgentSpec) -> str:
-    """Return the identity of an inlined agent; its number is no part of it, so a rollback serves what served before."""
+    """Return the hash of an inlined agent without its version number, so that a rollback restores the hash."""
     value = agent.to_json()
     del value["version"]
-    return _digest({name: held for name, held in value.items() if held is not None or name not in _LATER})
+    return _digest({name: content for name, content in value.items() if content is not None or name not in _LATER})
 
 
 def format_hash(value: Format) -> str:
-    """Return the identity of what a file says, such as a goal, however it is laid out."""
+    """Return the hash of a file's content, such as a goal, whatever its layout."""
     return _digest(value.model_dump(mode="json"))
 
 
 def difference(before: AgentSpec, after: AgentSpec) -> list[dict[str, Any]]:
-    """RFC 6902 operations between two inlined agents, without the number of the version."""
+    """Return the RFC 6902 operations between two inlined agents, without the version number."""
     old, new = before.to_json(), after.to_json()
     return _steps(old | {"version": 0}, new | {"version": 0}, "")
 
 
 def _steps(old: Any, new: Any, path: str) -> list[dict[str, Any]]:
-    """As `json_patch`, and into lists of one length: a word in a prompt doesn't replace all nodes."""
+    """Return a patch as `json_patch` does, but descend into lists of equal length, node by node."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [step for n, pair in enumerate(zip(old, new, strict=True)) for step in _steps(*pair, f"{path}/{n}")]
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
@@ -79,10 +80,5 @@ def _steps(old: Any, new: Any, path: str) -> list[dict[str, Any]]:
     return json_patch(old, new, path)
 
 
-def _pairs(one: AgentSpec, other: AgentSpec) -> Any:
-    return zip(one.nodes, other.nodes, strict=True)
-
-
 def _digest(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return sha256(text)
+    return sha256(json.dumps(value, ensure_ascii=False, sort_keys=True))

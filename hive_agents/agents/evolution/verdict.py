@@ -1,4 +1,4 @@
-"""Level 3 of an agent: what its goal's eval cases say of a candidate beside the version that serves."""
+"""Level 3 of an agent: a candidate's results on its goal's eval cases beside those of the serving version."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import comb
 from typing import Any, Literal
 
 TOKENS_RATIO = 2.0
-"""Without a gain a candidate may use this many times the tokens."""
+"""A candidate without a gain may use up to this many times the tokens."""
 
 VersionVerdict = Literal["first", "passed", "inconclusive", "blocked"]
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """How one eval case went: `why` says what it failed of, "" where it passed; `violated` are hard constraints."""
+    """The result of one eval case: `why` it failed, "" where it passed; `violated` are hard constraints."""
 
     why: str = ""
     violated: Sequence[str] = ()
@@ -27,13 +27,13 @@ class Rehearsed:
         return not self.why
 
     def to_json(self) -> dict[str, Any]:
-        told = {"passed": self.passed, "why": self.why or None, "violated": list(self.violated)}
-        return told | {"tokens": self.tokens, "usd": self.usd}
+        outcome = {"passed": self.passed, "why": self.why or None, "violated": list(self.violated)}
+        return outcome | {"tokens": self.tokens, "usd": self.usd}
 
 
 @dataclass(frozen=True)
 class VersionDecision:
-    """`reasons` are words with a code; `evaluation` holds the figures that they rest on, as plain JSON."""
+    """`reasons` are messages with a code; `evaluation` holds their figures, as plain JSON."""
 
     decision: VersionVerdict
     reasons: Sequence[dict[str, str]]
@@ -55,15 +55,15 @@ def sign_test(wins: int, losses: int) -> float:
 def decide(
     candidate: Mapping[str, Rehearsed], current: Mapping[str, Rehearsed] | None, *, alpha: float = 0.05
 ) -> VersionDecision:
-    """Return the verdict on a candidate by its results and those of the version that serves, by the same cases' ids.
+    """Return the verdict on a candidate by its results and those of the serving version, both by case id.
 
     Blocked: a hard constraint violated; a case lost, unless the sign test shows a gain at `alpha`; more than twice
-    the tokens without a gain. Passed: the test shows a gain. Inconclusive: not worse on any case, and no proof of
-    more. With nothing to compare with (`current` None) it is first, where all cases pass, or where the same test shows
-    at `alpha` that it does more of such cases than not; those that failed are told.
+    the tokens without a gain. Passed: the test shows a gain. Inconclusive: no case lost and no gain shown. With nothing
+    to compare with (`current` None) it is first where all cases pass, or where the test shows at `alpha` that it
+    passes more than half of such cases; the failed cases are its reasons.
     """
-    violated = sorted({name for one in candidate.values() for name in one.violated})
-    failed = [id for id, one in candidate.items() if not one.passed]
+    violated = sorted({name for result in candidate.values() for name in result.violated})
+    failed = [id for id, result in candidate.items() if not result.passed]
     if current is None:
         p = sign_test(len(candidate) - len(failed), len(failed))
         evaluation = _figures(candidate, None, 0, 0, p, alpha)
@@ -78,9 +78,9 @@ def decide(
     evaluation = _figures(candidate, current, len(won), len(lost), p, alpha)
     reasons = _violations(violated)
     if lost and not gained:
-        told = "; ".join(f"{id}: {candidate[id].why}" for id in lost)
-        reasons.append(_reason("HIVE-309", f"{len(lost)} lost, {len(won)} won, p = {p:.4f}: {told}"))
-    spent, before = (sum(one.tokens for one in side.values()) for side in (candidate, current))
+        details = "; ".join(f"{id}: {candidate[id].why}" for id in lost)
+        reasons.append(_reason("HIVE-309", f"{len(lost)} lost, {len(won)} won, p = {p:.4f}: {details}"))
+    spent, before = (sum(result.tokens for result in side.values()) for side in (candidate, current))
     if before and spent > TOKENS_RATIO * before and len(won) <= len(lost):
         reasons.append(_reason("HIVE-311", f"tokens {before} -> {spent}, and nothing is gained"))
     if reasons:

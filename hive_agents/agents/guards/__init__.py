@@ -1,7 +1,7 @@
-"""What keeps an agent from going round in circles, and from spending more than it may.
+"""Guards against loops, stalls and exhausted budgets.
 
-Each guard is arithmetic over what a run did, without a clock or a store of its own. A new guard is a file here, and a
-line where the node's loop asks the others.
+Each guard is arithmetic over what a run did, without a clock or a store. A new guard is a file here, and a line where
+the node's loop calls the others.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Budgets of a run: counted, kept as plain JSON, and asked before every call."""
+"""Budgets of a run, checked before every call and kept as plain JSON."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BudgetSpent(Format):
 class BudgetExhausted(Exception):
     """A budget is used up. A run that ends so has not succeeded; `measure` is the budget's name.
 
-    `scope` is the key of the delegation whose own budget it is, None for that of the whole run; `needed` is what has to
-    be allowed in all for what didn't fit.
+    `scope` is the key of the delegation whose budget it is, None for the run's; `needed` is the limit that would have
+    been high enough.
     """
 
     def __init__(self, measure: Measure, message: str, scope: str | None = None, *, needed: float = 0.0) -> None:
@@ -61,7 +61,7 @@ class Budget:
         seconds: float = 0.0,
         usage: Usage | None = None,
     ) -> None:
-        """Count what was used, also past a limit: it happened. Raises: ValueError for an amount below 0."""
+        """Count what was used, also beyond a limit. Raises: ValueError for an amount below 0."""
         usage = usage or Usage()
         if min(steps, tool_calls, seconds) < 0 or seconds != seconds:
             raise ValueError("nothing that was spent comes back")
@@ -82,13 +82,13 @@ class Budget:
         return max(0.0, limit - getattr(self.spent, measure)) if limit else None
 
     def raise_limit(self, measure: Measure, limit: float) -> None:
-        """Let more be used, as somebody agreed; a limit never falls."""
+        """Raise a limit to the given one; a lower one changes nothing."""
         if limit > getattr(self.limits, measure):
             value = self.limits.model_dump() | {measure: type(getattr(self.limits, measure))(limit)}
             self.limits = Limits.model_validate(value)
 
     def doubled(self, measure: Measure, needed: float = 0.0) -> float:
-        """Return the limit of a measure, doubled until something is left of it, and there is room for what is needed.
+        """Return the limit of a measure, doubled until it exceeds what is spent and reaches what is needed.
 
         >>> Budget(Limits(tokens=50), BudgetSpent(tokens=120)).doubled("tokens", 300)
         400
@@ -100,21 +100,21 @@ class Budget:
                 return limit
 
     def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0, rate: float = 0.0) -> Measure | None:
-        """Return the first budget that leaves no room for so much more; None where all do.
+        """Return the first budget that has no room for so much more; None where all have.
 
-        Seconds leave room as long as some are left, tokens and dollars where `tokens` more fit, the dollars at what
-        tokens have cost so far, and at `rate` each at least. Where dollars are limited and a call's price isn't known,
-        they are exhausted: they can't be kept to.
+        Seconds have room as long as some are left, tokens and dollars where `tokens` more fit; a token counts with the
+        dollars that one has cost so far, and with `rate` at least. A limit of dollars is exhausted once the price of a
+        call isn't known.
 
         >>> Budget(Limits(usd=0.01)).exhausted(tokens=20_000, rate=1e-6)
         'usd'
         """
-        wanted = self._wanted(steps, tool_calls, tokens, rate)
+        amounts = self._wanted(steps, tool_calls, tokens, rate)
         for measure in MEASURES:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             if not limit:
                 continue
-            full = spent + wanted.get(measure, 0) > limit
+            full = spent + amounts.get(measure, 0) > limit
             if measure not in ("steps", "tool_calls"):
                 full = full or spent >= limit or (measure == "usd" and self.spent.unpriced > 0)
             if full:
@@ -122,7 +122,7 @@ class Budget:
         return None
 
     def require(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0, rate: float = 0.0) -> None:
-        """Raises: BudgetExhausted that names the budget; call it before every step, model call and tool call."""
+        """Raise BudgetExhausted with the budget's name; to be called before every step, model call and tool call."""
         measure = self.exhausted(steps=steps, tool_calls=tool_calls, tokens=tokens, rate=rate)
         if measure is not None:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
@@ -152,7 +152,7 @@ class Budget:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Return what `to_json` gave. Raises: HiveError for anything else: a damaged budget is no unlimited one."""
+        """Return the budget that `to_json` stored. Raises: HiveError for any other text: no budget is no limit."""
         stored = load_value(_Stored, value, "budget")
         return cls(stored.limits, stored.spent)
 

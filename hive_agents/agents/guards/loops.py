@@ -1,4 +1,4 @@
-"""Doom loops: the same tool calls over and over."""
+"""Doom loops: the same tool calls again and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PERIODS = (1, 2, 3)
 
 
 def fingerprint(calls: Sequence[ToolCall]) -> str:
-    """Return what a turn asked of its tools: the order of arguments doesn't count, that of calls does; "" for no call.
+    """Return a hash of a turn's tool calls, whatever the order of their arguments; "" without a call.
 
     >>> one = ToolCall(name="read", args={"page": 1, "size": 10}, id="a")
     >>> same = ToolCall(name="read", args={"size": 10.0, "page": 1}, id="b")
@@ -28,16 +28,15 @@ def fingerprint(calls: Sequence[ToolCall]) -> str:
 
 
 def kept(repeats: int = REPEATS) -> int:
-    """Return how many fingerprints of the last turns are worth keeping."""
+    """Return how many fingerprints of the last turns `doom_loop` looks at."""
     return repeats * max(PERIODS)
 
 
 def doom_loop(fingerprints: Sequence[str], repeats: int = REPEATS) -> int | None:
-    """Return the period of the loop that the last turns make, None where they make none.
+    """Return the period of the loop that the last turns make; None where they make none.
 
-    `fingerprints` are of all turns, or of the last that are `kept`, oldest first. Three identical turns are a loop of
-    period 1; a pattern of 2 or 3 turns is one when it came three times, or as many as `repeats` says. Turns without
-    any call make no loop.
+    `fingerprints` are of all turns, or of the last `kept` ones, oldest first. A pattern of up to 3 turns is a loop when
+    it came `repeats` times in a row. Turns without any call make no loop.
 
     >>> [doom_loop(turns) for turns in ("aa", "aaa", "ababab", "abcabcabc", "abcabca", "aaab")]
     [None, 1, 2, 3, None, None]

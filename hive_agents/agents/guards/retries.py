@@ -1,4 +1,4 @@
-"""Which failures pass by themselves, and how long to wait before the next try."""
+"""Which failures are transient, and how long to wait before the next attempt."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _THROTTLING = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsEx
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same call may work later: connection, timeout, HTTP status 429 or 5xx.
+    """Return whether the same call may succeed later: connection, timeout, HTTP status 429 or 5xx.
 
-    Never a missing file, a refused permission or login, a certificate that is wrong, or a faulty argument.
+    Never a missing file, a refused permission or login, an invalid certificate, or a wrong argument.
 
     >>> [is_transient(error) for error in (ConnectionResetError(), TimeoutError(), FileNotFoundError(), ValueError())]
     [True, True, False, False]
@@ -58,7 +58,7 @@ class RetryPolicy:
     cap: float = 20.0
 
     def wait(self, failed: int, chance: float, asked: float = 0.0) -> float:
-        """Return the seconds to wait after `failed` attempts; `chance` is from 0 to 1, `asked` what the server wants.
+        """Return the seconds to wait after `failed` attempts; `chance` is from 0 to 1, `asked` the server's Retry-After
 
         >>> [RetryPolicy().wait(failed, 1.0) for failed in (1, 2, 3, 10)]
         [0.5, 1.0, 2.0, 20.0]
@@ -77,7 +77,7 @@ async def retried(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     chance: Callable[[], float] = random.random,
 ) -> T:
-    """Return what `call` gives, tried again after transient errors; `on_retry` gets (failed attempts, error, seconds).
+    """Return the result of `call`, retried after transient errors; `on_retry` gets (failed attempts, error, seconds).
 
     Raises: the last error, at once where it is not transient.
     """
@@ -97,15 +97,15 @@ async def retried(
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status, as httpx, botocore and most other clients carry it."""
+    """Return the HTTP status of an error of httpx, botocore and most other clients; None without one."""
     response: Any = getattr(error, "response", None)
     if isinstance(response, dict):
         if response.get("Error", {}).get("Code") in _THROTTLING:
@@ -117,12 +117,12 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(error: BaseException) -> float:
-    """Return the seconds that the server asks for; a date counts as nothing."""
+    """Return the seconds of the server's Retry-After; 0 without one, or for a date."""
     if isinstance(error, ModelError):
         return error.retry_after
     headers = getattr(getattr(error, "response", None), "headers", None)
     try:
-        asked = float(headers.get("retry-after", 0)) if headers is not None else 0.0
+        seconds = float(headers.get("retry-after", 0)) if headers is not None else 0.0
     except (TypeError, ValueError, AttributeError):
         return 0.0
-    return asked if math.isfinite(asked) and asked > 0 else 0.0
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Stalls: answers that hardly differ, while nothing gets done."""
+"""Stalls: answers that hardly differ, without progress."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WORD = re.compile(r"\w+|#")
 class LoopTurn(Format):
     """One iteration as the detector needs it; plain data, so that it can be kept with the run.
 
-    `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it. One
-    that is `wordless` calls tools and says nothing: whether it goes round in circles is for its calls to tell.
+    `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it. A
+    `wordless` turn calls tools and has no text: only `doom_loop` judges it.
     """
 
     text: str = ""
@@ -34,7 +34,7 @@ class LoopTurn(Format):
 
     @classmethod
     def of(cls, text: str, results: Sequence[ToolResult] = (), outputs: dict[str, str] | None = None) -> Self:
-        """`outputs` are the values set so far, as JSON texts, by key. An error is no result that brings anything on."""
+        """Return a turn; `outputs` are the values set so far, as JSON texts, by key. Errors of tools don't count."""
         set_so_far = sorted(f"{key}={value}" for key, value in (outputs or {}).items())
         return cls(
             text=text[:20_000],
@@ -45,7 +45,7 @@ class LoopTurn(Format):
 
 
 def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: float = SIMILARITY) -> bool:
-    """Return whether the last `window` turns, of `turns` oldest first, say nearly the same and made no progress.
+    """Return whether the last `window` of `turns`, oldest first, say nearly the same and made no progress.
 
     Progress is an output that is new or changed, a tool result that no earlier turn had, or a counter in the answer
     that moves in one direction; dates and times of day are no counters.
@@ -65,18 +65,18 @@ def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: f
         return False
     if _counts([turn.text for turn in last]):
         return False
-    first = len(turns) - window + 1
-    return not any(_progressed(turns[:number], turns[number]) for number in range(first, len(turns)))
+    start = len(turns) - window + 1
+    return not any(_progressed(turns[:number], turns[number]) for number in range(start, len(turns)))
 
 
 def _progressed(before: Sequence[LoopTurn], turn: LoopTurn) -> bool:
-    seen = {digest for earlier in before for digest in earlier.results}
-    return turn.outputs != before[-1].outputs or not seen.issuperset(turn.results)
+    earlier_results = {digest for earlier in before for digest in earlier.results}
+    return turn.outputs != before[-1].outputs or not earlier_results.issuperset(turn.results)
 
 
-def _alike(one: str, other: str) -> float:
-    """From 0 to 1; numbers count as equal, `_counts` looks at them. Long texts are compared at both ends."""
-    words = [_ends(_WORD.findall(_NUMBER.sub("#", _CLOCK.sub("#", text.casefold())))) for text in (one, other)]
+def _alike(a: str, b: str) -> float:
+    """Return the similarity from 0 to 1; numbers count as equal (`_counts`). Of long texts both ends are compared."""
+    words = [_ends(_WORD.findall(_NUMBER.sub("#", _CLOCK.sub("#", text.casefold())))) for text in (a, b)]
     return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
 
 
@@ -86,8 +86,8 @@ def _ends(words: list[str]) -> list[str]:
 
 def _counts(texts: Sequence[str]) -> bool:
     """Return whether the number at one place of all texts moves strictly up, or strictly down."""
-    numbers = [[float(found) for found in _NUMBER.findall(_CLOCK.sub(" ", text))] for text in texts]
-    if len({len(found) for found in numbers}) != 1:
+    numbers = [[float(number) for number in _NUMBER.findall(_CLOCK.sub(" ", text))] for text in texts]
+    if len({len(row) for row in numbers}) != 1:
         return False
     return any(
         all(a < b for a, b in pairwise(column)) or all(a > b for a, b in pairwise(column))
