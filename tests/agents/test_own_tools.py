@@ -22,7 +22,7 @@ import pytest
 from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, tool
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
-from hive_agents.agents.own_tools import _tell
+from hive_agents.agents.own_tools import _warn
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.trust import trust
 from tests.agents.conftest import agent_json, node, write_json
@@ -141,7 +141,7 @@ def test_without_trust_nothing_is_loaded_and_one_line_says_so(
     place: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (place.root / "tools" / "more.py").write_text("open('acted', 'w')\n")
-    _tell.cache_clear()
+    _warn.cache_clear()
     registry = workspace_tools(Workspace(place.root))
     assert set(registry.all_names) == NAMES == set(workspace_tools(Workspace(place.root)).all_names)
     assert [one.code for one in registry.missing] == ["HIVE-431"]

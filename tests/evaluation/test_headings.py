@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hive_agents.evaluation.headings import asked
+from hive_agents.evaluation.headings import question_for
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ from hive_agents.evaluation.headings import asked
     ],
 )
 def test_a_heading_is_asked_for_in_plain_words(heading: str, title: str, question: str) -> None:
-    assert asked(heading, title, "The parts of Caddy are few, and a Caddyfile tells them.") == question
+    assert question_for(heading, title, "The parts of Caddy are few, and a Caddyfile tells them.") == question
 
 
 def test_a_german_heading_stays_as_it_is() -> None:
-    assert asked("Rechte und Pflichten", "Betrieb", language="german") == "was bedeutet Rechte und Pflichten?"
+    assert question_for("Rechte und Pflichten", "Betrieb", language="german") == "was bedeutet Rechte und Pflichten?"
 
 
 @pytest.mark.parametrize("heading", ["(a", "[x] of (y", "a|b *c", "... ---", "Set ", "\\d+ (?P<x", "And", "If it"])
 def test_any_heading_becomes_one_question(heading: str) -> None:
-    question = asked(heading, "T", "some text")
+    question = question_for(heading, "T", "some text")
     assert re.fullmatch(r"[^\n]+\?", question)

@@ -28,14 +28,16 @@ LOG = Path(__file__).with_name("called.txt")
 @tool(side_effect="external", policy="allow")
 def order(what: str, count: int = 1) -> dict:
     """Order a thing."""
-    LOG.write_text((LOG.read_text() if LOG.exists() else "") + f"{what} {count}\\n")
+    with LOG.open("a") as log:
+        log.write(f"{what} {count}\\n")
     return {"ordered": what}
 
 
 @tool(policy="allow")
 def stock(what: str) -> int:
     """How many there are."""
-    LOG.write_text((LOG.read_text() if LOG.exists() else "") + f"stock {what}\\n")
+    with LOG.open("a") as log:
+        log.write(f"stock {what}\\n")
     return 7
 '''
 POLICY = [
