@@ -1,7 +1,7 @@
 """The command line: parse, call, show.
 
-It may import every package, and nothing imports it; nothing is decided here. A new command is a file under the
-decorator of `surface` and its name in `main`.
+It may import every package, and no package imports it; rules belong in those packages. A new command is a file with
+the decorator of `surface`, and an entry in `main`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""`hive agents`: the agents of a workspace, which version of each serves, and what is wrong with them."""
+"""`hive agents`: list, show, check, evaluate and create the agents of a workspace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hive_agents.errors import Diagnostic
     from hive_agents.workspace import Workspace
 
-app = typer.Typer(help="Agents: list, show and check them, and let them evolve.", no_args_is_help=True)
+app = typer.Typer(help="Agents: list, show and check them, and deploy new versions.", no_args_is_help=True)
 for _command in (
     agents_versions.propose,
     agents_versions.deploy,
@@ -34,16 +34,17 @@ app.add_typer(agents_memory.app, name="memory")
 @app.command("list")
 @with_surface()
 def list_(surface: Surface) -> None:
-    """The agents of the workspace."""
+    """List the agents of the workspace."""
     from hive_agents.agents import deployment_warnings, known_agents, sub_agent_nodes
+    from hive_agents.errors import has_errors
 
     place = surface.workspace
     rows, lines = [], []
     for id in known_agents(place):
-        agent, deployed, found = _serving(place, id)
-        ok = not any(one.severity == "error" for one in found)
-        told = deployment_warnings(place, id) if deployed else []
-        row: dict[str, Any] = {"id": id, "ok": ok, "deployed": deployed, "edited": _edited(told)}
+        agent, deployed, findings = _serving(place, id)
+        ok = not has_errors(findings)
+        warnings = deployment_warnings(place, id) if deployed else []
+        row: dict[str, Any] = {"id": id, "ok": ok, "deployed": deployed, "edited": _edited(warnings)}
         if agent is not None:
             row |= {
                 "version": agent.version,
@@ -55,27 +56,27 @@ def list_(surface: Surface) -> None:
                 "capability": str(agent.capability),
             }
         rows.append(row)
-        surface.warn(told)
+        surface.warn(warnings)
         if agent is not None and ok:
-            aside = sub_agent_nodes(agent)
+            sub_agents = sub_agent_nodes(agent)
             version = f" (version {agent.version})" if deployed else ""
-            lines.append(f"{id}{version}: {' → '.join(node.id for node in agent.nodes if node.id not in aside)}")
+            lines.append(f"{id}{version}: {' → '.join(node.id for node in agent.nodes if node.id not in sub_agents)}")
         else:
-            lines.append(f"{id}: {count(len(found), 'fault')}, see hive agents validate {id}")
+            lines.append(f"{id}: {count(len(findings), 'fault')}, see hive agents validate {id}")
     surface.show({"agents": rows}, *(lines or ["no agents yet: write agents/ID.json"]))
 
 
 @app.command("show")
 @with_surface()
 def show(surface: Surface, agent: AgentArgument) -> None:
-    """An agent as it serves: its nodes, what they take and make, and where the work goes."""
+    """Show an agent as it serves: its nodes with their inputs and outputs, and the edges between them."""
     from hive_agents.agents import deployment_warnings, require_agent, serving_agent
 
     place = surface.workspace
     require_agent(place, agent)
     spec, row = serving_agent(place, agent)
-    told = deployment_warnings(place, agent)
-    surface.warn(told)
+    warnings = deployment_warnings(place, agent)
+    surface.warn(warnings)
     lines = [f"{spec.id}, version {spec.version}, for the goal {spec.goal}; begins with {spec.entry}"]
     lines.append(f"  deployed {row.at[:16]} by {row.by}" if row is not None else "  its file serves: never deployed")
     for node in spec.nodes:
@@ -85,23 +86,23 @@ def show(surface: Surface, agent: AgentArgument) -> None:
         for edge in spec.edges_from(node.id):
             lines.append(f"    {f'if {edge.condition}' if edge.condition else edge.on} → {edge.target}")
     deployed = row.to_json(active=True) if row is not None else None
-    surface.show({"agent": spec.to_json(), "deployed": deployed, "edited": _edited(told)}, *lines)
+    surface.show({"agent": spec.to_json(), "deployed": deployed, "edited": _edited(warnings)}, *lines)
 
 
 @app.command("validate")
 @with_surface()
 def validate(surface: Surface, agent: AgentArgument) -> None:
-    """Check an agent's file: syntax, and whether every name leads somewhere and every input has a source."""
+    """Check an agent's file: its syntax, that every name in it exists, and that every input has a source."""
     from hive_agents.agents import require_agent
     from hive_agents.errors import has_errors
 
     place = surface.workspace
     require_agent(place, agent)
-    _, found = _checked(place, agent)
-    ok = not has_errors(found)
+    _, findings = _checked(place, agent)
+    ok = not has_errors(findings)
     if not surface.as_json:
-        surface.warn(found)
-    value = {"ok": ok, "diagnostics": [one.to_json() for one in found]}
+        surface.warn(findings)
+    value = {"ok": ok, "diagnostics": [finding.to_json() for finding in findings]}
     surface.show(value, f"{agent}: {'no errors' if ok else 'not valid'}")
     raise typer.Exit(0 if ok else 1)
 
@@ -111,9 +112,9 @@ def validate(surface: Surface, agent: AgentArgument) -> None:
 def eval_(
     surface: Surface,
     agent: AgentArgument,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="How often each case is tried.")] = 1,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="Runs of each case.")] = 1,
 ) -> None:
-    """Run an agent on its goal's eval cases, with their stubs in place of tools that have effects."""
+    """Run an agent on the eval cases of its goal; their stubs replace tools that have effects."""
     from hive_agents.agents import require_agent, workspace_tools
     from hive_agents.runtime import Stage, evaluate_agent
 
@@ -127,10 +128,10 @@ def eval_(
     totals = {"tokens": sum(row["tokens"] for row in rows), "usd": sum(row["usd"] for row in rows)}
     flaky = [case.id for case in cases if case.flaky]
     value = {"agent": agent, "repeats": repeats, "passed": passed, "of": len(cases), "flaky": flaky, **totals}
-    told = f"{passed} of {count(len(cases), 'case')} passed"
-    told += f", {len(flaky)} only sometimes" if flaky else ""
-    told += f"; {totals['tokens']:,} tokens, ${totals['usd']:.4f}"
-    surface.show(value | {"cases": rows}, _case_table(rows), told if cases else "its goal has no eval_cases")
+    summary = f"{passed} of {count(len(cases), 'case')} passed"
+    summary += f", {len(flaky)} only sometimes" if flaky else ""
+    summary += f"; {totals['tokens']:,} tokens, ${totals['usd']:.4f}"
+    surface.show(value | {"cases": rows}, _case_table(rows), summary if cases else "its goal has no eval_cases")
     raise typer.Exit(0 if passed == len(cases) else 1)
 
 
@@ -156,19 +157,19 @@ def _case_table(rows: list[dict[str, Any]]) -> Table:
 
 @app.command("new")
 @with_surface()
-def new(surface: Surface, name: Annotated[str, typer.Argument(help="What it is called: a-z, 0-9, . _ -")]) -> None:
-    """Write an agent to begin with: its tools, its goal, eval cases with stubs, a script that stands in for a model."""
+def new(surface: Surface, name: Annotated[str, typer.Argument(help="Its name: a-z, 0-9, . _ -")]) -> None:
+    """Write a new agent with tools, a goal, eval cases with stubs, and a script that replaces a model."""
     from hive_agents.agents import load_agent, new_agent
     from hive_agents.goals import load_goal
 
     place = surface.workspace
     files, trusted = new_agent(place, name)
-    given = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
+    input = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
     steps = [] if trusted else ["hive trust --diff", "hive trust"]
-    steps += [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{given}'"]
-    told = f'then take out "model" in agents/{name}.json: the models of hive.toml work for it'
+    steps += [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{input}'"]
+    hint = f'then take out "model" in agents/{name}.json: the models of hive.toml work for it'
     value = {"agent": name, "files": files, "trusted": trusted, "next": steps}
-    surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), told)
+    surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), hint)
 
 
 @app.command("graph")
@@ -179,13 +180,12 @@ def graph(surface: Surface, agent: AgentArgument) -> None:
 
     require_agent(surface.workspace, agent)
     spec, _ = serving_agent(surface.workspace, agent)
-    drawn = flowchart(spec)
-    surface.show({"agent": agent, "mermaid": drawn}, *drawn.splitlines())
+    chart = flowchart(spec)
+    surface.show({"agent": agent, "mermaid": chart}, *chart.splitlines())
 
 
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
-    """Return the agent that serves, None where none can be read, whether it was deployed, and what both levels say
-    of it."""
+    """Return the agent that serves, None if it can't be read; whether it was deployed; and what checks found."""
     from hive_agents.agents import check_agent, serving_agent
     from hive_agents.errors import HiveError
 
@@ -195,12 +195,12 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
         return None, False, error.diagnostics
     if row is not None:
         return agent, True, check_agent(agent, place)
-    found = _checked(place, id)
-    return found[0], False, found[1]
+    agent_in_file, findings = _checked(place, id)
+    return agent_in_file, False, findings
 
 
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
-    """Return the agent of the file, None where level 1 can't read it, and what both levels say."""
+    """Return the agent of the file, None if it can't be read, and what checks found."""
     from hive_agents.agents import check_agent, read_agent
     from hive_agents.errors import HiveError
 
@@ -211,6 +211,6 @@ def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnost
     return agent, check_agent(agent, place, file=f"agents/{id}.json", text=text)
 
 
-def _edited(told: list[Diagnostic]) -> bool:
-    """Whether the file is not what serves."""
-    return any(one.code == "HIVE-404" for one in told)
+def _edited(warnings: list[Diagnostic]) -> bool:
+    """Return whether the file differs from the version that serves."""
+    return any(warning.code == "HIVE-404" for warning in warnings)

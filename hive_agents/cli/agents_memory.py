@@ -1,4 +1,4 @@
-"""`hive agents memory`: what an agent remembers from run to run, and who may change it."""
+"""`hive agents memory`: the notes that an agent keeps between runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hive_agents.text import safe_line
 if TYPE_CHECKING:
     from hive_agents.memory import AcceptedNotes
 
-app = typer.Typer(help="What an agent remembers of a user or a thread.", no_args_is_help=True)
+app = typer.Typer(help="Notes that an agent keeps between runs, for a user or a thread.", no_args_is_help=True)
 
-UserOption = Annotated[str | None, typer.Option("--user", help="Of whom (default: who asks).")]
-ThreadOption = Annotated[str | None, typer.Option("--thread", help="A thread in place of a user.")]
-TenantOption = Annotated[str | None, typer.Option("--tenant", help="Whose (default: that of who asks).")]
+UserOption = Annotated[str | None, typer.Option("--user", help="The notes of this user (default: yours).")]
+ThreadOption = Annotated[str | None, typer.Option("--thread", help="The notes of this thread in place of a user's.")]
+TenantOption = Annotated[str | None, typer.Option("--tenant", help="The user's tenant (default: yours).")]
 NumberArgument = Annotated[int | None, typer.Argument(metavar="N", help="A note's number, as `show` lists them.")]
 
 
@@ -30,19 +30,20 @@ def show(
     thread: ThreadOption = None,
     tenant: TenantOption = None,
 ) -> None:
-    """The notes that hold for all later runs, and those of runs that nobody has accepted yet."""
+    """Show the notes that later runs begin with, and notes of runs that nobody has accepted yet."""
     notes, of = _notes(surface, agent, user, thread, tenant)
-    found = notes.all()
-    proposed = [one for one in _proposals(surface, agent, of) if one["text"] not in {note.text for note in found}]
-    rows: list[dict[str, Any]] = [{"n": n, **note.model_dump()} for n, note in enumerate(found, start=1)]
+    accepted = notes.all()
+    texts = {note.text for note in accepted}
+    proposals = [proposal for proposal in _proposals(surface, agent, of) if proposal["text"] not in texts]
+    rows: list[dict[str, Any]] = [{"n": n, **note.model_dump()} for n, note in enumerate(accepted, start=1)]
     lines = [
         f"{row['n']}  {row['text']}  ({row['run_id'] or 'written'}, by {row['by']}, {row['at'][:16]})" for row in rows
     ]
     lines += [
-        f"?  {one['text']}  (noted in {one['run_id']}: hive agents memory accept {agent} {one['run_id']})"
-        for one in proposed
+        f"?  {row['text']}  (noted in {row['run_id']}: hive agents memory accept {agent} {row['run_id']})"
+        for row in proposals
     ]
-    value = {"agent": agent, **of, "notes": rows, "proposals": proposed}
+    value = {"agent": agent, **of, "notes": rows, "proposals": proposals}
     surface.show(value, *(map(safe_line, lines) if lines else [f"{agent} remembers nothing from run to run"]))
 
 
@@ -51,25 +52,25 @@ def show(
 def accept(
     surface: Surface,
     agent: AgentArgument,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose notes later runs begin with.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose notes are accepted.")],
     thread: ThreadOption = None,
     user: UserOption = None,
     tenant: TenantOption = None,
 ) -> None:
-    """Let what a run noted into all later runs of its user, or of its thread."""
+    """Accept the notes of a run: later runs of its user, or of its thread, begin with them."""
     from hive_agents.errors import HiveError
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
-    thread = _kept_for(surface, agent, thread, run)
+    thread = _thread_of_notes(surface, agent, thread, run)
     notes, of = _notes(surface, agent, user, thread, tenant)
-    found = [one["text"] for one in _proposals(surface, agent, of) if one["run_id"] == run]
-    if not found:
+    texts = [proposal["text"] for proposal in _proposals(surface, agent, of) if proposal["run_id"] == run]
+    if not texts:
         fix = f"`hive agents memory show {agent}` lists what runs noted"
         raise HiveError.of("HIVE-409", f"{safe_line(run)} has noted nothing for {agent}", fix=fix, exit_code=2)
     by = surface.asker.caller().by
-    notes.add(AcceptedNote(text=text, run_id=run, by=by, at=audit.now()) for text in found)
-    surface.show({"agent": agent, **of, "accepted": found}, *(f"accepted: {safe_line(text)}" for text in found))
+    notes.add(AcceptedNote(text=text, run_id=run, by=by, at=audit.now()) for text in texts)
+    surface.show({"agent": agent, **of, "accepted": texts}, *(f"accepted: {safe_line(text)}" for text in texts))
 
 
 @app.command()
@@ -78,17 +79,17 @@ def edit(
     surface: Surface,
     agent: AgentArgument,
     number: NumberArgument = None,
-    text: Annotated[str, typer.Option("--text", help="What the note says.")] = "",
+    text: Annotated[str, typer.Option("--text", help="The note's text.")] = "",
     user: UserOption = None,
     thread: ThreadOption = None,
     tenant: TenantOption = None,
 ) -> None:
-    """Change a note, or without a number add one."""
+    """Change a note; without a number, add one."""
     from hive_agents.errors import HiveError
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
-    notes, of = _notes(surface, agent, user, _kept_for(surface, agent, thread), tenant)
+    notes, of = _notes(surface, agent, user, _thread_of_notes(surface, agent, thread), tenant)
     if not text.strip():
         raise HiveError.of("HIVE-409", "a note needs words", fix='add --text "…"', exit_code=2)
     note = AcceptedNote(text=" ".join(text.split()), run_id=None, by=surface.asker.caller().by, at=audit.now())
@@ -96,7 +97,7 @@ def edit(
         notes.add([note])
     else:
         notes.replace(number, note)
-    surface.show({"agent": agent, **of, "notes": [one.model_dump() for one in notes.all()]}, "noted")
+    surface.show({"agent": agent, **of, "notes": [note.model_dump() for note in notes.all()]}, "noted")
 
 
 @app.command()
@@ -109,16 +110,19 @@ def clear(
     thread: ThreadOption = None,
     tenant: TenantOption = None,
 ) -> None:
-    """Forget a note, or without a number all of them."""
+    """Delete a note; without a number, all of them."""
     notes, of = _notes(surface, agent, user, thread, tenant)
-    gone = notes.remove(number=number)
-    surface.show({"agent": agent, **of, "removed": gone}, f"{gone} forgotten")
+    removed = notes.remove(number=number)
+    surface.show({"agent": agent, **of, "removed": removed}, f"{removed} forgotten")
 
 
 def _notes(
     surface: Surface, agent: str, user: str | None, thread: str | None, tenant: str | None
 ) -> tuple[AcceptedNotes, dict[str, str | None]]:
-    """Return the notes that are meant. Raises: HIVE-415 for somebody else's, unless the owner or an admin asks."""
+    """Return the notes that the options choose, and the tenant, user and thread whose notes they are.
+
+    Raises: HIVE-415 for somebody else's notes, unless the owner or an admin asks.
+    """
     from hive_agents.agents import require_agent
     from hive_agents.errors import HiveError
     from hive_agents.memory import AcceptedNotes
@@ -126,25 +130,24 @@ def _notes(
 
     place = surface.workspace
     require_agent(place, agent)
-    asking = surface.asker.caller().principal
-    mine = ("local", "local") if asking is None else (asking.tenant, asking.user)
-    whose = (tenant or mine[0], user or mine[1])
+    principal = surface.asker.caller().principal
+    asker = ("local", "local") if principal is None else (principal.tenant, principal.user)
+    tenant, user = owner = (tenant or asker[0], user or asker[1])
     if (
-        asking is not None
-        and not (Scope(asking).administers and whose[0] == asking.tenant)
-        and (thread or whose != mine)
+        principal is not None
+        and not (Scope(principal).administers and tenant == principal.tenant)
+        and (thread or owner != asker)
     ):
         why = "these are another's notes"
         raise HiveError.of("HIVE-415", why, fix="an admin of the tenant may read and change them", exit_code=1)
-    of = f"thread:{thread}" if thread else whose[1]
-    named = {"tenant": whose[0], "user": None if thread else whose[1], "thread": thread}
-    return AcceptedNotes(place, tenant=whose[0], agent_id=agent, of=of), named
+    notes = AcceptedNotes(place, tenant=tenant, agent_id=agent, of=f"thread:{thread}" if thread else user)
+    return notes, {"tenant": tenant, "user": None if thread else user, "thread": thread}
 
 
-def _kept_for(surface: Surface, agent: str, thread: str | None, run: str | None = None) -> str | None:
-    """Return the thread whose later runs begin with a note, by default that of `run`; None where a user's do.
+def _thread_of_notes(surface: Surface, agent: str, thread: str | None, run: str | None = None) -> str | None:
+    """Return the thread whose later runs begin with the notes, by default that of `run`; None if they are a user's.
 
-    Raises: HIVE-409 for notes that no later run would begin with.
+    Raises: HIVE-409 for options by which no later run would begin with the notes.
     """
     from hive_agents.agents import require_agent, serving_agent
     from hive_agents.errors import HiveError
@@ -152,14 +155,14 @@ def _kept_for(surface: Surface, agent: str, thread: str | None, run: str | None 
 
     require_agent(surface.workspace, agent)
     memory = serving_agent(surface.workspace, agent)[0].memory
-    kept = memory.adapt if memory is not None else "run"
-    if kept == "thread" and thread is None and run is not None:
+    adapt = memory.adapt if memory is not None else "run"
+    if adapt == "thread" and thread is None and run is not None:
         thread = RunStore(surface.workspace).get(run).thread_id
-    if kept == "run":
+    if adapt == "run":
         why, fix = f"what {agent} notes ends with its run", f'set "memory": {{"adapt": "user"}} in agents/{agent}.json'
-    elif kept == "thread" and thread is None:
+    elif adapt == "thread" and thread is None:
         why, fix = f"the notes of {agent} are a thread's", "name it by --thread"
-    elif kept == "user" and thread is not None:
+    elif adapt == "user" and thread is not None:
         why, fix = f"the notes of {agent} are a user's", "leave out --thread"
     else:
         return thread
@@ -167,7 +170,7 @@ def _kept_for(surface: Surface, agent: str, thread: str | None, run: str | None 
 
 
 def _proposals(surface: Surface, agent: str, of: dict[str, str | None]) -> list[dict[str, str]]:
-    """Return what the last runs noted in their own adapt.md."""
+    """Return the notes of the last 100 runs, in their adapt.md, each with its run_id."""
     from hive_agents.memory import noted_in
     from hive_agents.runs import RunStore
 

@@ -1,4 +1,4 @@
-"""`hive agents propose|deploy|rollback|history|align`: how an agent gets a new version, and goes back."""
+"""`hive agents propose|deploy|rollback|history|align`: versions of agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hive_agents.runtime import AgentDeployment
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
-HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
+HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")]
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
@@ -32,7 +32,7 @@ def propose(
     patch: Annotated[
         str | None,
         typer.Option(
-            "--patch", metavar="FILE", help="JSON patch of what serves, or an object to merge; - reads stdin."
+            "--patch", metavar="FILE", help="JSON patch of the agent that serves, or an object to merge; - reads stdin."
         ),
     ] = None,
     file: Annotated[
@@ -40,7 +40,7 @@ def propose(
     ] = None,
     reason: HistoryReasonOption = None,
 ) -> None:
-    """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
+    """Propose a new version: it is checked and stored, and serves only after it is deployed."""
     from hive_agents.agents import require_agent
     from hive_agents.agents.evolution import proposals
     from hive_agents.cli.answering import read_patch
@@ -52,12 +52,13 @@ def propose(
         raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
     place = surface.workspace
     require_agent(place, agent)
-    change = read_patch(patch) if patch is not None else _whole(file)
-    made = proposals.propose(place, agent, change, by=_asker(surface.asker), reason=reason)
-    value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
-    lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
-    lines += [safe_line(f"  {step['op']} {step['path']}") for step in made.patch]
-    surface.show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
+    change = read_patch(patch) if patch is not None else _agent_in(file)
+    proposal = proposals.propose(place, agent, change, by=_operator(surface.asker), reason=reason)
+    version = proposal.version
+    value = {"agent": agent, "version": version, "file": proposal.file, "diagnostics": [], "diff": proposal.patch}
+    lines = [f"version {version} of {agent} is proposed: {proposal.file}"]
+    lines += [safe_line(f"  {step['op']} {step['path']}") for step in proposal.patch]
+    surface.show(value, *lines, f"hive agents deploy {agent} --version {version} measures it")
 
 
 @with_surface(as_user=WHO_ASKS)
@@ -69,13 +70,13 @@ def deploy(
     ] = None,
     reason: HistoryReasonOption = None,
 ) -> None:
-    """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
+    """Compare a version with the one that serves on the goal's eval cases; unless blocked, ask another person."""
     from hive_agents.agents import require_agent
     from hive_agents.runtime import agent_deploy
 
     place = surface.workspace
     require_agent(place, agent)
-    by = _asker(surface.asker)
+    by = _operator(surface.asker)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
             place,
@@ -92,20 +93,20 @@ def deploy(
 
 @with_surface(as_user=WHO_ASKS)
 def rollback(surface: Surface, agent: AgentArgument, reason: HistoryReasonOption = None) -> None:
-    """Serve the version before again; run it again to go further back."""
+    """Serve the previous version again; repeat to go further back."""
     from hive_agents.agents import require_agent, roll_back
 
     place = surface.workspace
     require_agent(place, agent)
     asker = surface.asker
-    row, before = roll_back(place, agent, _asker(asker), reason=reason, authn=asker.authn)
+    row, before = roll_back(place, agent, _operator(asker), reason=reason, authn=asker.authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
     surface.show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
 
 @with_surface()
 def history(surface: Surface, agent: AgentArgument) -> None:
-    """Every deployment of an agent, newest first, with what was measured."""
+    """List the deployments of an agent, newest first, with their eval results."""
     from rich.table import Table
 
     from hive_agents.agents import deployment_warnings, require_agent, versions
@@ -120,14 +121,14 @@ def history(surface: Surface, agent: AgentArgument) -> None:
     for row in rows:
         side = row["evaluation"].get("candidate")
         cases = f"{side['passed']}/{row['evaluation']['n']}" if side else "–"
-        told = (row["id"], row["version"], row["at"][:16].replace("T", " "), row["by"], row["via"], row["decision"])
-        table.add_row("●" if row["active"] else "", *map(safe_line, told), cases)
+        cells = (row["id"], row["version"], row["at"][:16].replace("T", " "), row["by"], row["via"], row["decision"])
+        table.add_row("●" if row["active"] else "", *map(safe_line, cells), cases)
     surface.show({"versions": rows}, table if rows else f"{agent} was never deployed: its file serves")
 
 
 @with_surface()
 def align(surface: Surface, agent: AgentArgument) -> None:
-    """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
+    """Renew the health judge's criteria for an agent from its goal, its prompts and the queen's principles."""
     from hive_agents.agents import deployed_text
     from hive_agents.supervision.health import align as aligned
 
@@ -145,8 +146,8 @@ def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
     lines += [safe_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
     new, old = figures.get("candidate"), figures.get("current")
     if new is not None and figures["n"]:
-        told = f"{old['passed']} -> {new['passed']}" if old is not None else str(new["passed"])
-        lines.append(f"  {told} of {count(figures['n'], 'eval case')} passed")
+        passed = f"{old['passed']} -> {new['passed']}" if old is not None else str(new["passed"])
+        lines.append(f"  {passed} of {count(figures['n'], 'eval case')} passed")
     if new is not None and old is not None and figures["n"]:
         lines.append(
             f"  {figures['wins']} won, {figures['losses']} lost, {figures['ties']} tied;"
@@ -161,7 +162,8 @@ def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
     return lines
 
 
-def _whole(file: Path | None) -> Any:
+def _agent_in(file: Path | None) -> Any:
+    """Return the agent in a file as JSON. Raises: as `read_patch`, and every fault of level 1."""
     from hive_agents.agents import AgentSpec
     from hive_agents.cli.answering import read_patch
     from hive_agents.errors import HiveError
@@ -173,8 +175,8 @@ def _whole(file: Path | None) -> Any:
         raise HiveError(error.diagnostics, exit_code=error.exit_code if error.exit_code == 2 else 1) from None
 
 
-def _asker(asker: Asker) -> str:
-    """Return who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
+def _operator(asker: Asker) -> str:
+    """Return the asker's name; a token needs the role operator or admin. Raises: HIVE-415, HIVE-417."""
     from hive_agents.access import TOKEN
     from hive_agents.errors import HiveError
     from hive_agents.runs import Scope
@@ -187,7 +189,7 @@ def _asker(asker: Asker) -> str:
 
 
 def reader_of(asker: Asker) -> Principal | None:
-    """For whom the cases are rehearsed; one who may ask for a deployment need not be a reader of documents."""
+    """Return the reader that eval cases run as; None if the asker, who may deploy agents, is no reader of documents."""
     from contextlib import suppress
 
     from hive_agents.errors import HiveError

@@ -1,4 +1,4 @@
-"""One answer to one request or to many, as `hive approvals approve`, `reject`, `edit` and `respond` give it."""
+"""Decisions on approval requests, for `hive approvals approve`, `reject`, `edit` and `respond`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def give_answer(
     surface: Surface, requests: list[str], rule: str | None, verb: Verb, batch: str | None = None, **answer: Any
 ) -> None:
-    """Decide `requests`, whatever is pending for `rule`, and the calls of `batch`; with several, each for itself.
+    """Decide `requests`, all that are pending for `rule`, and the calls of `batch`.
 
-    Raises: HIVE-409 without a request, HIVE-416 where the batch isn't what was reviewed, for a single request as
-    `runtime.decisions.decide`.
+    Of several requests each is decided on its own, and failures are listed. Raises: HIVE-409 without a request,
+    HIVE-416 when the calls of the batch have changed since the review; for a single request, as `runtime.decide`.
     """
     from hive_agents.approvals import ApprovalStore
     from hive_agents.errors import HiveError
@@ -32,7 +32,7 @@ def give_answer(
     place = surface.workspace
     answer |= surface.asker.decider().named()
     if rule is not None:
-        requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
+        requests = [*requests, *(pending.id for pending in reversed(ApprovalStore(place).list("pending", rule)))]
     if batch is not None:
         requests = [*requests, *_reviewed(place, batch)]
     if not requests and rule is None:
@@ -46,7 +46,11 @@ def give_answer(
             value, line = _decided(place, request, verb, answer)
         except HiveError as error:
             code = max(code, error.exit_code)
-            value = {"id": request, "ok": False, "diagnostics": [found.to_json() for found in error.diagnostics]}
+            value = {
+                "id": request,
+                "ok": False,
+                "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics],
+            }
             line = safe_line(f"{request}: {error.diagnostics[0].message}")
         items.append(value)
         lines.append(line)
@@ -55,7 +59,7 @@ def give_answer(
 
 
 def batch_name(run_id: str, requests: Sequence[ApprovalRequest]) -> str:
-    """Return what `--batch` takes: the run, and the identity of its calls as they were shown."""
+    """Return the value of `--batch`: the run's id and a hash of the calls that it waits for."""
     from hive_agents.approvals import batch_hash
 
     return f"{run_id}:{batch_hash(requests)[:24]}"
@@ -69,19 +73,19 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
     if not pending or batch_name(run_id, pending) != batch:
         why = f"the calls of {safe_line(run_id)} that wait are not those that were reviewed"
         raise refused("HIVE-416", why, f"read them again: hive approvals review {safe_line(run_id)}")
-    return [one.id for one in pending]
+    return [request.id for request in pending]
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
     from hive_agents.runtime import decide, decision_json, host_goes_on
 
-    found, run = decide(place, request, verb, **answer)
-    missing = found.remaining_approvals
-    value = decision_json(found, verb, answer["by"], run)
-    line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
-    if found.outcome:
-        line += f" ({_outcome_line(found.outcome)})"
-    elif run is not None and run["status"] == "waiting" and host_goes_on(place, found):
+    decided, run = decide(place, request, verb, **answer)
+    missing = decided.remaining_approvals
+    value = decision_json(decided, verb, answer["by"], run)
+    line = f"{decided.id} is {decided.status}" + (f": {missing} more approval(s) needed" if missing else "")
+    if decided.outcome:
+        line += f" ({_outcome_line(decided.outcome)})"
+    elif run is not None and run["status"] == "waiting" and host_goes_on(place, decided):
         line += f"; the host that is running goes on with run {run['run_id']}"
     elif run is not None:
         line += f"; run {run['run_id']} is {run['status']}"
@@ -97,7 +101,7 @@ def _outcome_line(outcome: dict[str, Any]) -> str:
 
 
 def read_patch(source: str) -> Any:
-    """JSON as it is given, of a file, or of stdin for "-". Raises: HIVE-409 for a file that can't be read, HIVE-101."""
+    """Return the JSON value of a text, a file, or stdin for "-". Raises: HIVE-409 for an unreadable file, HIVE-101."""
     from hive_agents.errors import HiveError
     from hive_agents.files import jsontext
 

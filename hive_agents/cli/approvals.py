@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from hive_agents.approvals import ApprovalRequest
 
-app = typer.Typer(help="Requests that wait for a person: read them, decide them.", no_args_is_help=True)
+app = typer.Typer(help="Requests that wait for a person's decision: list, read and decide them.", no_args_is_help=True)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The request's id, as `hive approvals list` shows it.")]
 IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Requests.")]
-WHO_DECIDES = "Who decides (default: the local user)."
-ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept with the decision.")]
+WHO_DECIDES = "Decide as USER (default: the local user)."
+ReasonOption = Annotated[str | None, typer.Option("--reason", help="The reason, kept with the decision.")]
 VersionOption = Annotated[
-    int | None, typer.Option("--version", min=1, help="The version that was read; a newer one is not decided.")
+    int | None, typer.Option("--version", min=1, help="Decide only this version of the request, not a newer one.")
 ]
-RuleOption = Annotated[str | None, typer.Option("--rule", metavar="RULE", help="All that are pending for one rule.")]
+RuleOption = Annotated[str | None, typer.Option("--rule", metavar="RULE", help="All pending requests of one rule.")]
 BatchOption = Annotated[
     str | None, typer.Option("--batch", metavar="BATCH", help="The calls that `hive approvals review RUN` showed.")
 ]
 ForRunOption = Annotated[
-    bool, typer.Option("--for-run", help="Let this very call through, with these arguments, for the rest of its run.")
+    bool, typer.Option("--for-run", help="Allow the same call with the same arguments for the rest of the run.")
 ]
 STYLES = {"pending": "yellow", "approved": "green", "edited": "green", "rejected": "red", "expired": "red"}
 
@@ -38,10 +38,10 @@ STYLES = {"pending": "yellow", "approved": "green", "edited": "green", "rejected
 @with_surface(as_user=WHO_READS)
 def list_(
     surface: Surface,
-    status: Annotated[str | None, typer.Option("--status", help="Only these, such as pending.")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what concerns this tenant.")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only this status, such as pending.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's requests.")] = None,
 ) -> None:
-    """The requests that you may read, newest first; finishes what was decided and not carried out."""
+    """List the requests that you may read, newest first, and carry out decisions that were interrupted."""
     from hive_agents.approvals import ApprovalStore, RequestReader, Status
     from hive_agents.errors import HiveError
     from hive_agents.runtime import finish
@@ -56,14 +56,18 @@ def list_(
     if reader.is_owner:  # they name requests of every tenant
         surface.warn(findings)
     store = ApprovalStore(place)
-    every = [one for one in store.list(tenant=tenant) if wanted in (None, one.status) and reader.may_read(one)]
-    found = [reader.shown(one) for one in every]
-    table = _table(found, list(store.damaged()) if wanted is None and reader.is_owner else [])
-    surface.show({"items": [one.summary() for one in found]}, table if table.rows else "nobody asked for anything yet")
+    requests = [
+        reader.shown(request)
+        for request in store.list(tenant=tenant)
+        if wanted in (None, request.status) and reader.may_read(request)
+    ]
+    table = _table(requests, list(store.damaged()) if wanted is None and reader.is_owner else [])
+    items = [request.summary() for request in requests]
+    surface.show({"items": items}, table if table.rows else "nobody asked for anything yet")
 
 
-def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
-    """Whole at 80 columns: what is long wraps, and nothing is cut."""
+def _table(requests: list[ApprovalRequest], damaged: list[str]) -> Table:
+    """Return a table that fits 80 columns: long values wrap, and nothing is cut."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
@@ -71,43 +75,47 @@ def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("requester", "title"):
         table.add_column(name, overflow="fold")
-    for one in found:
-        due = (one.due_at or "")[:16].replace("T", " ")
-        cells = (one.id, one.status, one.kind, due, one.requester, one.title)
-        table.add_row(*map(safe_line, cells), style=STYLES.get(one.status))
-    for request in damaged:
-        table.add_row(safe_line(request), "damaged", style="red")
+    for request in requests:
+        due = (request.due_at or "")[:16].replace("T", " ")
+        cells = (request.id, request.status, request.kind, due, request.requester, request.title)
+        table.add_row(*map(safe_line, cells), style=STYLES.get(request.status))
+    for request_id in damaged:
+        table.add_row(safe_line(request_id), "damaged", style="red")
     return table
 
 
 @app.command()
 @with_surface(as_user=WHO_READS)
 def show(surface: Surface, request: IdArgument) -> None:
-    """One request with all that a person needs to decide it."""
+    """Show a request with all that is needed to decide it."""
     from hive_agents.approvals import OWN_TENANT, ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
     place = surface.workspace
     reader = RequestReader(place, surface.asker.viewer())
-    found, warnings = ApprovalStore(place).read(request)
-    if not reader.may_read(found):  # as for an id that nobody has
+    approval, warnings = ApprovalStore(place).read(request)
+    if not reader.may_read(approval):  # the same error as for an unknown id
         fix = "`hive approvals list` shows all of them"
         raise NotFound.of("HIVE-409", f"there is no approval request {request}", fix=fix)
-    found = reader.shown(found)
+    approval = reader.shown(approval)
     surface.warn(warnings)
-    whose = "the workspace itself" if found.tenant == OWN_TENANT else found.tenant
-    whom = f" for {found.on_behalf_of}" if found.on_behalf_of else ""
+    tenant = "the workspace itself" if approval.tenant == OWN_TENANT else approval.tenant
+    on_behalf = f" for {approval.on_behalf_of}" if approval.on_behalf_of else ""
     lines = [
-        f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {whose}, risk {found.risk}",
-        f"  asked by {found.requester}{whom} at {found.created_at}; due {found.due_at or 'never'}",
-        f"  decide with: {', '.join(found.allowed_decisions)}; {found.remaining_approvals} approval(s) missing"
-        + (", not the requester's" if found.approvers.exclude_requester else ""),
+        f"  {approval.id}, version {approval.version}, {approval.status};"
+        f" {approval.kind} of {tenant}, risk {approval.risk}",
+        f"  asked by {approval.requester}{on_behalf} at {approval.created_at}; due {approval.due_at or 'never'}",
+        f"  decide with: {', '.join(approval.allowed_decisions)}; {approval.remaining_approvals} approval(s) missing"
+        + (", not the requester's" if approval.approvers.exclude_requester else ""),
     ]
-    if found.diff is not None:
-        lines += [f"  {' '.join(str(part) for part in step.values())}" for step in found.diff.json_patch]
-    said = [f"  {one.verb} by {one.by} ({one.authn}) at {one.at}: {one.reason or ''}" for one in found.decisions]
-    title = styled(safe_line(found.title), "bold")
-    surface.show(found.to_json(), title, *map(safe_line, lines), json_text(found.context), *map(safe_line, said))
+    if approval.diff is not None:
+        lines += [f"  {' '.join(map(str, step.values()))}" for step in approval.diff.json_patch]
+    decisions = [
+        f"  {decision.verb} by {decision.by} ({decision.authn}) at {decision.at}: {decision.reason or ''}"
+        for decision in approval.decisions
+    ]
+    title, context = styled(safe_line(approval.title), "bold"), json_text(approval.context)
+    surface.show(approval.to_json(), title, *map(safe_line, lines), context, *map(safe_line, decisions))
 
 
 @app.command()
@@ -116,22 +124,23 @@ def review(
     surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run that waits for answers about its tools.")],
 ) -> None:
-    """All calls of tools that a run waits to make, and how to decide just these at once."""
+    """Show the tool calls that a run waits to make, and the command that decides all of them."""
     from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
     reader = RequestReader(place, surface.asker.viewer())
-    every = ApprovalStore(place).batch(run)
-    shown = [reader.shown(one) for one in every if reader.may_read(one)]
-    batch = batch_name(run, every) if every and len(shown) == len(every) else None
+    pending = ApprovalStore(place).batch(run)
+    requests = [reader.shown(request) for request in pending if reader.may_read(request)]
+    batch = batch_name(run, pending) if pending and len(requests) == len(pending) else None
     items = [
-        one.summary()
-        | {"tool": one.context.get("tool"), "args": one.context.get("args"), "node": one.context.get("node")}
-        for one in shown
+        request.summary() | {name: request.context.get(name) for name in ("tool", "args", "node")}
+        for request in requests
     ]
-    lines = [f"{one['id']}  {one['tool']}  {json.dumps(one['args'], ensure_ascii=False)}" for one in items]
-    told = f"decide these {len(items)} as they are: hive approvals approve --batch {batch}"
-    lines += [told] if batch else [f"no call of {run} waits that you may decide"]
+    lines = [f"{item['id']}  {item['tool']}  {json.dumps(item['args'], ensure_ascii=False)}" for item in items]
+    if batch:
+        lines.append(f"decide these {len(items)} as they are: hive approvals approve --batch {batch}")
+    else:
+        lines.append(f"no call of {run} waits that you may decide")
     surface.show({"run_id": run, "batch": batch, "items": items}, *map(safe_line, lines))
 
 
@@ -146,7 +155,7 @@ def approve(
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
-    """Agree: a deployment is made, a run that waits goes on."""
+    """Approve requests: a deployment is made, a waiting run continues."""
     answer = {"reason": reason, "version": version, "for_run": for_run}
     give_answer(surface, requests or [], rule, "approve", batch, **answer)
 
@@ -161,7 +170,7 @@ def reject(
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
-    """Refuse."""
+    """Reject requests."""
     give_answer(surface, requests or [], rule, "reject", batch, reason=reason, version=version)
 
 
@@ -174,7 +183,7 @@ def edit(
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
-    """Agree to changed arguments: RFC 6902 operations, or an object to merge."""
+    """Approve with changed arguments: an RFC 6902 patch, or an object to merge."""
     give_answer(surface, [request], None, "edit", patch=read_patch(patch), reason=reason, version=version)
 
 
@@ -187,7 +196,7 @@ def respond(
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
-    """Answer in words."""
+    """Answer a question with a text."""
     give_answer(surface, [request], None, "respond", message=message, reason=reason, version=version)
 
 
@@ -196,33 +205,33 @@ def respond(
 def delegate(
     surface: Surface,
     request: IdArgument,
-    to: Annotated[str, typer.Option("--to", metavar="USER", help="Who decides instead.")],
+    to: Annotated[str, typer.Option("--to", metavar="USER", help="The person who decides instead.")],
 ) -> None:
     """Hand a request to another person."""
     from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
     who = surface.asker.decider()
-    found = ApprovalStore(place).delegate(request, to=to, by=who.by, authn=who.authn, tenant=who.tenant)
-    found = RequestReader(place, surface.asker.token_holder()).shown(found)
-    last = found.delegations[-1]
-    surface.show(found.to_json(), safe_line(f"{last.to} decides {found.id} in place of {last.by}"))
+    approval = ApprovalStore(place).delegate(request, to=to, by=who.by, authn=who.authn, tenant=who.tenant)
+    approval = RequestReader(place, surface.asker.token_holder()).shown(approval)
+    last = approval.delegations[-1]
+    surface.show(approval.to_json(), safe_line(f"{last.to} decides {approval.id} in place of {last.by}"))
 
 
 @app.command()
 @with_surface()
 def verify(surface: Surface) -> None:
-    """Walk the audit log's chain: does every line still follow from the one before, and is none missing?"""
+    """Verify the hash chain of the audit log: that no line was changed, and none is missing."""
     from hive_agents.store import audit
     from hive_agents.verification import log_verdict
 
-    found = log_verdict(surface.workspace)
-    value = {name: part for name, part in asdict(found).items() if name != "reason"}
-    head = f", head {found.head[:16]}" if found.head else ""
-    line = styled("intact", "green") + f": {count(found.entries, 'entry')}{head}"
-    if not found.ok:
-        surface.warn(audit.broken(found).diagnostics)
-        line = styled("broken", "red") + f": {found.reason}"
+    verdict = log_verdict(surface.workspace)
+    value = {name: part for name, part in asdict(verdict).items() if name != "reason"}
+    head = f", head {verdict.head[:16]}" if verdict.head else ""
+    line = styled("intact", "green") + f": {count(verdict.entries, 'entry')}{head}"
+    if not verdict.ok:
+        surface.warn(audit.broken(verdict).diagnostics)
+        line = styled("broken", "red") + f": {verdict.reason}"
     weak = "no HIVE_AUDIT_KEY is set: the chain detects accidents only, anybody who can write the file can redo it"
-    surface.show(value, line, *(() if found.keyed else (weak,)))
-    raise typer.Exit(0 if found.ok else 1)
+    surface.show(value, line, *(() if verdict.keyed else (weak,)))
+    raise typer.Exit(0 if verdict.ok else 1)

@@ -15,18 +15,18 @@ from hive_agents.text import safe_line
 def command(
     surface: Surface,
     to: Annotated[
-        Path | None, typer.Argument(help="A new file, or a folder that is there (default: .hive/backups/).")
+        Path | None, typer.Argument(help="A new file, or an existing folder (default: .hive/backups/).")
     ] = None,
 ) -> None:
-    """Write files, records, checkpoints and index into one archive, also while others work on them."""
+    """Write files, records, checkpoints and index into one archive, also while other processes use them."""
     from hive_agents.runtime import back_up
 
     place = surface.workspace
     surface.asker.operator("back the workspace up")
     with surface.progress() as progress:
-        made = back_up(place, to, progress=progress)
-    value = {"file": str(made.path), "bytes": made.bytes, "files": made.files, "left_out": list(made.left_out)}
-    lines = [f"{made.path} holds {count(made.files, 'file')}, {made.bytes:,} bytes"]
-    lines += [f"  without {name}, which is made anew" for name in made.left_out]
-    lines.append(f"to restore: mkdir FOLDER; tar -xzf {made.path} -C FOLDER; hive trust -w FOLDER")
+        backup = back_up(place, to, progress=progress)
+    value = {"file": str(backup.path), "bytes": backup.bytes, "files": backup.files, "left_out": list(backup.left_out)}
+    lines = [f"{backup.path} holds {count(backup.files, 'file')}, {backup.bytes:,} bytes"]
+    lines += [f"  without {name}, which is made anew" for name in backup.left_out]
+    lines.append(f"to restore: mkdir FOLDER; tar -xzf {backup.path} -C FOLDER; hive trust -w FOLDER")
     surface.show(value, *map(safe_line, lines))

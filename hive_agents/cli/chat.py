@@ -1,4 +1,4 @@
-"""`hive chat`: one question, or a conversation, with the copilot."""
+"""`hive chat`: one question to the copilot, or a conversation with it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,31 @@ if TYPE_CHECKING:
 def command(
     surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,
-    thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Go on with this thread.")] = None,
+    thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Continue this thread.")] = None,
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
     filters: FilterOption = None,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="The next page of a list, by its next_cursor.")] = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="The next_cursor of a list's last page.")] = None,
     threads: Annotated[bool, typer.Option("--threads", help="List your threads.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the whole --thread.")] = False,
     rename: Annotated[str | None, typer.Option("--rename", metavar="TITLE", help="Rename the --thread.")] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the --thread.")] = False,
     trace: Annotated[
-        str | None, typer.Option("--trace", metavar="RUN", help="How a turn was made (operators).")
+        str | None, typer.Option("--trace", metavar="RUN", help="Show how a turn was answered (operators only).")
     ] = None,
 ) -> None:
     """Ask the copilot: it answers from the documents that you may see."""
+    import asyncio
     from functools import partial
 
     from hive_agents.access import is_open
+    from hive_agents.cli.replies import one_shot, pinned_filters
+    from hive_agents.copilot import Request
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Chat
 
     place = surface.workspace
-    for given in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
-        given.encode()  # HIVE-112: a shell hands on any byte
+    for argument in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
+        argument.encode()  # HIVE-112: a shell passes on any bytes
     if doc is not None and not doc.strip():
         raise HiveError.of("HIVE-409", "--doc names no document", fix="name it, or leave --doc out", exit_code=2)
     chat = Chat(place, surface.asker.reader, thread)
@@ -49,27 +52,27 @@ def command(
         _show_threads(chat, surface)
         return
     if export or delete or rename is not None:
-        _keep_thread(chat, surface, export=export, rename=rename, delete=delete)
+        _act_on_thread(chat, surface, export=export, rename=rename, delete=delete)
         return
     if text is None and (surface.as_json or surface.quiet):
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
     # A reader may not know what documents there are; the owner of an open workspace reads them all.
-    is_owners = is_open(place) and not surface.asker.is_named
-    surface.keep_fresh(told=is_owners)
+    surface.keep_fresh(warnings=is_open(place) and not surface.asker.is_named)
     if text is None:
         from hive_agents.cli.conversation import Conversation
 
-        refresh = partial(surface.keep_fresh, told=False)
+        refresh = partial(surface.keep_fresh, warnings=False)
         Conversation(chat, console(), list(filters or []), doc, refresh).run()
         return
-    value, *shown = _asked(chat, text, doc=doc, filters=filters or [], cursor=cursor)
-    surface.show(value, *shown)
-    if not value["results"] and surface.asker.token_holder() is None:
+    request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters or []), cursor=cursor)
+    reply = asyncio.run(chat.ask(request))
+    surface.show(reply, *one_shot(reply))
+    if not reply["results"] and surface.asker.token_holder() is None:
         _explain_missing(surface)
 
 
 def _explain_missing(surface: Surface) -> None:
-    """Tell the workspace's owner, who alone may know, why nothing is found by anybody."""
+    """Warn the workspace's owner, who alone may know it, that nobody may view any document."""
     from hive_agents.doctor import nobody_sees
     from hive_agents.errors import Diagnostic
 
@@ -79,31 +82,20 @@ def _explain_missing(surface: Surface) -> None:
         surface.warn([Diagnostic("HIVE-409", message, "documents", fix=fix, severity="warning")])
 
 
-def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor: str | None) -> tuple[Any, ...]:
-    import asyncio
-
-    from hive_agents.cli.replies import one_shot, pinned_filters
-    from hive_agents.copilot import Request
-
-    request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters), cursor=cursor)
-    value = asyncio.run(chat.ask(request))
-    return value, *one_shot(value)
-
-
 def _show_threads(chat: Chat, surface: Surface) -> None:
     from rich.table import Table
 
-    found = chat.threads.threads()
+    rows = chat.threads.threads()
     table = Table(box=None, pad_edge=False)
     for heading in ("thread", "questions", "last used", "title"):
         table.add_column(heading, overflow="fold")
-    for one in found:
-        last = one["updated_at"][:16].replace("T", " ")
-        table.add_row(one["thread_id"], str(one["turns"]), last, safe_text(one["title"]))
-    surface.show({"threads": found}, *([table] if found else []), count(len(found), "thread"))
+    for row in rows:
+        last = row["updated_at"][:16].replace("T", " ")
+        table.add_row(row["thread_id"], str(row["turns"]), last, safe_text(row["title"]))
+    surface.show({"threads": rows}, *([table] if rows else []), count(len(rows), "thread"))
 
 
-def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
+def _act_on_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
     from hive_agents.cli.replies import rendered
     from hive_agents.errors import HiveError
 
@@ -123,7 +115,6 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
 
 
 def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
-
     trace = chat.trace(run_id)
     lines = [f"{node['node']:<16} {node['ms']:>9.2f} ms" for node in trace["nodes"]]
     for name, value in trace.items():
@@ -134,5 +125,5 @@ def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
 
 def _listed(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {each}" for name, each in value.items())
+        return ", ".join(f"{name} {item}" for name, item in value.items())
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

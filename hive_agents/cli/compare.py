@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import json as jsonlib
-from pathlib import Path
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +15,10 @@ from hive_agents.cli.surface import (
 from hive_agents.text import count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
     from hive_agents.evaluation import Comparison, EngineComparison
 
 
@@ -28,86 +31,87 @@ def command(
     golden: GoldenOption = None,
     engine: Annotated[
         bool,
-        typer.Option("--engine", help="Compare one config (or the active one) over the settings' engines and here."),
+        typer.Option(
+            "--engine", help="Compare one config (or the active one) on the settings' engines and the embedded one."
+        ),
     ] = False,
 ) -> None:
     """Measure two configs side by side; every difference is B minus A."""
     from hive_agents.cli.configs import chosen_config
     from hive_agents.errors import HiveError
-    from hive_agents.evaluation import compare
+    from hive_agents.evaluation import compare, compare_engines
     from hive_agents.verification import visible_part
 
     surface.asker.operator("measure configs")
-    if engine:
-        if b is not None:
-            raise HiveError.of("HIVE-409", "--engine compares one config with itself", fix="name one config, or none")
-        _engines(surface, a, split, golden)
-        return
-    if a is None or b is None:
+    if engine and b is not None:
+        raise HiveError.of("HIVE-409", "--engine compares one config with itself", fix="name one config, or none")
+    if not engine and (a is None or b is None):
         raise HiveError.of("HIVE-409", "two configs are needed", fix="hive compare A B, or hive compare [A] --engine")
     place = surface.workspace
     surface.refresh_index()
     queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
     surface.warn(warnings)
-    first, second = (chosen_config(place, name, surface, queries) for name in (a, b))
-    comparison = compare(place.engine(), first, second, queries)
-    surface.show(comparison.to_json(hide=hidden), *parts(comparison, hidden))
+    first = chosen_config(place, a, surface, queries)
+    if engine:
+        engines = compare_engines(place, first, queries)
+        surface.show(engines.to_json(hide=hidden), *_engine_parts(engines, hidden))
+        return
+    comparison = compare(place.engine(), first, chosen_config(place, b, surface, queries), queries)
+    surface.show(comparison.to_json(hide=hidden), *_parts(comparison, hidden))
 
 
-def _engines(surface: Surface, name: str | None, split: str | None, golden: Path | None) -> None:
-    from hive_agents.cli.configs import chosen_config
-    from hive_agents.evaluation import compare_engines
-    from hive_agents.verification import visible_part
-
-    place = surface.workspace
-    surface.refresh_index()
-    queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
-    surface.warn(warnings)
-    found = compare_engines(place, chosen_config(place, name, surface, queries), queries)
-    surface.show(found.to_json(hide=hidden), *engine_parts(found, hidden))
-
-
-def engine_parts(found: EngineComparison, hidden: str | None) -> list[Any]:
+def _engine_parts(comparison: EngineComparison, hidden: str | None) -> list[Any]:
     from rich.table import Table
 
-    metrics = Table(title=f"{found.config}, {count(len(found.queries), 'query')}", title_justify="left")
-    metrics.add_column("")
-    for name in ("embedded", " and ".join(found.engines), "difference"):
-        metrics.add_column(name, justify="right")
-    for name in ("nudcg", "ndcg", "recall", "mrr", "distractors", "results", "latency_ms_p95"):
-        x, y = found.embedded.metrics[name], found.engine.metrics[name]
-        delta = None if x is None or y is None else y - x
-        metrics.add_row(name, figure(x), figure(y), figure(delta, signed=True))
-    lanes = ", ".join(f"{name} {figure(share)}" for name, share in found.lanes.items())
+    title = f"{comparison.config}, {count(len(comparison.queries), 'query')}"
+    columns = ("embedded", " and ".join(comparison.engines), "difference")
+    metrics = _metrics_table(title, columns, comparison.embedded.metrics, comparison.engine.metrics)
+    lanes = ", ".join(f"{name} {figure(share)}" for name, share in comparison.lanes.items())
     lines: list[Any] = [
         metrics,
-        f"overlap at 10: {figure(found.overlap)} (lanes: {lanes}); {found.identical:.0%} of the lists are identical",
+        f"overlap at 10: {figure(comparison.overlap)} (lanes: {lanes});"
+        f" {comparison.identical:.0%} of the lists are identical",
     ]
-    lines += [f"  {count(n, 'query')}: {reason}" for reason, n in found.reasons.items()]
-    listed = [one for one in found.queries if one.overlap < 1 and (hidden is None or one.query.split != hidden)]
-    if listed:
+    lines += [f"  {count(n, 'query')}: {reason}" for reason, n in comparison.reasons.items()]
+    different = [
+        query for query in comparison.queries if query.overlap < 1 and (hidden is None or query.query.split != hidden)
+    ]
+    if different:
         table = Table(title="lists that differ most" + (" (holdout not shown)" if hidden else ""), title_justify="left")
         for name in ("id", "query", "overlap"):
             table.add_column(name, justify="right" if name == "overlap" else "left")
-        for one in sorted(listed, key=lambda one: one.overlap)[:8]:
-            table.add_row(one.query.id, one.query.query, figure(one.overlap))
+        for query in sorted(different, key=lambda query: query.overlap)[:8]:
+            table.add_row(query.query.id, query.query.query, figure(query.overlap))
         lines.append(table)
     return lines
 
 
-def parts(comparison: Comparison, hidden: str | None) -> list[Any]:
+def _metrics_table(
+    title: str,
+    columns: tuple[str, str, str],
+    a: Mapping[str, float | None],
+    b: Mapping[str, float | None],
+) -> Table:
+    """Return the metrics of A, of B, and B minus A under the three `columns`."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name in ("nudcg", "ndcg", "recall", "mrr", "distractors", "results", "latency_ms_p95"):
+        x, y = a[name], b[name]
+        delta = None if x is None or y is None else y - x
+        table.add_row(name, figure(x), figure(y), figure(delta, signed=True))
+    return table
+
+
+def _parts(comparison: Comparison, hidden: str | None) -> list[Any]:
     from rich.table import Table
 
     a, b, d = comparison.a, comparison.b, comparison.difference
-    metrics = Table(title=f"{count(len(a.queries), 'query')}, k = {a.k}", title_justify="left")
-    metrics.add_column("")
-    for name in (f"A: {a.config}", f"B: {b.config}", "B − A"):
-        metrics.add_column(name, justify="right")
-    for name in ("nudcg", "ndcg", "recall", "mrr", "distractors", "results", "latency_ms_p95"):
-        x, y = a.metrics[name], b.metrics[name]
-        delta = None if x is None or y is None else y - x
-        metrics.add_row(name, figure(x), figure(y), figure(delta, signed=True))
-    lines: list[Any] = [metrics]
+    title, columns = f"{count(len(a.queries), 'query')}, k = {a.k}", (f"A: {a.config}", f"B: {b.config}", "B − A")
+    lines: list[Any] = [_metrics_table(title, columns, a.metrics, b.metrics)]
     low, high = d.ci95
     lines.append(
         f"nUDCG {d.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, p = {d.p_value:.4f} that B isn't better;"
@@ -116,20 +120,20 @@ def parts(comparison: Comparison, hidden: str | None) -> list[Any]:
     if d.mde:
         lines.append(f"{d.n} queries can show gains from {d.mde:.3f} on")
     for change in comparison.changes:
-        before, after = (jsonlib.dumps(change[side], ensure_ascii=False) for side in ("a", "b"))
+        before, after = (json.dumps(change[side], ensure_ascii=False) for side in ("a", "b"))
         lines.append(f"  {change['path']}: {before} → {after}")
-    listed = [
+    changed = [
         (y.nudcg - x.nudcg, x.query.id, x.query.query, x.nudcg, y.nudcg)
         for x, y in zip(a.queries, b.queries, strict=True)
         if x.nudcg != y.nudcg and (hidden is None or x.query.split != hidden)
     ]
-    if listed:
+    if changed:
         table = Table(
             title="queries that change most" + (" (holdout not shown)" if hidden else ""), title_justify="left"
         )
         for name in ("id", "query", "A", "B", "B − A"):
             table.add_column(name, justify="left" if name in ("id", "query") else "right")
-        for delta, query_id, text, x, y in sorted(listed, key=lambda row: -abs(row[0]))[:8]:
+        for delta, query_id, text, x, y in sorted(changed, key=lambda row: -abs(row[0]))[:8]:
             table.add_row(query_id, text, figure(x), figure(y), figure(delta, signed=True))
         lines.append(table)
     return lines

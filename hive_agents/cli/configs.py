@@ -1,4 +1,4 @@
-"""How a command line names a config, and what is checked before it is used."""
+"""Configs and collections as command lines name them, checked before use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def chosen_config(
     *,
     refresh: bool = True,
 ) -> RetrievalConfig:
-    """Return the config that `reference` names, else the active one; sound, or every diagnostic is raised.
+    """Return the config that `reference` names, else the active one. Raises: every diagnostic of a config with errors.
 
-    Filters are checked against an index that is brought up to date before, unless the caller did that.
+    Filters are checked against the index; `refresh` updates it first.
     """
     from hive_agents.retrieval import active_config
     from hive_agents.verification import named_config, require_sound
@@ -39,7 +39,7 @@ def chosen_config(
 def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConfig | None = None) -> None:
     """Say what a look at the holdout costs before it is spent.
 
-    There is none where `candidate` serves already, or the labels are of another collection, which is refused.
+    Nothing is spent, or said, when `candidate` serves already, or for labels of another collection, which are refused.
     """
     from hive_agents.retrieval import find_active
     from hive_agents.verification import cost_of_look
@@ -49,13 +49,13 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
     compared = candidate is None or (active is not None and active.stored.hash != candidate.hash)
     if measured is None or measured.config.collection != golden.collection:
         return
-    told = cost_of_look(surface.workspace, golden) if compared else None
-    if told is not None:
-        surface.say(told)
+    cost = cost_of_look(surface.workspace, golden) if compared else None
+    if cost is not None:
+        surface.say(cost)
 
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:
-    """Return the collection that a command line names, else the only one. Raises: HIVE-211 (exit code 2)."""
+    """Return the named collection, else the only one. Raises: HIVE-211 (exit code 2)."""
     from hive_agents.errors import HiveError, NotFound
     from hive_agents.retrieval import load_collection
 

@@ -1,4 +1,4 @@
-"""The interactive chat: a prompt, steps as they happen, and a few commands."""
+"""The interactive mode of `hive chat`: a prompt, and commands such as /open."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Conversation:
         doc_id: str | None = None,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`refresh` looks for changed documents, before each line as before each command."""
+        """`refresh` updates the index before each line."""
         self.chat, self.out, self.filters, self.doc_id, self.refresh = chat, out, filters, doc_id, refresh
         self.reply: dict[str, Any] | None = None
         self.request: Request | None = None
         self.commands: dict[str, Callable[[str], None]] = {
             "open": self.open,
             "why": self.why,
-            "filters": self.narrow,
+            "filters": self.set_filters,
             "more": self.more,
-            "good": lambda rest: self.say(rest, "relevant"),
-            "wrong": lambda rest: self.say(rest, "wrong_document"),
+            "good": lambda rest: self.rate(rest, "relevant"),
+            "wrong": lambda rest: self.rate(rest, "wrong_document"),
             "as": self.switch,
             "new": self.new,
             "threads": self.threads,
@@ -66,7 +66,7 @@ class Conversation:
 
     def run(self) -> None:
         if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # one line that is no text is not the end of the others
+            sys.stdin.reconfigure(errors="surrogateescape")  # an invalid line is refused alone
         reader = self.chat.reader
         self.out.print(f"You read as {reader.user} of {reader.tenant}. /help lists the commands, /quit leaves.")
         while True:
@@ -79,14 +79,14 @@ class Conversation:
             if not line:
                 continue
             try:
-                self.take(line)
+                self.handle(line)
             except HiveError as error:
                 for diagnostic in error.diagnostics:
-                    told = "\n".join(map(safe_line, str(diagnostic).split("\n")))
-                    self.out.print(told, style="red", soft_wrap=True)
+                    lines = map(safe_line, str(diagnostic).split("\n"))
+                    self.out.print("\n".join(lines), style="red", soft_wrap=True)
 
     def line(self) -> str:
-        """Return what is typed next; of a script's lines each is repeated, so that its output can be read."""
+        """Return the next line of input; one that isn't typed is printed, so that the output can be read."""
         prompt = f"{self.chat.reader.user}> "
         if sys.stdin.isatty():
             return ask(f"\n{prompt}").strip()
@@ -95,7 +95,7 @@ class Conversation:
             self.out.print(f"\n{prompt}{safe_text(line)}", style="bold")
         return line
 
-    def take(self, line: str) -> None:
+    def handle(self, line: str) -> None:
         try:
             line.encode()
         except UnicodeEncodeError:
@@ -105,14 +105,14 @@ class Conversation:
             self.ask(Request(text=self.chosen(line), doc_id=self.doc_id, pinned=self.pinned()))
             return
         name, _, rest = line[1:].partition(" ")
-        act = self.commands.get(name)
-        if act is None:
+        command = self.commands.get(name)
+        if command is None:
             self.out.print(f"there is no /{safe_text(name)}; /help lists the commands")
         else:
-            act(rest.strip())
+            command(rest.strip())
 
     def chosen(self, line: str) -> str:
-        """Return the option that a number stands for, where the copilot has just asked back."""
+        """Return the option with that number, if the copilot has just asked a question; else the line."""
         options = self.reply["options"] if self.reply else []
         number = _number(line)
         return options[number - 1] if 1 <= number <= len(options) else line
@@ -123,15 +123,14 @@ class Conversation:
     def ask(self, request: Request) -> None:
         status = self.out.status("")
 
-        def tell(node: str) -> None:
-            # Where nothing is searched, nothing is said of a search.
-            if node in _STEPS:
+        def show_step(node: str) -> None:
+            if node in _STEPS:  # only turns that search have these nodes
                 status.update(_STEPS[node])
                 status.start()
 
         self.request, self.reply = request, None
         try:
-            self.reply = asyncio.run(self.chat.ask(request, tell))
+            self.reply = asyncio.run(self.chat.ask(request, show_step))
         finally:
             status.stop()
         for part in rendered(self.reply):
@@ -143,19 +142,18 @@ class Conversation:
         if not 1 <= number <= len(results):
             fix = f"name one of the {count(len(results), 'result')} by its number" if results else "ask something first"
             raise HiveError.of("HIVE-409", "there is no such result", fix=fix)
-        found: dict[str, Any] = results[number - 1]
-        return found
+        result: dict[str, Any] = results[number - 1]
+        return result
 
     def open(self, rest: str) -> None:
         document = self.chat.document(self.result(rest)["doc_id"])
-        told = {
-            name: ", ".join(map(str, value)) if isinstance(value, list) else value
+        metadata = "\n".join(
+            f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
             for name, value in document["metadata"].items()
-        }
-        about = "\n".join(f"{name}: {value}" for name, value in told.items())
+        )
         self.out.print(safe_text(document["title"]), style="bold cyan")
-        self.out.print(safe_text(f"{document['doc_id']}\n{about}\n"), style="dim")
-        # As written: code that is wrapped here could not be copied.
+        self.out.print(safe_text(f"{document['doc_id']}\n{metadata}\n"), style="dim")
+        # Not wrapped, so that code can be copied.
         self.out.print(re.sub(r"\n{3,}", "\n\n", safe_text(document["text"]).strip()), soft_wrap=True)
 
     def why(self, rest: str) -> None:
@@ -166,19 +164,19 @@ class Conversation:
         for name, value in ranked.items():
             self.out.print(safe_text(f"  {name}: {'–' if value is None else value}"), style="dim")
 
-    def narrow(self, rest: str) -> None:
+    def set_filters(self, rest: str) -> None:
         if rest == "clear":
             self.filters = []
         elif rest:
             pinned_filters(self.chat, [*self.filters, rest])
             self.filters.append(rest)
-        now = [demand.model_dump() for demand in self.pinned()]
-        self.out.print(safe_text(f"filters: {in_words(now) or 'none'}"))
+        filters = [condition.model_dump() for condition in self.pinned()]
+        self.out.print(safe_text(f"filters: {in_words(filters) or 'none'}"))
         if not rest:
             for field, values in self.chat.field_values().items():
-                # Dates and numbers are asked for by bounds: which ones there are is no list.
-                known = ", ".join(values) or f"{field}>=… and {field}<=…"
-                self.out.print(safe_text(f"  {field}: {known}"), style="dim")
+                # Fields without listed values are dates and numbers, which are filtered by bounds.
+                usage = ", ".join(values) or f"{field}>=… and {field}<=…"
+                self.out.print(safe_text(f"  {field}: {usage}"), style="dim")
 
     def more(self, rest: str) -> None:
         if self.request is None or not self.reply or not self.reply["next_cursor"]:
@@ -186,7 +184,7 @@ class Conversation:
             return
         self.ask(self.request.model_copy(update={"cursor": self.reply["next_cursor"]}))
 
-    def say(self, rest: str, verdict: str) -> None:
+    def rate(self, rest: str, verdict: str) -> None:
         result = self.result(rest)
         assert self.reply is not None
         item = self.chat.feedback().add(self.reply["run_id"], result["rank"], verdict)  # type: ignore[arg-type]
@@ -211,10 +209,10 @@ class Conversation:
                 for part in rendered(turn):
                     self.out.print(part)
             return
-        for one in self.chat.threads.threads():
-            self.out.print(safe_text(f"{one['thread_id']}  {count(one['turns'], 'question')}  {one['title']}"))
+        for row in self.chat.threads.threads():
+            self.out.print(safe_text(f"{row['thread_id']}  {count(row['turns'], 'question')}  {row['title']}"))
 
 
 def _number(text: str) -> int:
-    """Return the number of a result or an option; 0 for what is none."""
+    """Return the number of a result or an option; 0 if the text is no number."""
     return int(text) if text.isdecimal() and len(text) < 5 else 0

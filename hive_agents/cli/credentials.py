@@ -1,4 +1,4 @@
-"""`hive credentials`: secrets by name, encrypted; a value is never an argument and never shown."""
+"""`hive credentials`: encrypted secrets by name; a value is never an argument and never shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hive_agents.cli.surface import Surface, count, with_surface
 if TYPE_CHECKING:
     from hive_agents.credentials import CredentialStore
 
-app = typer.Typer(help="Secrets by name, kept encrypted; tools and settings refer to them.", no_args_is_help=True)
+app = typer.Typer(help="Encrypted secrets by name; tools and settings refer to them.", no_args_is_help=True)
 CredentialArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
 
 
@@ -26,7 +26,7 @@ def set_(
 ) -> None:
     """Store a secret; `credential:NAME` refers to it."""
     store = _store(surface)
-    store.set(name, _from_stdin() if value_stdin else _asked())
+    store.set(name, _from_stdin() if value_stdin else _prompted())
     surface.show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
 
 
@@ -54,27 +54,27 @@ def _store(surface: Surface) -> CredentialStore:
 
 
 def _from_stdin() -> str:
-    """Raises: HIVE-112 for what is no UTF-8."""
+    """Return the value on stdin without its line end. Raises: HIVE-112 if it is not UTF-8."""
     import sys
 
     from hive_agents.errors import HiveError
 
     try:
         value = sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:  # whose message would hold some of it
+    except UnicodeDecodeError:  # its message would quote a part of the secret
         fix = "store the secret as text, for instance in base64"
         raise HiveError.of("HIVE-112", "the value is not UTF-8", file="stdin", fix=fix, exit_code=2) from None
     return value.removesuffix("\n").removesuffix("\r")
 
 
-def _asked() -> str:
-    """Raises: HIVE-409 where nobody answers."""
+def _prompted() -> str:
+    """Return the value that is typed at a prompt. Raises: HIVE-409 without a terminal."""
     import warnings
 
     from hive_agents.errors import HiveError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # without a terminal nothing can be hidden, and nothing is typed
+        warnings.simplefilter("ignore")  # of getpass, without a terminal, that the input is shown
         try:
             return str(typer.prompt("Value", hide_input=True, err=True))
         except typer.Abort:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hive_agents.evaluation import GoldenQuery
     from hive_agents.retrieval import RetrievalConfig
 
-ASKED = "major deviation - how many days has QA got to close it"
-SHOWN = "of the {n} open queries, which it may learn from, the one whose nUDCG rises most"
+QUESTION = "major deviation - how many days has QA got to close it"
+SELECTION = "of the {n} open queries, which it may learn from, the one whose nUDCG rises most"
 
 REQUEST = {"request": "fewer distractors"}
 
@@ -29,7 +29,7 @@ def command(
     surface: Surface,
     keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the workspace here.")] = None,
 ) -> None:
-    """Tell the whole story on the sample workspace, in a temporary copy."""
+    """Run the main commands on a temporary copy of the sample workspace, with explanations."""
     import tempfile
 
     from hive_agents import Workspace
@@ -37,13 +37,12 @@ def command(
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
-        story = Story(place, silent=surface.as_json or surface.quiet)
-        result = story.tell()
+        result = Story(place, silent=surface.as_json or surface.quiet).run()
     surface.show(result)
 
 
 class Story:
-    """Each step runs what its command runs, and shows the figures it measured."""
+    """The steps of the demo: each shows a command, runs its code, and shows what it measured."""
 
     def __init__(self, workspace: Workspace, *, silent: bool) -> None:
         self.workspace = workspace
@@ -58,7 +57,7 @@ class Story:
     def step(self, command: str, why: str) -> None:
         self.say("", styled(f"# {why}", "dim"), styled(f"$ {command}", "bold green"))
 
-    def tell(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         index = self.index()
         before = self.evaluate("v1-naive", "what the naive config is worth: distractors count against it")
         optimized = self.optimize()
@@ -86,8 +85,10 @@ class Story:
         return {"documents": report.documents, "chunks": report.chunks, "embedded": report.embedded}
 
     def changed_most(self, optimized: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the query that the chosen config helps most, before and after, beside what the holdout says of the
-        gain."""
+        """Return the query that the new config improves most, before and after; None if the run kept its config.
+
+        Also shows the gain over the holdout.
+        """
         from hive_agents.evaluation import compare
         from hive_agents.optimizer import load_tuning
 
@@ -96,15 +97,14 @@ class Story:
             self.say("no query changes: the run kept the config it began with")
             return None
         golden = load_tuning(self.workspace, None).queries
-        found = compare(self.workspace.engine(), before, after, golden)
-        old, new = max(
-            zip(found.a.queries, found.b.queries, strict=True), key=lambda pair: pair[1].nudcg - pair[0].nudcg
-        )
-        rule = SHOWN.format(n=len(golden))
-        shown: dict[str, Any] = {"id": old.query.id, "query": old.query.query, "rule": rule}
+        comparison = compare(self.workspace.engine(), before, after, golden)
+        pairs = zip(comparison.a.queries, comparison.b.queries, strict=True)
+        old, new = max(pairs, key=lambda pair: pair[1].nudcg - pair[0].nudcg)
+        rule = SELECTION.format(n=len(golden))
+        value: dict[str, Any] = {"id": old.query.id, "query": old.query.query, "rule": rule}
         for name, config, scored in (("before", before, old), ("after", after, new)):
             self.step(f'hive query "{old.query.query}" --config {config.name}', rule if name == "before" else "and now")
-            shown[name] = {"config": config.name, "nudcg": scored.nudcg, "distractors": self.query(old.query, config)}
+            value[name] = {"config": config.name, "nudcg": scored.nudcg, "distractors": self.query(old.query, config)}
         self.say(
             f"nUDCG of this query {figure(old.nudcg)} -> {figure(new.nudcg)}; it is the best case, not the average"
         )
@@ -113,7 +113,7 @@ class Story:
             gain = f"{figure(certificate['before'])} -> {figure(certificate['after'])}"
             signed = figure(certificate["difference"], signed=True)
             self.say(f"over the {certificate['n']} queries of the holdout, which nobody tuned on: {gain} ({signed})")
-        return shown
+        return value
 
     def config(self, name: str) -> RetrievalConfig:
         from hive_agents.retrieval import find_config
@@ -121,7 +121,7 @@ class Story:
         return find_config(self.workspace, name).config
 
     def query(self, golden: GoldenQuery, config: RetrievalConfig) -> int:
-        """Show the list; returns how many distractors it has."""
+        """Show the results of a query; return how many of them are distractors."""
         marks = {"relevant": ("answers it", "green"), "distractor": ("misleads: a distractor", "red")}
         hits = self.workspace.engine().search(golden.query, config).hits
         labels = [golden.label(hit.doc_id) for hit in hits]
@@ -186,12 +186,12 @@ class Story:
             self.say(str(error))
 
     def agent(self) -> dict[str, Any]:
-        """Its model reads from a script; what its tools do is real, the person's yes and the gate included."""
+        """Run an agent whose model is a script; its tools, the approval and the gate are real."""
         from json import dumps
 
         from hive_agents.access import known_principal
         from hive_agents.agents import load_agent
-        from hive_agents.cli.run import Shown, parts
+        from hive_agents.cli.run import RunOutput, parts
         from hive_agents.runs import RunStore
         from hive_agents.runtime import AgentRun, decide
 
@@ -200,7 +200,7 @@ class Story:
         agent = load_agent(self.workspace, "optimizer").model_copy(update={"model": "scripted:scripts/optimizer.jsonl"})
         run = AgentRun.start(self.workspace, agent, REQUEST, principal=known_principal(self.workspace, "root"))
         if not self.silent:
-            run.on_event = Shown(set()).event
+            run.on_event = RunOutput(set()).event
         result = run.go()
         for request in result["approval_ids"]:
             self.step(f"hive approvals approve {request} --as dana", "each look at the same holdout has to prove more")
@@ -216,11 +216,11 @@ class Story:
         from hive_agents.copilot import Request
         from hive_agents.runtime import Chat
 
-        self.step(f'hive chat "{ASKED}" --as {reader}', why)
+        self.step(f'hive chat "{QUESTION}" --as {reader}', why)
         chat = Chat(self.workspace, known_principal(self.workspace, reader))
-        reply = asyncio.run(chat.ask(Request(text=ASKED)))
-        found = [result["doc_id"] for result in reply["results"]]
+        reply = asyncio.run(chat.ask(Request(text=QUESTION)))
+        doc_ids = [result["doc_id"] for result in reply["results"]]
         if reply["answer"]:
             self.say(safe_text(reply["answer"]))
-        self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(found[:3], start=1)))
-        return {"status": reply["status"], "answer": reply["answer"], "documents": found}
+        self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(doc_ids[:3], start=1)))
+        return {"status": reply["status"], "answer": reply["answer"], "documents": doc_ids}

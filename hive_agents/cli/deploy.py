@@ -25,23 +25,24 @@ def command(
     surface: Surface,
     config: ConfigArgument,
     allow_inconclusive: Annotated[
-        bool, typer.Option("--allow-inconclusive", help="Deploy also what is equal, or better without proof.")
+        bool, typer.Option("--allow-inconclusive", help="Deploy also a config that is equal, or better without proof.")
     ] = False,
     override: Annotated[
-        bool, typer.Option("--override", help="Ask another person to deploy it in spite of the gate; needs --reason.")
+        bool,
+        typer.Option("--override", help="Ask another person to deploy it despite the gate; needs --reason."),
     ] = False,
     accept_tag: Annotated[
         list[str] | None,
         typer.Option(
             "--accept-tag",
             metavar="TAG",
-            help="Accept that this tag is shown to lose: HIVE-303 for it no longer blocks; repeatable, needs --reason.",
+            help="Accept this tag's loss, so that its HIVE-303 doesn't block; repeatable, needs --reason.",
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")] = None,
     golden: GoldenOption = None,
 ) -> None:
-    """Put a config through the gate, and switch to it if it passes."""
+    """Deploy a config if it passes the gate."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
@@ -55,8 +56,8 @@ def command(
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
     place = surface.workspace
     operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
-    requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
-    who = surface.asker.reviewer() if accept_tag else None
+    requester = surface.asker.requester() if override else ""  # may refuse, so before a use of the holdout is spent
+    reviewer = surface.asker.reviewer() if accept_tag else None
     stored, queries = named_config(place, config), load_golden(place, golden)
     outcome = deploy(
         place,
@@ -65,7 +66,7 @@ def command(
         allow_inconclusive=allow_inconclusive,
         accept_tags=accept_tag or (),
         reason=reason,
-        by=who.by if who else operator,
+        by=reviewer.by if reviewer else operator,
         authn=surface.asker.authn,
         before_look=lambda: tell_cost_of_look(surface, queries, stored),
     )
@@ -80,7 +81,7 @@ def command(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
         lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
-        if len(lost) == len(outcome.result.reasons) > 0 and not override:  # nothing else stops it
+        if len(lost) == len(outcome.result.reasons) > 0 and not override:  # only lost tags block it
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
             parts.append(safe_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
@@ -92,7 +93,7 @@ def command(
 
 
 def gate_parts(result: GateFinding) -> list[Any]:
-    """Return the gate's decision with its figures, as lines."""
+    """Return the gate's decision and its figures as lines."""
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
@@ -118,9 +119,9 @@ def gate_parts(result: GateFinding) -> list[Any]:
         + (f"; gains from {d.mde:.3f} on would show" if d.mde else ""),
     ]
     if result.powered is not None:
-        more = result.powered
+        cheap, (low, high) = result.powered, result.powered.ci95
         lines.append(
-            f"  with {more.n_cheap} cheap labels, of weight {more.weight:.2f}: {more.difference:+.3f}"
-            f" (95 %: {more.ci95[0]:+.3f} to {more.ci95[1]:+.3f}), p = {more.p_value:.4f}: this decides"
+            f"  with {cheap.n_cheap} cheap labels, of weight {cheap.weight:.2f}: {cheap.difference:+.3f}"
+            f" (95 %: {low:+.3f} to {high:+.3f}), p = {cheap.p_value:.4f}: this decides"
         )
     return lines

@@ -14,10 +14,13 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 def command(
     surface: Surface,
     documents: Annotated[
-        bool, typer.Option("--documents", help="Only the documents: twins, versions, boilerplate, empty, huge, stale.")
+        bool,
+        typer.Option(
+            "--documents", help="Check only documents: duplicates, versions, boilerplate, empty, huge, stale ones."
+        ),
     ] = False,
 ) -> None:
-    """Check everything: settings with their sources, model, index, active config, permissions, audit log, disk."""
+    """Check the workspace: settings and their sources, models, index, active config, permissions, audit log, disk."""
     surface.asker.operator("examine the workspace")
     if documents:
         _show_documents(surface)
@@ -30,15 +33,15 @@ def command(
     try:
         settings = describe_settings(place.root, os.environ)
     except HiveError:
-        settings = []  # the check of the settings says why
+        settings = []  # one of the checks reports the error
     ok = all(check.status != "fail" for check in checks)
     lines: list[Any] = []
     for check in checks:
         lines.append(styled(f"{check.status:4} ", _STYLES[check.status]) + f"{check.name}: {check.message}")
         if check.fix and check.status != "ok":
             lines.append(f"     fix: {check.fix}")
-    lines += [f"     {one.key} = {one.value} ({one.source})" for one in settings if one.source != "default"]
-    value = {"ok": ok, "checks": [vars(check) for check in checks], "settings": [vars(one) for one in settings]}
+    lines += [f"     {entry.key} = {entry.value} ({entry.source})" for entry in settings if entry.source != "default"]
+    value = {"ok": ok, "checks": list(map(vars, checks)), "settings": list(map(vars, settings))}
     surface.show(value, *lines)
     raise typer.Exit(0 if ok else 1)
 

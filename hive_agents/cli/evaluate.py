@@ -27,7 +27,8 @@ def command(
     config: Annotated[str | None, typer.Argument(help="Config (default: the active one).")] = None,
     split: SplitOption = None,
     accept_golden: Annotated[
-        bool, typer.Option("--accept-golden", help="Stand behind the golden set as it is; agents may rely on it again.")
+        bool,
+        typer.Option("--accept-golden", help="Accept the golden set as it is; agents may rely on it again."),
     ] = False,
     golden: GoldenOption = None,
 ) -> None:
@@ -49,15 +50,15 @@ def command(
     evaluation = evaluate(place, program, golden=queries)
     record(place, program, evaluation)
     value = evaluation.to_json(split=split and split.lower(), hide=hidden)
-    found = {hit.doc_id for query in evaluation.queries for hit in query.hits}
-    shown = found if viewer is None else ViewGate(permissions_of(place), viewer).allowed(sorted(found))
+    doc_ids = {hit.doc_id for query in evaluation.queries for hit in query.hits}
+    visible = doc_ids if viewer is None else ViewGate(permissions_of(place), viewer).allowed(sorted(doc_ids))
     for query in value["queries"]:
-        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in shown]
-    surface.show(value, *_parts(evaluation, hidden, shown))
+        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in visible]
+    surface.show(value, *_parts(evaluation, hidden, visible))
 
 
-def _parts(evaluation: Evaluation, hidden: str | None, shown: Collection[str]) -> list[Any]:
-    """`hidden` is the split of which no query is listed; `shown` are the documents whose hits are."""
+def _parts(evaluation: Evaluation, hidden: str | None, visible: Collection[str]) -> list[Any]:
+    """Return the tables; queries of the split `hidden` aren't listed, nor hits that aren't in `visible` documents."""
     from rich.table import Table
 
     metrics = evaluation.metrics
@@ -83,13 +84,13 @@ def _parts(evaluation: Evaluation, hidden: str | None, shown: Collection[str]) -
     listed = [query for query in evaluation.queries if hidden is None or query.query.split != hidden]
     worst = sorted(listed, key=lambda query: (query.nudcg, query.query.id))[:5]
     if worst:
-        low = Table(title="the worst queries" + (" (holdout not shown)" if hidden else ""), title_justify="left")
+        table = Table(title="the worst queries" + (" (holdout not shown)" if hidden else ""), title_justify="left")
         for name in ("id", "query", "nUDCG", "returned, best first"):
-            low.add_column(name, ratio=4 if name.startswith("returned") else None)
+            table.add_column(name, ratio=4 if name.startswith("returned") else None)
         marks = {"relevant": "+", "distractor": "−", "irrelevant": "·", "unjudged": "?", "repeat": "="}
         for query in worst:
-            viewed = [hit for hit in query.hits if hit.doc_id in shown]
+            viewed = [hit for hit in query.hits if hit.doc_id in visible]
             hits = "  ".join(f"{marks[hit.label]}{hit.doc_id}" for hit in viewed[:5])
-            low.add_row(query.query.id, query.query.query, figure(query.nudcg), hits)
-        parts += [low, "+ relevant   − distractor   · irrelevant   ? unjudged   = again"]
+            table.add_row(query.query.id, query.query.query, figure(query.nudcg), hits)
+        parts += [table, "+ relevant   − distractor   · irrelevant   ? unjudged   = again"]
     return parts

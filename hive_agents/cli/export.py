@@ -1,4 +1,4 @@
-"""`hive export`: a config as the query of another engine."""
+"""`hive export`: a config as a query of another search engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import WHO_ASKS, ConfigArgument, Surface, with_surface
+from hive_agents.cli.surface import WHO_ASKS, ConfigArgument, Surface, json_text, with_surface
 from hive_agents.cli.terminal import write
 
 if TYPE_CHECKING:
@@ -22,15 +22,16 @@ def command(
     config: ConfigArgument,
     to: Annotated[str, typer.Option("--to", metavar="ENGINE", help=f"{_ENGINES}.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write all files there, the data too.")
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the files of the query and the data there.")
     ] = None,
     query: Annotated[
-        str | None, typer.Option("--query", metavar="TEXT", help="Fill the parameters in: TEXT asked by --as.")
+        str | None,
+        typer.Option("--query", metavar="TEXT", help="Fill in the parameters of a search for TEXT by --as."),
     ] = None,
 ) -> None:
-    """Write the query that another search engine needs for a config, and what it needs to hold."""
+    """Write a config as a query of another search engine, with the schema and data that it needs."""
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.errors import HiveError, closest
+    from hive_agents.errors import Diagnostic, HiveError, closest
     from hive_agents.exporting import ENGINES, export, filled, values_for
 
     if to not in ENGINES:
@@ -42,47 +43,38 @@ def command(
     surface.keep_fresh()
     program = chosen_config(place, config, surface)
     index = place.engine().index(program.collection)
-    made = export(place, index, program, to)
-    surface.warn(_warnings(made))
-    value: dict[str, Any] = made.to_json()
+    exported = export(place, index, program, to)
+    surface.warn(
+        Diagnostic("HIVE-219", difference.message, f"configs: {exported.config}", difference.path, severity="warning")
+        for difference in exported.differences
+    )
+    value: dict[str, Any] = exported.to_json()
     if query is not None:
-        values = values_for(made, index, query, surface.asker.reader())
-        value |= {"values": values, "request": made.request if to == "postgres" else filled(made.request, values)}
+        values = values_for(exported, index, query, surface.asker.reader())
+        request = exported.request if to == "postgres" else filled(exported.request, values)
+        value |= {"values": values, "request": request}
     if out is not None:
-        value["files"] = _written(made, out)
+        value["files"] = _write_files(exported, out)
         surface.show(value, *(f"{out / name}" for name in value["files"]))
         return
-    value["texts"] = dict(made.texts)
+    value["texts"] = dict(exported.texts)
     if surface.as_json:
         surface.show(value)
+    elif not surface.quiet and query is not None and to != "postgres":
+        write(json_text(value["request"]), end="")
     elif not surface.quiet:
-        from hive_agents.cli.surface import json_text
-
-        write(json_text(value["request"]) if query is not None and to != "postgres" else _query(made), end="")
+        write(next(text for name, text in exported.texts.items() if name.startswith("query")), end="")
 
 
-def _query(made: Export) -> str:
-    return next(text for name, text in made.texts.items() if name.startswith("query"))
-
-
-def _warnings(made: Export) -> list[Any]:
-    from hive_agents.errors import Diagnostic
-
-    return [
-        Diagnostic("HIVE-219", one.message, f"configs: {made.config}", one.path, severity="warning")
-        for one in made.differences
-    ]
-
-
-def _written(made: Export, folder: Path) -> list[str]:
-    from hive_agents.cli.surface import json_text
+def _write_files(exported: Export, folder: Path) -> list[str]:
+    """Write the export into a folder; return the files' names."""
     from hive_agents.files import atomic_write, atomic_write_text, disk_errors, make_folder
 
     with disk_errors(folder):
         make_folder(folder, 0o700)
-        for name, text in made.texts.items():
+        for name, text in exported.texts.items():
             atomic_write_text(folder / name, text)
-        for name, lines in made.data.items():
+        for name, lines in exported.data.items():
             atomic_write(folder / name, (line.encode() for line in lines()))
-        atomic_write_text(folder / "export.json", json_text(made.to_json()) + "\n")
-    return [*made.texts, *made.data, "export.json"]
+        atomic_write_text(folder / "export.json", json_text(exported.to_json()) + "\n")
+    return [*exported.texts, *exported.data, "export.json"]

@@ -1,4 +1,4 @@
-"""`hive feedback`: what readers say of results, and its review."""
+"""`hive feedback`: readers' opinions on results, and their review."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hive_agents.text import safe_line, safe_text
 if TYPE_CHECKING:
     from hive_agents.copilot import FeedbackQueue, Item
 
-app = typer.Typer(help="What readers say of results: a queue that another person reviews.", no_args_is_help=True)
+app = typer.Typer(help="Readers' opinions on results, which another person reviews.", no_args_is_help=True)
 WHO_ACTS = "Act as USER (default: HIVE_TOKEN's)."
 
 
@@ -23,20 +23,19 @@ def add(
     run: Annotated[str, typer.Option("--run", metavar="R", help="The turn, by its run_id.")],
     verdict: Annotated[str, typer.Option("--verdict", help="relevant, distractor, outdated or wrong_document.")],
     result: Annotated[int | None, typer.Option("--result", metavar="N", help="The result, by its rank.")] = None,
-    doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Or the document, by its id.")] = None,
+    doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Or its document, by its id.")] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
 ) -> None:
-    """Say something of a result of one of your turns."""
+    """Rate a result of one of your turns."""
     from hive_agents.copilot import VERDICTS
     from hive_agents.errors import HiveError
 
-    chosen = next((known for known in VERDICTS if known == verdict.lower()), None)
+    chosen = next((name for name in VERDICTS if name == verdict.lower()), None)
     if chosen is None or (result is None) == (doc is None):
         fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
         raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
     item = _queue(surface).add(run, result, chosen, doc_id=doc, comment=comment)
-    told = safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
-    surface.show(item.to_json(), told)
+    surface.show(item.to_json(), safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer"))
 
 
 @app.command("list")
@@ -45,7 +44,7 @@ def list_(
     surface: Surface,
     status: Annotated[str | None, typer.Option("--status", help="pending, accepted or rejected.")] = None,
 ) -> None:
-    """List what you may review, and what you said yourself."""
+    """List your opinions, and those that you may review."""
     from hive_agents.copilot import STATUSES
     from hive_agents.errors import HiveError
 
@@ -61,9 +60,9 @@ def list_(
 @with_surface(as_user=WHO_ACTS)
 def review(
     surface: Surface,
-    item_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: list what is pending.")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="It is right: it becomes a training label.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="It is not.")] = False,
+    item_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: list pending opinions.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept it as a training label.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
 ) -> None:
     """Accept or reject an opinion that another person gave."""
     from hive_agents.errors import HiveError
@@ -77,8 +76,8 @@ def review(
     if accept == reject:
         raise HiveError.of("HIVE-409", "say what becomes of it", fix="add --accept or --reject", exit_code=2)
     item = queue.review(item_id, accept=accept)
-    taught = "; the golden set's training queries have the label" if accept else ""
-    surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{taught}")
+    effect = "; the golden set's training queries have the label" if accept else ""
+    surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{effect}")
 
 
 def _queue(surface: Surface) -> FeedbackQueue:
@@ -86,8 +85,8 @@ def _queue(surface: Surface) -> FeedbackQueue:
     from hive_agents.copilot import FeedbackQueue
 
     place = surface.workspace
-    person = surface.asker.reader()
-    return FeedbackQueue(place, person, ViewGate(permissions_of(place), person))
+    reader = surface.asker.reader()
+    return FeedbackQueue(place, reader, ViewGate(permissions_of(place), reader))
 
 
 def _table(items: list[Item]) -> Any:

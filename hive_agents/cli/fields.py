@@ -22,7 +22,7 @@ def command(
         typer.Option("--add", help="Declare a field of the documents' front matter as filterable; repeatable."),
     ] = None,
 ) -> None:
-    """List what can be filtered, with the values in use, and what documents have beside that."""
+    """List the fields with their values, and undeclared fields of documents' front matter."""
     from rich.table import Table
 
     from hive_agents.cli.configs import named_collection
@@ -35,12 +35,13 @@ def command(
     surface.refresh_index()
     engine = place.engine()
     whole = engine.index(schema.name)
-    told = (values for _, values in whole.front_matter())
-    others = undeclared_fields(schema, told, add or ()) if viewer is None or add else []
+    front_matter = (values for _, values in whole.front_matter())
+    undeclared = undeclared_fields(schema, front_matter, add or ()) if viewer is None or add else []
     if add:
-        chosen = named_fields(others, add, schema.fields)
-        surface.say(f"declared in {declare_fields(place, schema, chosen)}: {', '.join(one.name for one in chosen)}")
-        others = [one for one in others if one not in chosen]
+        chosen = named_fields(undeclared, add, schema.fields)
+        names = ", ".join(field.name for field in chosen)
+        surface.say(f"declared in {declare_fields(place, schema, chosen)}: {names}")
+        undeclared = [field for field in undeclared if field not in chosen]
         schema = named_collection(place, schema.name)
         surface.refresh_index()
         whole = place.engine().index(schema.name)
@@ -48,7 +49,7 @@ def command(
     if viewer is not None:
         index = certain_scope(place, engine, viewer, open_scope(place, engine, viewer, schema.name))
         schema = declared(schema)
-    listed = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "type": field.type,
@@ -62,21 +63,21 @@ def command(
     table = Table(title=f"{schema.name}: {len(index.doc_ids())} documents", title_justify="left")
     for name in ("field", "type", "filterable", "values (documents)"):
         table.add_column(name)
-    for row in listed:
-        values = row["values"] if isinstance(row["values"], list) else []
+    for row in rows:
+        values = row["values"]
         shown = ", ".join(f"{item['value']} ({item['documents']})" for item in values[:12])
         more = f", … {len(values) - 12} more" if len(values) > 12 else ""
-        table.add_row(str(row["name"]), str(row["type"]), "yes" if row["filterable"] else "", shown + more)
-    rest = [{"name": one.name, "type": one.type, "documents": one.documents} for one in others]
-    surface.show({"fields": listed, "undeclared": rest}, table, *_beside(others))
+        table.add_row(row["name"], str(row["type"]), "yes" if row["filterable"] else "", shown + more)
+    others = [{"name": field.name, "type": field.type, "documents": field.documents} for field in undeclared]
+    surface.show({"fields": rows, "undeclared": others}, table, *_undeclared_lines(undeclared))
 
 
-def _beside(others: list[UndeclaredField]) -> list[Any]:
-    if not others:
+def _undeclared_lines(fields: list[UndeclaredField]) -> list[str]:
+    if not fields:
         return []
     lines = ["also in the documents' front matter, and in no filter until it is declared:"]
-    for one in others:
-        values = ", ".join(safe_line(value) for value in one.values[:SHOWN])
-        more = ", …" if len(one.values) > SHOWN else ""
-        lines.append(f"  {one.name} ({one.type}, {count(one.documents, 'document')}): {values}{more}")
-    return [*lines, f"to declare one: hive fields --add {others[0].name}"]
+    for field in fields:
+        values = ", ".join(safe_line(value) for value in field.values[:SHOWN])
+        more = ", …" if len(field.values) > SHOWN else ""
+        lines.append(f"  {field.name} ({field.type}, {count(field.documents, 'document')}): {values}{more}")
+    return [*lines, f"to declare one: hive fields --add {fields[0].name}"]

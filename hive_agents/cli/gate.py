@@ -38,34 +38,34 @@ def command(
     holdout: Annotated[
         Path | None,
         typer.Option(
-            "--holdout", metavar="FILE", help="Queries nobody tuned to: ids of --qrels, or labels of their own."
+            "--holdout", metavar="FILE", help="Queries not used for tuning: ids in --qrels, or a file of labels."
         ),
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", metavar="FILE", help="Where looks at the holdout count (default: beside its file)."),
+        typer.Option("--ledger", metavar="FILE", help="Log of looks at the holdout (default: beside its file)."),
     ] = None,
     relevant_from: Annotated[
         int, typer.Option("--relevant-from", metavar="GRADE", min=1, help="The lowest grade that is relevant.")
     ] = 1,
     accept_tag: Annotated[
         list[str] | None,
-        typer.Option("--accept-tag", metavar="TAG", help="Accept that this tag is shown to lose; needs --reason."),
+        typer.Option("--accept-tag", metavar="TAG", help="Accept this tag's loss; needs --reason."),
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the ledger.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the ledger.")] = None,
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            "--budget", metavar="METRIC=PERCENT", help="How far a mean may fall; repeatable. recall=2 is two percent."
+            "--budget", metavar="METRIC=PERCENT", help="How much a mean may fall; repeatable. recall=2 is two percent."
         ),
     ] = None,
     cheap: Annotated[
         Path | None,
-        typer.Option("--cheap", metavar="FILE", help="Labels by a model or clicks, of these queries and many more."),
+        typer.Option("--cheap", metavar="FILE", help="Labels by a model or clicks, for these queries and many more."),
     ] = None,
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="FOLDER", help="The documents: warn of questions that stand in one."),
+        typer.Option("--corpus", metavar="FOLDER", help="The documents: warn of queries that occur in one."),
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,
     markdown: Annotated[
@@ -73,10 +73,10 @@ def command(
     ] = None,
     receipt: Annotated[
         Path | None,
-        typer.Option("--receipt", metavar="FILE", help="Write a receipt, which `hive verify` derives again."),
+        typer.Option("--receipt", metavar="FILE", help="Write a receipt, which `hive verify` checks."),
     ] = None,
 ) -> None:
-    """Decide whether a search may replace another: any two rankings of labelled queries. No workspace is needed."""
+    """Decide whether one search may replace another, from rankings of labelled queries. No workspace is needed."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import LabelFiles
 
@@ -93,7 +93,7 @@ def command(
             corpus=corpus,
         )
     except HiveError as error:
-        # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
+        # Exit code 1 means that the search isn't proved better; errors before that decision are 2 or 3.
         raise HiveError(error.diagnostics, exit_code=max(error.exit_code, 2)) from None
     _write_reports(finding, reason, junit, markdown)
     if receipt is not None:
@@ -125,13 +125,13 @@ def _finding(
     from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
 
     labels, measured, held_out = files.measured()
-    who = ""
+    user = ""
     if accept_tags:
         from hive_agents.access import local_user
         from hive_agents.verification import require_acceptable
 
-        who = local_user()
-        require_acceptable(measured, accept_tags, by=who, reason=reason)
+        user = local_user()
+        require_acceptable(measured, accept_tags, by=user, reason=reason)
     opened: list[Workspace] = []
 
     def workspace() -> Workspace:
@@ -142,30 +142,30 @@ def _finding(
         return surface.workspace
 
     before, after = (open_source(reference, workspace) for reference in sides)
-    place = _ledger(opened, measured, files.holdout or files.qrels, ledger)
+    log = _ledger(opened, measured, files.holdout or files.qrels, ledger)
     gate = opened[0].settings.gate if opened else load_settings(Path.cwd(), os.environ).gate
     old, new = ask_both(before, after, measured, gate)
-    many = files.cheap_labels(measured.k)
+    cheap = files.cheap_labels(measured.k)
     finding = gate_rankings(
         (before.name, old),
         (after.name, new),
         measured,
         gate,
         held_out=held_out,
-        ledger=place,
+        ledger=log,
         accept_tags=accept_tags,
         budgets=budgets,
-        cheap=CheapLabels(many, *ask_both(before, after, many, gate)) if many is not None else None,
+        cheap=CheapLabels(cheap, *ask_both(before, after, cheap, gate)) if cheap is not None else None,
         known={query.id for query in labels},
     )
     if accept_tags and finding.ledger:
-        record_acceptance(place, finding, who, str(reason))
-    seen = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
-    return replace(finding, warnings=(*finding.warnings, *seen))
+        record_acceptance(log, finding, user, str(reason))
+    leaks = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
+    return replace(finding, warnings=(*finding.warnings, *leaks))
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of the files below a folder that are text. Raises: HIVE-107 where there is no folder."""
+    """Yield (name, text) of the UTF-8 files below a folder. Raises: HIVE-107 where there is no folder."""
     from hive_agents.errors import HiveError
     from hive_agents.files import read_bytes
 
@@ -177,13 +177,13 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                 yield path.relative_to(folder).as_posix(), read_bytes(path).decode()
 
 
-def _budgets(given: list[str]) -> dict[str, float]:
-    """Return the shares that means may lose, by metric. Raises: HIVE-409."""
+def _budgets(options: list[str]) -> dict[str, float]:
+    """Return the share, 0 to 1, that the mean of each metric may lose. Raises: HIVE-409."""
     from hive_agents.errors import HiveError
     from hive_agents.verification import BUDGETED
 
-    found: dict[str, float] = {}
-    for text in given:
+    budgets: dict[str, float] = {}
+    for text in options:
         name, _, percent = text.partition("=")
         try:
             share = float(percent) / 100
@@ -192,23 +192,26 @@ def _budgets(given: list[str]) -> dict[str, float]:
         if name not in BUDGETED or not 0 <= share <= 1:
             fix = f"write METRIC=PERCENT, of {', '.join(BUDGETED)}"
             raise HiveError.of("HIVE-409", f'--budget "{text}" is no budget', fix=fix)
-        found[name] = share
-    return found
+        budgets[name] = share
+    return budgets
 
 
 def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path | None) -> audit.Place:
-    """A workspace counts the looks at its golden set itself, so that no other way to measure is a free one."""
+    """Return where looks at the holdout in `path` are counted: for a workspace's own golden set, that workspace.
+
+    Raises: HIVE-409 for another ledger than the workspace's.
+    """
     from hive_agents.errors import HiveError
     from hive_agents.store import audit
     from hive_agents.verification import home_of, ledger_beside
 
-    home = opened[0] if opened else home_of(path, labels)
-    if home is None:
+    place = opened[0] if opened else home_of(path, labels)
+    if place is None:
         return audit.LogFile(chosen) if chosen else ledger_beside(path)
     if chosen is not None:
-        why = f"the workspace {home.root.name} counts the looks at its holdout in audit/log.jsonl"
+        why = f"the workspace {place.root.name} counts the looks at its holdout in audit/log.jsonl"
         raise HiveError.of("HIVE-409", why, fix="leave --ledger out")
-    return home
+    return place
 
 
 def _write_reports(finding: RankingsFinding, reason: str | None, junit: Path | None, markdown: Path | None) -> None:
@@ -233,10 +236,9 @@ def _parts(finding: RankingsFinding) -> list[Any]:
         table = Table(title="queries that change most", title_justify="left")
         for name in ("id", "query", "before", "after", "after − before"):
             table.add_column(name, justify="left" if name in ("id", "query") else "right")
-        for query_id, text, was, now in changed:
-            table.add_row(
-                safe_line(query_id), safe_line(text), figure(was), figure(now), figure(now - was, signed=True)
-            )
+        for query_id, text, old, new in changed:
+            figures = (figure(old), figure(new), figure(new - old, signed=True))
+            table.add_row(safe_line(query_id), safe_line(text), *figures)
         parts.append(table)
     if finding.use:
         left = count(finding.uses_left or 0, "look")

@@ -1,4 +1,4 @@
-"""The gate's finding for machines that show it to people: JUnit for a CI server, Markdown for a pull request."""
+"""The gate's finding as JUnit XML for a CI server and as Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _METRICS = {"nudcg": "nUDCG", "ndcg": "nDCG", "recall": "recall", "mrr": "MRR", 
 
 
 def junit_text(finding: RankingsFinding) -> str:
-    """Return a JUnit report: a test for each thing that blocks, and one for the proof."""
+    """Return a JUnit report: a test case for each check that can block, and one for the proof."""
     reasons: dict[str, list[str]] = {}
     for reason in finding.reasons:
         reasons.setdefault(CHECKS.get(reason.code, PROOF), []).append(f"{reason.code}: {reason.message}")
     cases = [*CHECKS.values(), PROOF]
-    skipped = finding.decision == "blocked"  # what is worse isn't asked for a proof
+    skipped = finding.decision == "blocked"  # then the proof was not tried
     attributes = {
         "name": safe_line(f"hive gate: {finding.candidate.config}"),
         "tests": str(len(cases)),
@@ -47,7 +47,7 @@ def junit_text(finding: RankingsFinding) -> str:
             ElementTree.SubElement(case, "skipped")
     out = ElementTree.SubElement(suite, "system-out")
     out.text = "\n".join(
-        [f"{finding.decision}: {_evidence(finding)}", *(f"watch: {_safe(one)}" for one in finding.watch)]
+        [f"{finding.decision}: {_evidence(finding)}", *(f"watch: {safe_line(change)}" for change in finding.watch)]
     )
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
@@ -56,7 +56,7 @@ def junit_text(finding: RankingsFinding) -> str:
 
 
 def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
-    """Return a summary for a pull request; what others wrote stands there as text, whatever signs it has."""
+    """Return a summary for a pull request; markup in names and queries is escaped."""
     assert finding.active is not None
     old, new = finding.active, finding.candidate
     lines = [
@@ -68,20 +68,20 @@ def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
         "| --- | ---: | ---: | ---: |",
     ]
     for key, name in _METRICS.items():
-        was, now = old.metrics[key], new.metrics[key]
-        if was is not None and now is not None:
-            lines.append(f"| {name} | {was:.3f} | {now:.3f} | {now - was:+.3f} |")
+        before, after = old.metrics[key], new.metrics[key]
+        if before is not None and after is not None:
+            lines.append(f"| {name} | {before:.3f} | {after:.3f} | {after - before:+.3f} |")
     lines.append("")
-    lines += [f"- **{one.code}** {_cell(one.message)}" for one in finding.reasons]
-    lines += [f"- watch: {_cell(str(one))}; not shown, so it stops nobody" for one in finding.watch]
-    lines += [f"- accepted: {_cell(str(one))}: {_cell(reason or '')}" for one in finding.accepted_tags]
+    lines += [f"- **{block.code}** {_cell(block.message)}" for block in finding.reasons]
+    lines += [f"- watch: {_cell(str(change))}; not shown, so it stops nobody" for change in finding.watch]
+    lines += [f"- accepted: {_cell(str(change))}: {_cell(reason or '')}" for change in finding.accepted_tags]
     changed = most_changed(finding, 10)
     if changed:
         lines += ["", "<details><summary>Queries that change most</summary>", ""]
         lines += ["| query | before | after | difference |", "| --- | ---: | ---: | ---: |"]
-        for query_id, text, was, now in changed:
+        for query_id, text, before, after in changed:
             name = query_id if text == query_id else f"{query_id}: {text}"
-            lines.append(f"| {_cell(name)} | {was:.3f} | {now:.3f} | {now - was:+.3f} |")
+            lines.append(f"| {_cell(name)} | {before:.3f} | {after:.3f} | {after - before:+.3f} |")
         lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -90,37 +90,33 @@ def _evidence(finding: RankingsFinding) -> str:
     difference = finding.difference
     assert difference is not None
     low, high = difference.ci95
-    told = (
+    evidence = (
         f"nUDCG {difference.difference:+.3f} (95 %: {low:+.3f} to {high:+.3f}), p = {difference.p_value:.4f} against"
         f" {finding.alpha:.4f}; n = {difference.n}, {difference.wins} won, {difference.losses} lost,"
         f" {difference.ties} tied."
     )
     if finding.powered is not None:
-        more = finding.powered
-        told += (
-            f" With {more.n_cheap} cheap labels of weight {more.weight:.2f}, which decides: {more.difference:+.3f}"
-            f" (95 %: {more.ci95[0]:+.3f} to {more.ci95[1]:+.3f}), p = {more.p_value:.4f}."
+        cheap, (low, high) = finding.powered, finding.powered.ci95
+        evidence += (
+            f" With {cheap.n_cheap} cheap labels of weight {cheap.weight:.2f}, which decides: {cheap.difference:+.3f}"
+            f" (95 %: {low:+.3f} to {high:+.3f}), p = {cheap.p_value:.4f}."
         )
     if finding.use:
         left = count(finding.uses_left or 0, "look")
-        return f"{told} Holdout, look {finding.use.j} at it, {left} left."
+        return f"{evidence} Holdout, look {finding.use.j} at it, {left} left."
     if finding.split:
-        return f"{told} Holdout, and no look at it: both rank alike."
-    return f"{told} No holdout: whoever tries often enough will see one pass."
-
-
-def _safe(value: object) -> str:
-    return safe_line(value)
+        return f"{evidence} Holdout, and no look at it: both rank alike."
+    return f"{evidence} No holdout: whoever tries often enough will see one pass."
 
 
 def _cell(text: str) -> str:
-    """Return a text that is no Markdown, no HTML and mentions nobody."""
+    """Return a text with Markdown, HTML and @ escaped."""
     plain = one_line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
     return re.sub(r"([\\`*_{}\[\]|~#!])", r"\\\1", plain)
 
 
 def most_changed(finding: RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
-    """Return (id, text, before, after) of the queries that change, most changed first."""
+    """Return (id, text, nUDCG before, nUDCG after) of the `most` queries that change most, most changed first."""
     assert finding.active is not None
     pairs = [
         (a, b) for a, b in zip(finding.active.queries, finding.candidate.queries, strict=True) if a.nudcg != b.nudcg

@@ -6,14 +6,14 @@ from hive_agents.text import safe_line
 
 @with_surface()
 def command(surface: Surface) -> None:
-    """List every deployment, newest first, with what was measured."""
+    """List the deployments, newest first, with what was measured."""
     from rich.table import Table
 
     from hive_agents.retrieval import versions
     from hive_agents.verification import TagChange
 
     surface.asker.operator("see the history", "approver")
-    listed = [
+    rows = [
         {
             "id": version.id,
             "config": version.name,
@@ -32,7 +32,7 @@ def command(surface: Surface) -> None:
     table, notes = Table(), []
     for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG"):
         table.add_column(name, no_wrap=name != "by", overflow="fold")
-    for row in listed:
+    for row in rows:
         evaluation = row["evaluation"] if isinstance(row["evaluation"], dict) else {}
         nudcg = (evaluation.get("candidate") or {}).get("nudcg")
         table.add_row(
@@ -44,6 +44,6 @@ def command(surface: Surface) -> None:
             figure(nudcg),
         )
         for change in evaluation.get("accepted_tags", ()):
-            told = f"falls {TagChange(**change, blocks=True).figures}: {row['reason']}"
-            notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
-    surface.show({"versions": listed}, table if listed else "nothing was deployed yet", *notes)
+            loss = f"{change['tag']} falls {TagChange(**change, blocks=True).figures}"
+            notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {loss}: {row['reason']}"))
+    surface.show({"versions": rows}, table if rows else "nothing was deployed yet", *notes)

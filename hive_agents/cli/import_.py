@@ -25,29 +25,29 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[SOURCE]...", help="Files, folders or globs (default: all that were imported before)."),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Where below documents/.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="The folder below documents/.")] = None,
     rev: Annotated[
         str | None, typer.Option("--rev", help="A revision of the git repository that SOURCE is in.")
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete documents whose files are gone, or are forgotten, unasked.")
+        bool, typer.Option("--delete", help="Delete documents of missing or forgotten files without asking.")
     ] = False,
     forget: Annotated[
         bool,
-        typer.Option("--forget", help="Look at SOURCE no more; its documents stay as your own, unless with --delete."),
+        typer.Option("--forget", help="Stop importing SOURCE; its documents stay as your own, unless with --delete."),
     ] = False,
     theirs: Annotated[
         bool, typer.Option("--theirs", help="Take the source's text where a document was edited by hand.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on: import whenever something changes there.")] = False,
-    tenant: Annotated[list[str] | None, typer.Option("--tenant", help="Whose documents these are.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running: import whenever a source changes.")] = False,
+    tenant: Annotated[list[str] | None, typer.Option("--tenant", help="The tenants of the documents.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
     field: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="NAME=VALUE", help="A field of each document, such as version=v3.6."),
     ] = None,
 ) -> None:
-    """Bring your own files in, and again what changed there: Markdown, HTML, PDF, Office, notebooks, text and more."""
+    """Import or update documents from your files: Markdown, HTML, PDF, Office, notebooks, text and more."""
     from hive_agents.importing import changes, import_documents
 
     place = surface.workspace
@@ -57,27 +57,27 @@ def command(
         _forget(surface, sources or [], to, delete=delete, others=bool(rev or theirs or watch or metadata))
         return
 
-    def once(given: Sequence[str], revision: str | None) -> ImportReport:
+    def run_import(paths: Sequence[str], revision: str | None) -> ImportReport:
         with surface.progress("what is imported stays; run the command again to go on") as progress:
             report = import_documents(
                 place,
-                given,
+                paths,
                 to=to,
                 rev=revision,
                 metadata=metadata,
                 theirs=theirs,
-                may_delete=_asked(surface, delete),
+                may_delete=_deletion_check(surface, delete),
                 progress=progress,
-                tell=_first_of_each(surface),
+                tell=_skip_reporter(surface),
             )
         surface.show(_value(report), *_report_lines(place, report))
         return report
 
-    report = once(sources or [], rev)
+    report = run_import(sources or [], rev)
     if watch:
         console(stderr=True).print("watching; Ctrl-C ends it and what is imported stays")
         for _ in changes(place):
-            once([], None)
+            run_import([], None)
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
 
 
@@ -99,26 +99,26 @@ def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete:
     surface.show({"forgotten": report.forgotten, "deleted": report.deleted, "stay": report.stay}, *lines)
 
 
-def _first_of_each(surface: Surface) -> Callable[[Skipped], None]:
-    """Return what tells, while others are still read, of the first file that is skipped for each reason."""
+def _skip_reporter(surface: Surface) -> Callable[[Skipped], None]:
+    """Return a callback that prints, during a long import, the first file that is skipped for each reason."""
     from hive_agents.importing import UNSUPPORTED
 
     started = time.monotonic()
-    told = set()
+    reported = set()
 
-    def tell(skipped: Skipped) -> None:
-        if time.monotonic() - started < PROGRESS_AFTER or skipped["message"] in told:
-            return  # of a short import, the report tells soon enough
+    def report(skipped: Skipped) -> None:
+        if time.monotonic() - started < PROGRESS_AFTER or skipped["message"] in reported:
+            return  # a short import ends with its report soon enough
         if skipped["message"].endswith(UNSUPPORTED):
-            return  # a picture is no loss
-        told.add(skipped["message"])
+            return  # such as pictures, which are expected
+        reported.add(skipped["message"])
         surface.say(f"skipped {skipped['file']}: {skipped['message']}")
 
-    return tell
+    return report
 
 
-def _asked(surface: Surface, delete: bool) -> Callable[[Sequence[str], bool], bool]:
-    """Return what decides on deletions: `--delete`, else a person at the terminal, else nobody."""
+def _deletion_check(surface: Surface, delete: bool) -> Callable[[Sequence[str], bool], bool]:
+    """Return a callback that permits deletions: by `--delete`, or by asking at the terminal; otherwise it refuses."""
     import sys
 
     def may_delete(doc_ids: Sequence[str], everything: bool) -> bool:
@@ -167,7 +167,7 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
     if report.beside:
         lines.append(styled("named otherwise, since another document has the name:", "yellow"))
-        lines += _some([f"  {one['doc_id']} beside {one['named']}, of {one['file']}" for one in report.beside])
+        lines += _some([f"  {moved['doc_id']} beside {moved['named']}, of {moved['file']}" for moved in report.beside])
     for conflict in report.conflicts:
         where = f"; what changed there: {conflict['note']}" if conflict["note"] else ""
         lines.append(styled(f"both changed: {conflict['doc_id']}: {conflict['message']}{where}", "yellow"))
@@ -196,15 +196,15 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
 
 
 def _skipped(skipped: list[Skipped]) -> list[str]:
-    """Return a line for each file, but one for many of one reason: a folder's pictures hide no unreadable document."""
+    """Return a line for each skipped file, and one line for each reason that more than `ALIKE` files share."""
     from hive_agents.importing import UNSUPPORTED
 
     by_message: dict[str, list[str]] = {}
     kinds: Counter[str] = Counter()
-    for one in skipped:
-        by_message.setdefault(one["message"], []).append(one["file"])
-        if one["message"].endswith(UNSUPPORTED):
-            kinds[one["message"].removesuffix(UNSUPPORTED).lower()] += 1
+    for file in skipped:
+        by_message.setdefault(file["message"], []).append(file["file"])
+        if file["message"].endswith(UNSUPPORTED):
+            kinds[file["message"].removesuffix(UNSUPPORTED).lower()] += 1
     many = kinds.total() > ALIKE
     lines = []
     for message, files in sorted(by_message.items(), key=lambda item: len(item[1])):
@@ -226,13 +226,15 @@ def _some(lines: list[str]) -> list[str]:
 
 
 def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
-    """Return the front matter of --tenant and --view, each given again or with commas. Raises: HIVE-409."""
+    """Return the front matter of --tenant and --view; each may be repeated or have commas. Raises: HIVE-409."""
     from hive_agents.access import AccessLabels
     from hive_agents.errors import HiveError
 
-    given = {"tenant": tenants, "view": view}
+    options = {"tenant": tenants, "view": view}
     metadata = {
-        key: [part.strip() for value in values for part in value.split(",")] for key, values in given.items() if values
+        key: [part.strip() for value in values for part in value.split(",")]
+        for key, values in options.items()
+        if values
     }
     fault = AccessLabels.of(metadata).fault
     if fault:
@@ -241,12 +243,12 @@ def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
     return metadata
 
 
-def _fields(given: list[str]) -> dict[str, Any]:
-    """Return the front matter of --field: of a name that comes again a list. Raises: HIVE-409."""
+def _fields(options: list[str]) -> dict[str, Any]:
+    """Return the front matter of --field; a repeated name has a list of values. Raises: HIVE-409."""
     from hive_agents.errors import HiveError
 
-    found: dict[str, list[str]] = {}
-    for text in given:
+    fields: dict[str, list[str]] = {}
+    for text in options:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not re.fullmatch(r"[^\W\d][\w.-]{0,63}", name):
             raise HiveError.of(
@@ -254,12 +256,12 @@ def _fields(given: list[str]) -> dict[str, Any]:
             )
         if name in ("tenant", "view"):
             raise HiveError.of("HIVE-409", f"{name} says who may see a document", fix=f"use --{name}")
-        found.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+        fields.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
 def _unseen(place: Workspace, doc_ids: list[str]) -> int:
-    """Return how many of the documents have no reader, by their front matter and the grants as they are now."""
+    """Return how many of the documents nobody may view, by their front matter and the grants."""
     from hive_agents.access import AccessLabels, AccessRules, is_open, labels_in_file
 
     if is_open(place):

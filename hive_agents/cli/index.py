@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 SAMPLE = 100
-"""Documents whose language is looked at."""
+"""Documents of a collection whose language is detected, at most."""
 
 
 @with_surface()
@@ -28,11 +28,14 @@ def command(
         bool, typer.Option("--write-seed", help="Also write embeddings/*.npz, so that a fresh clone embeds nothing.")
     ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Let a change of chunking, fields or model serve unproved; needs --reason.")
+        bool,
+        typer.Option(
+            "--accept", help="Use a new index of changed chunking, fields or model without proof; needs --reason."
+        ),
     ] = False,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the audit log.")] = None,
 ) -> None:
-    """Build or update the index; what hasn't changed is not embedded again."""
+    """Build or update the index; only new and changed text is embedded."""
     from hive_agents.access import local_user
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import build_index, collection_names
@@ -61,43 +64,44 @@ def command(
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
-    lines += [*_undeclared(place), *_otherwise_spoken(place)] if report.added else []
+    lines += [*_undeclared(place), *_other_languages(place)] if report.added else []
     for skipped in report.skipped:
-        place_of = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
-        lines.append(styled(f"skipped {place_of}: {skipped['message']}", "red"))
+        location = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
+        lines.append(styled(f"skipped {location}: {skipped['message']}", "red"))
     value = report.to_json() | {"generations": [decision.to_json() for decision in decisions]}
     surface.show(value, *lines)
     raise typer.Exit(1 if report.skipped else 0)
 
 
 def _undeclared(place: Workspace) -> list[str]:
-    """Tell of fields that new documents have and no collection declares: no filter and no boost can use them."""
+    """Return a line for each collection whose documents have undeclared fields, which filters and boosts can't use."""
     from hive_agents.retrieval import SearchEngine, collection_names, load_collection, undeclared_fields
 
     engine, lines = SearchEngine(place), []
     for name in collection_names(place):
         collection = load_collection(place, name)
-        found = undeclared_fields(collection, (values for _, values in engine.index(name).front_matter()))
-        if found:
-            shown = ", ".join(f"{one.name} ({count(one.documents, 'document')})" for one in found[:SHOWN])
-            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        fields = undeclared_fields(collection, (values for _, values in engine.index(name).front_matter()))
+        if fields:
+            shown = ", ".join(f"{field.name} ({count(field.documents, 'document')})" for field in fields[:SHOWN])
+            more = f" and {len(fields) - SHOWN} more" if len(fields) > SHOWN else ""
             lines.append(f"fields that can't be filtered yet: {shown}{more}; see `hive fields`")
     return lines
 
 
-def _otherwise_spoken(place: Workspace) -> list[str]:
-    """Tell where most documents are in another language than the one whose endings words are searched without."""
+def _other_languages(place: Workspace) -> list[str]:
+    """Return a line for each collection whose documents mostly aren't in the language of the index's stemmer."""
     from hive_agents.copilot import language_of_most
     from hive_agents.retrieval import SearchEngine, collection_names
 
-    engine, own, lines = SearchEngine(place), place.settings.index.language, []
+    engine, language, lines = SearchEngine(place), place.settings.index.language, []
     for name in collection_names(place):
         index = engine.index(name)
         documents = index.doc_ids()
         sample = documents[:: len(documents) // SAMPLE + 1]
         texts = [index.rows(index.chunks_of(doc_id)[:2].tolist())[-1].text for doc_id in sample]
-        better = language_of_most(texts, own)
-        if better != own:
-            fix = f'set [index] language = "{better}" in hive.toml, and index once more'
-            lines.append(f"most documents of {name} are in {better.title()}, and are searched as {own.title()}: {fix}")
+        spoken = language_of_most(texts, language)
+        if spoken != language:
+            fix = f'set [index] language = "{spoken}" in hive.toml, and index once more'
+            searched = f"are searched as {language.title()}: {fix}"
+            lines.append(f"most documents of {name} are in {spoken.title()}, and {searched}")
     return lines

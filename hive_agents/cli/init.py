@@ -12,12 +12,12 @@ from hive_agents.cli.surface import Surface, with_surface
 def command(
     surface: Surface,
     argument: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Where to make it; must be empty (default: here).")
+        Path | None, typer.Argument(metavar="[DIR]", help="The workspace's folder; must be empty (default: here).")
     ] = None,
-    empty: Annotated[bool, typer.Option("--empty", help="No sample documents: a start for your own.")] = False,
+    empty: Annotated[bool, typer.Option("--empty", help="Without the sample, for your own documents.")] = False,
     option: Annotated[Path | None, typer.Option("--workspace", "-w", help="The same as DIR.")] = None,
 ) -> None:
-    """Make a workspace: the sample one, or an empty one for your own documents."""
+    """Create a workspace: the sample, or an empty one for your own documents."""
     from hive_agents.errors import HiveError
     from hive_agents.sample import init_workspace
 

@@ -1,4 +1,4 @@
-"""`hive judge`: what the judge did, its thresholds, blind audits and learned rules."""
+"""`hive judge`: statistics of decisions, thresholds, blind audits and learned rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stats(
     since: Annotated[str | None, typer.Option("--since", help="From this ISO time on.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Before this ISO time.")] = None,
 ) -> None:
-    """Rates, agreement with people, cost, thresholds and weights."""
+    """Show rates, agreement with people, cost, thresholds and weights."""
     from hive_agents.judging import judge_stats
 
     value = judge_stats(surface.workspace, since=since, until=until)
@@ -44,13 +44,14 @@ def stats(
 def calibrate(
     surface: Surface,
     alpha: Annotated[
-        float | None, typer.Option(min=0.0, max=0.5, help="Most disagreement let through (default: judge.alpha).")
+        float | None,
+        typer.Option(min=0.0, max=0.5, help="Highest accepted disagreement (default: judge.alpha)."),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(min=0.001, max=0.5, help="Probability of missing that (default: judge.delta).")
+        float | None, typer.Option(min=0.001, max=0.5, help="Probability of a higher one (default: judge.delta).")
     ] = None,
 ) -> None:
-    """Learn thresholds from audits; a lower one takes effect when a second person approves it (hive approvals)."""
+    """Calibrate thresholds from audits; a second person has to approve a lower one (hive approvals)."""
     from hive_agents.judging import calibration
 
     place = surface.workspace
@@ -69,8 +70,8 @@ def calibrate(
 
         value["approval_id"] = ask_for_thresholds(place, metrics, by)
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
-        how = f"`hive approvals approve {value['approval_id']}`"
-        parts.append(f"lower thresholds ({types}) wait for another person: {how}")
+        command = f"`hive approvals approve {value['approval_id']}`"
+        parts.append(f"lower thresholds ({types}) wait for another person: {command}")
     surface.show(value, *parts)
     raise typer.Exit(0 if metrics.status == "certified" else 1)
 
@@ -79,12 +80,12 @@ def calibrate(
 @with_surface(as_user=WHO_ACTS)
 def audit(
     surface: Surface,
-    decision: Annotated[int | None, typer.Argument(help="The decision to answer; without it, the queue.")] = None,
+    decision: Annotated[int | None, typer.Argument(help="The decision to audit; without it, list the queue.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="accept, retry, replan or escalate.")] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Most items of the queue.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many items of the queue.")] = 20,
 ) -> None:
-    """The auditor's queue: decisions drawn at random, shown without the judge's verdict."""
+    """List or answer audits: decisions drawn at random, shown without the judge's verdict."""
     from hive_agents.access import person
     from hive_agents.errors import HiveError
     from hive_agents.judging import audits
@@ -102,25 +103,26 @@ def audit(
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
-    who = surface.asker.reviewer()
-    by = who.by
-    done = audits.answer(place, decision, action.lower(), by, comment, who.holder)
+    reviewer = surface.asker.reviewer()
+    by = reviewer.by
+    audited = audits.answer(place, decision, action.lower(), by, comment, reviewer.holder)
+    drift = audited.drift
     value: dict[str, Any] = {
-        "id": done.id,
-        "action": done.action,
-        "judge_action": done.judge_action,
-        "agrees": done.agrees,
+        "id": audited.id,
+        "action": audited.action,
+        "judge_action": audited.judge_action,
+        "agrees": audited.agrees,
         "by": by,
-        "drift": {"goal_type": done.drift.goal_type, "e_value": done.drift.e_value, "alarmed": done.drift.alarmed},
+        "drift": {"goal_type": drift.goal_type, "e_value": drift.e_value, "alarmed": drift.alarmed},
         "ticket_id": None,
     }
-    word = "agrees" if done.agrees else "differs"
-    parts: list[Any] = [f"decision {done.id}: you said {done.action}, the judge {done.judge_action} ({word})"]
-    if done.drift.new:
+    word = "agrees" if audited.agrees else "differs"
+    parts: list[Any] = [f"decision {audited.id}: you said {audited.action}, the judge {audited.judge_action} ({word})"]
+    if drift.new:
         from hive_agents.runtime import open_drift_ticket
 
-        value["ticket_id"] = open_drift_ticket(place, done.drift, by)
-        goal_type = safe_line(done.drift.goal_type)
+        value["ticket_id"] = open_drift_ticket(place, drift, by)
+        goal_type = safe_line(drift.goal_type)
         parts.append(f"drift: all of {goal_type} is escalated until it is calibrated again")
     surface.show(value, *parts)
 
@@ -128,17 +130,18 @@ def audit(
 def _stats_parts(value: dict[str, Any]) -> list[Any]:
     overall = value["overall"]
     if not overall["n"]:
-        return ["no decision has been logged", *_warned(value)]
+        return ["no decision has been logged", *_warnings(value)]
     lines: list[Any] = [
         styled(f"{overall['n']} decisions", "bold"),
         safe_line(f"  {value['window']['from']} to {value['window']['to']}"),
     ]
     for name, row in {"all": overall, **value["by_goal_type"]}.items():
-        agreed = row["agreement"]
+        agreement = row["agreement"]
         lines.append(
             f"  {safe_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
             f"  rules {figure(row['rule_match_rate'], 2)}"
-            f"  agreement {figure(agreed['rate'], 2)} (at least {figure(agreed['lower95'], 2)}, n {agreed['n']})"
+            f"  agreement {figure(agreement['rate'], 2)}"
+            f" (at least {figure(agreement['lower95'], 2)}, n {agreement['n']})"
             f"  ${row['cost_usd']:.2f}"
         )
     lines.append("confidence")
@@ -153,18 +156,18 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
     for name, row in value["weights"].items():
         shares = "  ".join(f"{source} {share:.2f}" for source, share in row.items() if source != "human")
         lines.append(f"weights   {_type_name(name):<16} {shares}")
-    return lines + _warned(value)
+    return lines + _warnings(value)
 
 
-def _warned(value: dict[str, Any]) -> list[Any]:
+def _warnings(value: dict[str, Any]) -> list[Any]:
     return [styled(safe_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
 
 
 def _calibration_parts(value: dict[str, Any]) -> list[Any]:
-    found, guarantee = value["recommended_threshold"], value["guarantee"]
+    threshold, guarantee = value["recommended_threshold"], value["guarantee"]
     if guarantee is not None:
         lines: list[Any] = [
-            styled(f"CERTIFIED threshold {found:.2f} (before: {value['previous']:.2f})", "green"),
+            styled(f"CERTIFIED threshold {threshold:.2f} (before: {value['previous']:.2f})", "green"),
             f"  people disagree with at most {guarantee['alpha']:.0%} above it, at {1 - guarantee['delta']:.0%}"
             f" confidence; n = {guarantee['n']}, coverage {guarantee['coverage']:.0%}",
         ]
@@ -178,12 +181,14 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
             f"  {row['confidence']:.1f}  {bar(row['correct'], row['n'])} {row['correct']}/{row['n']},"
             f" at least {row['lower95']:.2f}"
         )
-    lines += [f"  {safe_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
-    return lines + _warned(value)
+    lines += [
+        f"  {safe_line(name)}: {type_threshold:.2f}" for name, type_threshold in value["threshold_by_goal_type"].items()
+    ]
+    return lines + _warnings(value)
 
 
 def bar(value: float, most: float, width: int = 30) -> str:
-    """Return a bar of block characters, an eighth of one exact.
+    """Return a bar of block characters, rounded to an eighth of a character.
 
     >>> bar(3, 4, width=3), bar(0, 0, width=2)
     ('██▎', '  ')
@@ -194,7 +199,7 @@ def bar(value: float, most: float, width: int = 30) -> str:
 
 
 def spark(values: Sequence[float | None]) -> str:
-    """Return a line of block characters, one a value between 0 and 1; nothing known is a blank.
+    """Return a line of block characters, one for each value between 0 and 1; None is a blank.
 
     >>> spark([0.0, 0.5, 1.0, None])
     '▁▅█ '

@@ -1,4 +1,4 @@
-"""`hive judge rules`: rules that were learned from what people decided, and their stages."""
+"""`hive judge rules`: rules learned from people's decisions, and their stages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
     from hive_agents.workspace import Workspace
 
-app = typer.Typer(help="Rules learned from what people decided.", no_args_is_help=True)
+app = typer.Typer(help="Rules learned from people's decisions.", no_args_is_help=True)
 
-WHO_ACTS = "Who acts (default: the local user)."
+WHO_ACTS = "Act as USER (default: the local user)."
 RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 
 
 @app.command("mine")
 @with_surface(as_user=WHO_ACTS)
 def mine(surface: Surface) -> None:
-    """Look for conditions under which people always decided the same, and ask people to approve them."""
+    """Find conditions under which people always decided alike, and request approval of rules with them."""
     from hive_agents.judging import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine, nothing_because
     from hive_agents.runtime import ask_for_rule
@@ -33,30 +33,27 @@ def mine(surface: Surface) -> None:
     proposals, book = mine(rows), RuleBook(place)
     reasons = [] if proposals else nothing_because(rows) or ["no decision has been logged"]
     values, lines = [], []
-    for p in proposals:
-        rule = book.propose(p, author)
+    for proposal in proposals:
+        rule = book.propose(proposal, author)
         request = ask_for_rule(place, rule).id if rule.stage == "proposed" else None
-        values.append(p.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
-        line = (
-            f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
-        )
+        values.append(proposal.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
+        evidence = f"{proposal.agreements}/{proposal.support}, at least {proposal.confidence:.0%}"
+        line = f"{proposal.id}  {proposal.human_action:<9} {evidence}  {proposal.trigger_pattern}"
         lines.append(safe_line(f"{line}  ({request or rule.stage})"))
-    told = [f"  {reason}" for reason in reasons]
-    surface.show(
-        {"proposals": values, "reasons": reasons}, *lines, count(len(values), "proposal"), *map(safe_line, told)
-    )
+    lines += [count(len(values), "proposal"), *(safe_line(f"  {reason}") for reason in reasons)]
+    surface.show({"proposals": values, "reasons": reasons}, *lines)
 
 
 @app.command("list")
 @with_surface()
 def list_rules(surface: Surface) -> None:
-    """Every rule, by hand and learned, with what people said of its matches."""
+    """List all rules, manual and learned, with people's agreement on their matches."""
     place = surface.workspace
     values = all_rules(place)
     lines = [
-        f"{short(r['id']):<24} {r['source']:<8} {short(r['stage'] or r['mode']):<11} {short(r['action']):<9}"
-        f" {short(r['condition'])}"
-        for r in values
+        f"{short(rule['id']):<24} {rule['source']:<8} {short(rule['stage'] or rule['mode']):<11}"
+        f" {short(rule['action']):<9} {short(rule['condition'])}"
+        for rule in values
     ]
     surface.show({"rules": values}, *lines, f"{len(values)} rules")
 
@@ -64,7 +61,7 @@ def list_rules(surface: Surface) -> None:
 @app.command("show")
 @with_surface()
 def show(surface: Surface, rule: RuleArgument) -> None:
-    """One learned rule: its condition, evidence, examples and history."""
+    """Show a learned rule: its condition, evidence, examples and history."""
     from hive_agents.judging.learning import RuleBook
 
     _show(RuleBook(surface.workspace).get(rule), surface)
@@ -73,7 +70,7 @@ def show(surface: Surface, rule: RuleArgument) -> None:
 @app.command("approve")
 @with_surface(as_user=WHO_ACTS)
 def approve(surface: Surface, rule: RuleArgument) -> None:
-    """Let a proposed rule into the shadow, where it logs and does not act; security rules take two people.
+    """Approve a proposed rule as a shadow, which logs and does not act; security rules need two people.
 
     The same as `hive approvals approve` of its request.
     """
@@ -91,9 +88,9 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
 def retire(
     surface: Surface,
     rule: RuleArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="The reason, kept in the history.")] = "",
 ) -> None:
-    """End a learned rule for good."""
+    """Retire a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
 
     place = surface.workspace
@@ -101,20 +98,20 @@ def retire(
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the rules of `rules/*.json` as they are asked, then the learned ones. Raises: as `load_rules`."""
+    """Return the rules of `rules/*.json` in order of evaluation, then the learned ones. Raises: as `load_rules`."""
     from hive_agents.judging import load_rules
     from hive_agents.judging.learning import RuleBook
 
-    found = [_listed(rule.model_dump(mode="json"), "manual", None) for rule in load_rules(workspace)]
-    return found + [rule_value(rule) for rule in RuleBook(workspace).rules()]
+    manual = [_row(rule.model_dump(mode="json"), "manual", None) for rule in load_rules(workspace)]
+    return manual + [rule_value(rule) for rule in RuleBook(workspace).rules()]
 
 
 def rule_value(rule: LearnedRule) -> dict[str, Any]:
-    """Return a learned rule's row of the list; matches and agreements are of its present stage."""
+    """Return a learned rule's row of the list; matches and agreements are those of its current stage."""
     from hive_agents.judging import lower_bound
 
     evidence = rule.evidence
-    value = _listed({**rule.rule, "mode": rule.mode}, "learned", rule.stage)
+    value = _row({**rule.rule, "mode": rule.mode}, "learned", rule.stage)
     return value | {
         "matches": evidence.matches or evidence.n,
         "agreements": evidence.k,
@@ -122,7 +119,7 @@ def rule_value(rule: LearnedRule) -> dict[str, Any]:
     }
 
 
-def _listed(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, Any]:
+def _row(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, Any]:
     return {
         "id": rule.get("id"),
         "source": source,
@@ -139,16 +136,16 @@ def _listed(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, A
 
 
 def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
+    proposal = rule.proposal
     value = rule_value(rule) | {
         "rule": rule.fields,
-        "proposal": rule.proposal,
+        "proposal": proposal,
         "author": rule.author,
         "approved_by": list(rule.approved_by),
         "evidence": rule.evidence.to_json(),
         "history": list(rule.steps),
         "updated_at": rule.updated_at,
     }
-    proposal = rule.proposal
     lines = [
         f"  {rule.rule['condition']}",
         f"  people agreed on {proposal['agreements']} of {proposal['support']}: at least {proposal['confidence']:.1%};"

@@ -20,9 +20,9 @@ ListOption = list[str] | None
 @with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
-    query: Annotated[str | None, typer.Argument(help="The question, in a reader's words.")] = None,
+    query: Annotated[str | None, typer.Argument(help="The question, as readers ask it.")] = None,
     questions: Annotated[
-        Path | None, typer.Option("--questions", metavar="FILE", help="Label many: one question a line.")
+        Path | None, typer.Option("--questions", metavar="FILE", help="Label the questions of a file, one a line.")
     ] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Label the questions that were asked in chats.")] = False,
     suggest: Annotated[
@@ -31,23 +31,26 @@ def command(
             "--suggest",
             metavar="N",
             min=1,
-            help="Write N questions for training only: a model's, else made from headings.",
+            help="Generate N questions for training only: by a model, else from headings.",
         ),
     ] = None,
-    all_of_them: Annotated[
-        bool, typer.Option("--all", help="Don't stop when more labels would change little.")
-    ] = False,
-    relevant: Annotated[ListOption, typer.Option("--relevant", "-r", metavar="DOC", help="Answers it.")] = None,
-    distractor: Annotated[ListOption, typer.Option("--distractor", "-d", metavar="DOC", help="Misleads.")] = None,
-    irrelevant: Annotated[ListOption, typer.Option("--irrelevant", "-i", metavar="DOC", help="Neither.")] = None,
+    all_of_them: Annotated[bool, typer.Option("--all", help="Continue when more labels would change little.")] = False,
+    relevant: Annotated[
+        ListOption, typer.Option("--relevant", "-r", metavar="DOC", help="DOC answers the question.")
+    ] = None,
+    distractor: Annotated[ListOption, typer.Option("--distractor", "-d", metavar="DOC", help="DOC misleads.")] = None,
+    irrelevant: Annotated[
+        ListOption, typer.Option("--irrelevant", "-i", metavar="DOC", help="DOC does neither.")
+    ] = None,
     tag: Annotated[ListOption, typer.Option("--tag", help="A tag of the query.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="train, validation or holdout.")] = None,
     collection: Annotated[str | None, typer.Option("--collection", help="Default: the only one.")] = None,
     golden: GoldenOption = None,
 ) -> None:
-    """Label questions: shows what both lanes find, a page at a time, asks about it, and writes the golden set."""
+    """Label questions: shows the documents that both lanes return, asks about each, and writes the golden set."""
     from hive_agents.cli.configs import named_collection
     from hive_agents.cli.labelling import LabelledQuestion
+    from hive_agents.copilot import asked_questions
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import require_words
 
@@ -68,19 +71,19 @@ def command(
     if suggest is not None:
         session.suggest(suggest)
     elif query is None:
-        session.ask_all(_read(questions) if questions is not None else _asked_in_chats(surface, viewer), all_of_them)
+        session.ask_all(_read(questions) if questions is not None else asked_questions(place, viewer), all_of_them)
     else:
-        given = LabelledQuestion(
+        labels = LabelledQuestion(
             list(relevant or []), list(distractor or []), list(irrelevant or []), irrelevant is not None
         )
-        named = given.relevant or given.distractors or given.irrelevant
-        session.show_one(query, given if named else session.ask(query))
+        has_labels = labels.relevant or labels.distractors or labels.irrelevant
+        session.save_one(query, labels if has_labels else session.ask(query))
 
 
 class _Session:
-    """Labels go into one golden set, each question's as soon as it is answered.
+    """Writes labels into one golden set, each question's as soon as it is answered.
 
-    `reader` is shown the documents that they may view, and `by` labels; None is the workspace's owner.
+    Only documents that `reader` may view are shown; `by` is the labels' author. None is the workspace's owner.
     """
 
     def __init__(
@@ -108,11 +111,12 @@ class _Session:
         self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
         self._within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
 
-    def _may(self, doc_ids: Sequence[str]) -> Collection[str]:
-        """Return those of the documents that who labels may view."""
+    def _viewable(self, doc_ids: Sequence[str]) -> Collection[str]:
+        """Return those of the documents that the reader may view."""
         return doc_ids if self._gate is None else self._gate.allowed(list(doc_ids))
 
     def ask(self, query: str) -> LabelledQuestion:
+        """Ask the person for the labels of what both lanes return for a question."""
         from hive_agents.cli.labelling import LabelPages
         from hive_agents.evaluation import pool
         from hive_agents.files import read_bytes
@@ -121,11 +125,12 @@ class _Session:
             return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
 
         hits = pool(self._engine, query, self._collection, within=self._within)
-        may = self._may([hit.doc_id for hit in hits])
-        return LabelPages(query, [hit for hit in hits if hit.doc_id in may], text_of).ask()
+        viewable = self._viewable([hit.doc_id for hit in hits])
+        return LabelPages(query, [hit for hit in hits if hit.doc_id in viewable], text_of).ask()
 
-    def show_one(self, query: str, judged: LabelledQuestion) -> None:
-        value = self._saved(query, judged)
+    def save_one(self, query: str, judged: LabelledQuestion) -> None:
+        """Write the labels of one question, and show them."""
+        value = self._save(query, judged)
         if value is None:
             labels: dict[str, list[str]] = {"relevant": [], "distractors": [], "irrelevant": []}
             self._surface.show({"query_id": None, **labels}, "nothing was marked, so nothing was written")
@@ -135,36 +140,35 @@ class _Session:
         self._surface.show(value, f"{value['query_id']}: {counts}{partly}")
 
     def ask_all(self, questions: list[str], all_of_them: bool) -> None:
-        """Ask question after question; what they can show together is told on the way."""
+        """Ask for the labels of each open question, and say after each which gains they can prove together."""
         from hive_agents.evaluation import LabelYield, open_questions
 
-        worth = LabelYield(self._engine, self._collection, within=self._within)
-        labelled = self._labelled(worth)
-        left = open_questions(questions, labelled)
+        label_yield = LabelYield(self._engine, self._collection, within=self._within)
+        unlabelled = open_questions(questions, self._labelled(label_yield))
         written, why = [], "every question is labelled"
-        for number, question in enumerate(left, start=1):
-            self._surface.say(f"\nquestion {number} of {len(left)}")
+        for number, question in enumerate(unlabelled, start=1):
+            self._surface.say(f"\nquestion {number} of {len(unlabelled)}")
             judged = self.ask(question)
-            value = self._saved(question, judged)
+            value = self._save(question, judged)
             if value is not None:
                 written.append(value)
-                self._count(worth, value["query_id"])
-                self._surface.say(worth.told())
+                self._add(label_yield, value["query_id"])
+                self._surface.say(label_yield.told())
             if judged.stop:
                 why = "you stopped; labelled questions are kept, and the same command goes on with the others"
                 break
-            enough = None if all_of_them else worth.enough()
-            if enough is not None and number < len(left):
+            enough = None if all_of_them else label_yield.enough()
+            if enough is not None and number < len(unlabelled):
                 why = f"{enough} (--all goes on)"
                 break
         else:
-            if passed := len(left) - len(written):
-                why = f"{count(passed, 'question')} passed over; the same command asks them again"
-        value = {"queries": written, "open": len(left) - len(written), "stopped": why}
+            if skipped := len(unlabelled) - len(written):
+                why = f"{count(skipped, 'question')} passed over; the same command asks them again"
+        value = {"queries": written, "open": len(unlabelled) - len(written), "stopped": why}
         self._surface.show(value, f"{count(len(written), 'question')} labelled: {why}")
 
     def suggest(self, most: int) -> None:
-        """Write questions that nobody asked: split train, marked as generated, with the document they come from."""
+        """Write generated questions, each relevant to the document that it comes from, into the split train."""
         from hive_agents.cli.labelling import LabelledQuestion
         from hive_agents.evaluation import GENERATED, suggest
         from hive_agents.llm import open_chain
@@ -180,46 +184,48 @@ class _Session:
         names = settings.models.of("chat")
         model = open_chain(names, settings, workspace=self._place) if names else None
         with tracing(self._place), self._surface.progress("nothing was written; run the command again") as progress:
-            made = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)
-        written = [
-            self._saved(one.question, LabelledQuestion(relevant=[one.doc_id]), [GENERATED, one.writer])
-            for one in made.found
-        ]
-        lines = [f"  {one.question}  {one.doc_id}" for one in made.found[:20]]
-        more = [f"  … and {len(made.found) - 20} more"] if len(made.found) > 20 else []
-        by_model = sum(one.writer == "by-model" for one in made.found)
+            result = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)
+        written = []
+        for suggestion in result.found:
+            labels = LabelledQuestion(relevant=[suggestion.doc_id])
+            written.append(self._save(suggestion.question, labels, [GENERATED, suggestion.writer]))
+        lines = [f"  {suggestion.question}  {suggestion.doc_id}" for suggestion in result.found[:20]]
+        total = len(result.found)
+        more = [f"  … and {total - 20} more"] if total > 20 else []
+        by_model = sum(suggestion.writer == "by-model" for suggestion in result.found)
         writers = [f"{by_model} by {model.name}"] if model is not None and by_model else []
-        writers += [f"{len(made.found) - by_model} from headings"] if by_model < len(made.found) else []
-        told = (
-            f"{count(len(made.found), 'question')} written, {' and '.join(writers)}" if made.found else "none written"
-        )
-        failed = [styled(f"the model wrote no more: {made.failure}", "yellow")] if made.failure else []
-        value = {"queries": written, "split": "train", "tag": GENERATED, "by_model": by_model, "failure": made.failure}
-        self._surface.show(value, f"{told}: for training only (tag {GENERATED})", *failed, *lines, *more)
+        writers += [f"{total - by_model} from headings"] if by_model < total else []
+        summary = f"{count(total, 'question')} written, {' and '.join(writers)}" if total else "none written"
+        failed = [styled(f"the model wrote no more: {result.failure}", "yellow")] if result.failure else []
+        value = {
+            "queries": written,
+            "split": "train",
+            "tag": GENERATED,
+            "by_model": by_model,
+            "failure": result.failure,
+        }
+        self._surface.show(value, f"{summary}: for training only (tag {GENERATED})", *failed, *lines, *more)
 
-    def _labelled(self, worth: LabelYield | None) -> list[str]:
-        """Return the questions that the golden set has, and count those of people into what they can show."""
+    def _labelled(self, label_yield: LabelYield | None) -> list[str]:
+        """Return the golden set's questions; add people's, with answers that the reader may view, to `label_yield`."""
         from hive_agents.evaluation import FILE, GENERATED, load_golden
 
         if not (self._golden or self._place.root / FILE).exists():
             return []
-        known = load_golden(self._place, self._golden)
-        for query in known if worth is not None else ():
-            if (
-                worth is not None
-                and GENERATED not in query.tags
-                and set(query.relevant) <= set(self._may(query.relevant))
-            ):
-                worth.add(query)
-        return known.texts
+        golden = load_golden(self._place, self._golden)
+        if label_yield is not None:
+            for query in golden:
+                if GENERATED not in query.tags and set(query.relevant) <= set(self._viewable(query.relevant)):
+                    label_yield.add(query)
+        return golden.texts
 
-    def _count(self, worth: LabelYield, query_id: str) -> None:
+    def _add(self, label_yield: LabelYield, query_id: str) -> None:
         from hive_agents.evaluation import load_golden
 
-        worth.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
+        label_yield.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
 
-    def _saved(self, query: str, judged: LabelledQuestion, tags: Sequence[str] = ()) -> dict[str, Any] | None:
-        """Write a question's labels; None where nothing was marked."""
+    def _save(self, query: str, judged: LabelledQuestion, tags: Sequence[str] = ()) -> dict[str, Any] | None:
+        """Write a question's labels and return them; None if there are none."""
         from hive_agents.access import local_user
         from hive_agents.evaluation import FILE, load_golden, save_label
         from hive_agents.verification import accept, is_accepted
@@ -254,10 +260,3 @@ def _read(file: Path) -> list[str]:
     except FileNotFoundError:
         raise HiveError.of("HIVE-409", f"there is no {file}", fix="name a file with one question a line") from None
     return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
-
-
-def _asked_in_chats(surface: Surface, viewer: Principal | None) -> list[str]:
-    """Return what was asked in chats, oldest first: of everybody for the owner, else by who is named."""
-    from hive_agents.copilot import asked_questions
-
-    return asked_questions(surface.workspace, viewer)

@@ -1,4 +1,4 @@
-"""A person labels what a question finds: a page of documents at a time, by single keys."""
+"""Labelling of the documents that a question finds, by single keys, a page at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HELP = (
 
 @dataclass
 class LabelledQuestion:
-    """A question's labels; `complete` where every document has one, `stop` where the person wants no more questions."""
+    """A question's labels; `complete` if every document has one, `stop` if the person wants no more questions."""
 
     relevant: list[str] = field(default_factory=list)
     distractors: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class LabelledQuestion:
 
 
 class LabelPages:
-    """One question and its pool. `text_of` reads a document, for whoever wants to see it whole."""
+    """Asks for the labels of one question's documents. `text_of` returns the whole text of a document."""
 
     def __init__(self, query: str, hits: Sequence[Hit], text_of: Callable[[str], str]) -> None:
         self._query = query
@@ -47,7 +47,7 @@ class LabelPages:
         self._err = console(stderr=True)
 
     def ask(self) -> LabelledQuestion:
-        """Ask until every document has a label, or the person goes on or stops; the end of input counts as q."""
+        """Ask until every document has a label or the answer is n or q; the end of input counts as q."""
         self._err.print(styled(f"\n{self._query}", "bold") + f"   {count(len(self._hits), 'document')}")
         self._err.print(HELP)
         shown = -1
@@ -55,12 +55,13 @@ class LabelPages:
             if current // PAGE != shown:
                 shown = current // PAGE
                 self._show_page(shown)
-            ended = self._act(current, self._answer(current))
-            if ended:
-                return self._judged(stop=ended == "stop")
-        return self._judged(stop=False)
+            ending = self._act(current, self._answer(current))
+            if ending:
+                return self._result(stop=ending == "stop")
+        return self._result(stop=False)
 
     def _act(self, current: int, answer: str) -> Literal["next", "stop", ""]:
+        """Apply an answer; return "next" or "stop" when it ends the question."""
         key, _, rest = answer.partition(" ")
         if key == "q":
             return "stop"
@@ -70,19 +71,19 @@ class LabelPages:
             for doc_id in self._done.pop() if self._done else []:
                 self._labels.pop(doc_id, None)
             return ""
-        named = list(self._named(rest)) if rest.strip() else [current]
-        if not named or key not in (*KEYS, "o"):
+        chosen = list(self._chosen(rest)) if rest.strip() else [current]
+        if not chosen or key not in (*KEYS, "o"):
             self._err.print(HELP)
         elif key == "o":
-            self._open(named[0])
+            self._open(chosen[0])
         else:
-            doc_ids = [self._hits[number].doc_id for number in named]
+            doc_ids = [self._hits[index].doc_id for index in chosen]
             self._labels |= dict.fromkeys(doc_ids, KEYS[key])
             self._done.append(doc_ids)
         return ""
 
-    def _named(self, text: str) -> Iterator[int]:
-        """Yield the places of the documents that numbers, ranges, a folder or a pattern name."""
+    def _chosen(self, text: str) -> Iterator[int]:
+        """Yield the indexes, from 0, of the documents that numbers, ranges, a folder or a pattern choose."""
         for word in text.split():
             span = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
             if span:
@@ -90,24 +91,26 @@ class LabelPages:
                 yield from (number - 1 for number in range(first, last + 1) if 1 <= number <= len(self._hits))
                 continue
             pattern = "*" if word == "all" else f"{word}*" if word.endswith("/") else word
-            for number, hit in enumerate(self._hits):
-                # What has a label already keeps it: `i all` is for the rest.
+            for index, hit in enumerate(self._hits):
+                # Labelled documents keep their labels: `i all` is for the rest.
                 if fnmatchcase(hit.doc_id, pattern) and hit.doc_id not in self._labels:
-                    yield number
+                    yield index
 
     def _current(self) -> int | None:
-        return next((n for n, hit in enumerate(self._hits) if hit.doc_id not in self._labels), None)
+        """Return the index of the first document without a label; None if all have one."""
+        return next((index for index, hit in enumerate(self._hits) if hit.doc_id not in self._labels), None)
 
     def _show_page(self, page: int) -> None:
         for number, hit in list(enumerate(self._hits, start=1))[page * PAGE : (page + 1) * PAGE]:
             self._err.print(styled(f"\n{number}. {hit.doc_id}", "bold") + f"  {hit.heading}")
             self._err.print(f"   {hit.excerpt}", style="dim")
 
-    def _open(self, number: int) -> None:
-        lines = self._text_of(self._hits[number].doc_id).splitlines()
+    def _open(self, index: int) -> None:
+        doc_id = self._hits[index].doc_id
+        lines = self._text_of(doc_id).splitlines()
         self._err.print("\n".join(lines[:OPENED_LINES]))
         if len(lines) > OPENED_LINES:
-            self._err.print(f"\u2026 {len(lines) - OPENED_LINES} more lines: documents/{self._hits[number].doc_id}")
+            self._err.print(f"\u2026 {len(lines) - OPENED_LINES} more lines: documents/{doc_id}")
 
     def _answer(self, current: int) -> str:
         while True:
@@ -122,7 +125,7 @@ class LabelPages:
             if line.strip():
                 return line.strip().lower()
 
-    def _judged(self, *, stop: bool) -> LabelledQuestion:
+    def _result(self, *, stop: bool) -> LabelledQuestion:
         by_label: dict[str, list[str]] = {name: [] for name in KEYS.values()}
         for doc_id, name in self._labels.items():
             by_label[name].append(doc_id)

@@ -1,4 +1,4 @@
-"""`hive`: registers the commands and turns failures into exit codes."""
+"""`hive`: registers the commands, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from hive_agents.errors import HiveError
 
 INTERRUPTED = 130
 
-# Typer carries its own copy of click, under a name that isn't public.
+# Typer has its own copy of click, under a private name.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 app = typer.Typer(
@@ -70,7 +70,7 @@ app = typer.Typer(
 )
 
 PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
-    "Bring documents in": {
+    "Import documents": {
         "init": init.command,
         "import": import_.command,
         "index": index.command,
@@ -100,7 +100,7 @@ PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
         "receipt": receipt.app,
         "verify": receipt.verify,
     },
-    "Run agents, and decide what they ask": {
+    "Run agents, and answer their requests": {
         "run": run_agent.command,
         "runs": runs.app,
         "agents": agents.app,
@@ -109,7 +109,7 @@ PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
         "trigger": trigger.app,
         "queen": queen.command,
     },
-    "Serve and look after a workspace": {
+    "Serve and maintain a workspace": {
         "serve": serve.command,
         "mcp": mcp.command,
         "doctor": doctor.command,
@@ -135,8 +135,8 @@ for panel, commands in PANELS.items():
             app.command(name, rich_help_panel=panel)(command)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(version("hive-agents"))
@@ -153,26 +153,26 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code and never shows a traceback for what a user can cause."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
+    """Run a command and return its exit code; what a user can cause is shown without a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in words
     forget_written()
-    code = _called(given, as_json)
+    code = _exit_code(words, as_json)
     if code == INTERRUPTED and as_json and not has_result():
         why, fix = "interrupted before there was a result", "run the command again"
         show_failure(HiveError.of("HIVE-435", why, fix=fix), as_json)
     return code
 
 
-def _called(given: list[str], as_json: bool) -> int:
-    """Return the exit code of a command, which Typer or one of its errors says."""
+def _exit_code(words: list[str], as_json: bool) -> int:
+    """Run a command, show its error if it fails, and return its exit code."""
     try:
-        return int(app(args=given, prog_name="hive", standalone_mode=False) or 0)
+        return int(app(args=words, prog_name="hive", standalone_mode=False) or 0)
     except HiveError as error:
         show_failure(error, as_json)
         return error.exit_code
     except _UsageError as error:
-        if not given:  # the error of a bare `hive` is its help page
+        if not words:  # the error of a bare `hive` is its help page
             error.show()
         else:
             message = error.format_message()
@@ -184,13 +184,13 @@ def _called(given: list[str], as_json: bool) -> int:
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "hive_agents", "graphs"):
-            raise  # ours is missing: a fault of our own
+            raise  # a bug of ours
         message = f"{package} isn't installed: only a part of what this command needs is"
         missing = HiveError.of("HIVE-411", message, fix="pip install hive-agents, with all that it depends on")
         show_failure(missing, as_json)
         return missing.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone; without stdout the interpreter is quiet at exit.
+        # The reader of the output is gone; without stdout the interpreter doesn't complain at exit.
         sys.stdout = None
         return 0
     except UnicodeError as error:
@@ -209,15 +209,15 @@ def _called(given: list[str], as_json: bool) -> int:
 
 def run() -> None:
     log_plainly()
-    # A shell can close any of the three: without input there is nothing to read, without output nothing to do.
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - as long as the process
+    # A shell can close each of the three streams; only a closed stdout is an error.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - for the life of the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
         show_failure(HiveError.of("HIVE-403", "the output is closed", fix="give it a place: > FILE"), as_json=False)
         sys.exit(3)
     streams: list[Any] = [sys.stdout, sys.stderr]
     for stream in streams:
-        # A terminal that can't show a sign shows a question mark, and no command fails for it.
+        # A character that the output's encoding lacks becomes a question mark, not an error.
         stream.reconfigure(errors="replace")
     code = main()
     try:
@@ -225,7 +225,7 @@ def run() -> None:
     except (OSError, AttributeError):
         sys.stdout, code = None, code or 3
     if code == INTERRUPTED:
-        # What was interrupted may still compute in a thread; the interpreter would tear it down in mid-call, and abort.
+        # Threads may still compute; the interpreter would abort when it ends them in the middle of a native call.
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)

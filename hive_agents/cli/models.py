@@ -1,4 +1,4 @@
-"""`hive models`: what is configured, and what each of them can do when it is asked."""
+"""`hive models`: the configured models, and tests of what they can do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hive_agents.llm import Probe
     from hive_agents.probing import Tried
 
-app = typer.Typer(help="Chat models, embedding model and reranker: what is configured, what each can do.")
+app = typer.Typer(help="List and test the configured chat models, embedding model and reranker.")
 NamesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Models, as provider:model (default: all).")
 ]
@@ -24,7 +24,7 @@ def list_(
     surface: Surface,
     served: Annotated[bool, typer.Option("--served", help="Ask each endpoint which models it serves.")] = False,
 ) -> None:
-    """List the configured models with their roles and prices, and the endpoints. Asks no model."""
+    """List the configured models with their roles and prices, and the endpoints. No model is called."""
     from hive_agents import probing
     from hive_agents.llm import price_of
     from hive_agents.trust import is_trusted
@@ -40,50 +40,50 @@ def list_(
         for role, name in (("embedding", settings.embedding), ("reranker", settings.reranker))
         if name
     ]
-    told = probing.served(place) if served else {}
+    served_by = probing.served(place) if served else {}
     endpoints: list[dict[str, Any]] = [
-        {"name": name, "base_url": one.base_url, "trusted": is_trusted(place), "serves": told.get(name)}
-        for name, one in settings.endpoints.items()
+        {"name": name, "base_url": endpoint.base_url, "trusted": is_trusted(place), "serves": served_by.get(name)}
+        for name, endpoint in settings.endpoints.items()
     ]
-    lines = [f"{one['name']}: {', '.join(one['roles'])}{_cost(one['price'])}" for one in models]
-    for one in endpoints:
-        lines.append(f"endpoint {one['name']}: {one['base_url']}{'' if one['trusted'] else ' (not trusted: not used)'}")
-        serves = one["serves"] or []
-        lines += [f"  {serves}"] if isinstance(serves, str) else [f"  {one['name']}:{name}" for name in serves]
+    lines = [f"{model['name']}: {', '.join(model['roles'])}{_cost(model['price'])}" for model in models]
+    for row in endpoints:
+        lines.append(f"endpoint {row['name']}: {row['base_url']}{'' if row['trusted'] else ' (not trusted: not used)'}")
+        serves = row["serves"] or []  # a text is the error
+        lines += [f"  {serves}"] if isinstance(serves, str) else [f"  {row['name']}:{name}" for name in serves]
     surface.show({"models": models, "endpoints": endpoints}, *lines)
 
 
 @app.command("test")
 @with_surface()
 def ask(surface: Surface, names: NamesArgument = None) -> None:
-    """Ask each model and say what came back: latency, structured output, tools, streams, price."""
+    """Call each model and report latency, structured output, tools, streaming and price."""
     from hive_agents import probing
 
     place = surface.workspace
     chat = probing.probed(place, names if names else list(probing.configured_chat(place)))
     others = [] if names else [probing.tried_embedding(place), probing.tried_reranker(place)]
-    tried = [one for one in others if one is not None]
+    tried = [result for result in others if result is not None]
     lines = []
-    for one in chat:
-        lines += _lines(one, probing.told_of(one), "" if probing.is_fit(one) else probing.TAKE_A_LARGER)
-    for other in tried:
-        lines += _lines(other, f"{other.kind}, {other.seconds:.2f} s")
-    ok = all(one.ok for one in chat) and all(one.ok for one in tried)
+    for probe in chat:
+        lines += _lines(probe, probing.told_of(probe), "" if probing.is_fit(probe) else probing.TAKE_A_LARGER)
+    for result in tried:
+        lines += _lines(result, f"{result.kind}, {result.seconds:.2f} s")
+    ok = all(probe.ok for probe in chat) and all(result.ok for result in tried)
     value: dict[str, Any] = {
         "ok": ok,
-        "models": [one.model_dump(mode="json") for one in chat],
-        "others": [vars(one) for one in tried],
+        "models": [probe.model_dump(mode="json") for probe in chat],
+        "others": [vars(result) for result in tried],
     }
     surface.show(value, *lines)
     raise typer.Exit(0 if ok else 3)
 
 
-def _lines(one: Probe | Tried, good: str, lacks: str = "") -> list[Any]:
-    """Return what came of asking a model; `lacks` is what to do about one that answers and isn't fit for everything."""
-    status, colour = ("fail", "red") if not one.ok else ("warn", "yellow") if lacks else ("ok", "green")
-    fix = one.fix or (lacks if one.ok else "")
-    told = styled(f"{status:5}", colour) + f"{one.name}: {good if one.ok else one.error}"
-    return [told, *([f"     fix: {fix}"] if fix else [])]
+def _lines(result: Probe | Tried, summary: str, advice: str = "") -> list[Any]:
+    """Return the lines of a test; `advice` is the fix for a model that answers but lacks something."""
+    status, colour = ("fail", "red") if not result.ok else ("warn", "yellow") if advice else ("ok", "green")
+    fix = result.fix or (advice if result.ok else "")
+    line = styled(f"{status:5}", colour) + f"{result.name}: {summary if result.ok else result.error}"
+    return [line, *([f"     fix: {fix}"] if fix else [])]
 
 
 def _price(price: Any) -> dict[str, float] | None:

@@ -16,9 +16,8 @@ from hive_agents.text import safe_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-PositiveOption = int | None
 CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "interrupted": 130, "unavailable": 3}
-NOTHING_FOUND: dict[str, Any] = {
+NOTHING_MEASURED: dict[str, Any] = {
     "status": "stopped",
     "baseline": None,
     "best": None,
@@ -29,26 +28,26 @@ NOTHING_FOUND: dict[str, Any] = {
     "evaluations_per_second": None,
     "stopped_by": "interrupted",
 }
-"""What is shown of a run that Ctrl-C ended before it had measured anything."""
+"""The result of a run that Ctrl-C ended before it measured anything."""
 
 
 @with_surface()
 def command(
     surface: Surface,
-    iterations: Annotated[PositiveOption, typer.Option("--iterations", min=1, help="At most so many rounds.")] = None,
-    patience: Annotated[PositiveOption, typer.Option("--patience", min=1, help="Rounds without gain.")] = None,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0.001, help="Time for the search.")] = None,
-    evaluations: Annotated[PositiveOption, typer.Option("--evaluations", min=1, help="Configs to measure.")] = None,
-    llm_calls: Annotated[PositiveOption, typer.Option("--llm-calls", min=0, help="Model calls.")] = None,
-    max_usd: Annotated[float | None, typer.Option("--max-usd", min=0, help="Money for models; 0 is no limit.")] = None,
-    seed: Annotated[PositiveOption, typer.Option("--seed", min=0, help="Same seed, same inputs, same result.")] = None,
+    iterations: Annotated[int | None, typer.Option("--iterations", min=1, help="Most rounds.")] = None,
+    patience: Annotated[int | None, typer.Option("--patience", min=1, help="Most rounds without gain.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0.001, help="Most seconds of search.")] = None,
+    evaluations: Annotated[int | None, typer.Option("--evaluations", min=1, help="Most configs to measure.")] = None,
+    llm_calls: Annotated[int | None, typer.Option("--llm-calls", min=0, help="Most model calls.")] = None,
+    max_usd: Annotated[float | None, typer.Option("--max-usd", min=0, help="Most dollars; 0 is no limit.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same inputs, same result.")] = None,
     no_deploy: Annotated[
         bool, typer.Option("--no-deploy", help="Stop before the deployment; the certificate uses the holdout.")
     ] = False,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue a run.")] = None,
     golden: GoldenOption = None,
 ) -> None:
-    """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
+    """Search for a better config, and deploy one that is proved better on queries that the search never used."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.evaluation import load_golden
     from hive_agents.runtime import OptimizeRun
@@ -64,13 +63,13 @@ def command(
         "max_usd": max_usd,
         "seed": seed,
     }
-    given = {name: value for name, value in flags.items() if value is not None}
+    settings = {name: value for name, value in flags.items() if value is not None}
     surface.refresh_index()
     if resume:
         run = OptimizeRun.resume(place, resume)
     else:
         tell_cost_of_look(surface, load_golden(place, golden))
-        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
+        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings)
     if not surface.as_json and not surface.quiet:
         live = Live()
         live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
@@ -78,15 +77,15 @@ def command(
     try:
         result = run.go()
     except KeyboardInterrupt:
-        told = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
-        surface.show(NOTHING_FOUND | {"run_id": run.run_id}, told)
+        message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
+        surface.show(NOTHING_MEASURED | {"run_id": run.run_id}, message)
         raise typer.Exit(CODES["interrupted"]) from None
     surface.show(result, *parts(result))
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
 
 
 class Live:
-    """The table of trials while they are judged: of each iteration what was accepted, or what came closest."""
+    """Prints a table of each iteration as soon as it is judged: the accepted trial, or the two that came closest."""
 
     def __init__(self) -> None:
         self.console = console()
@@ -100,17 +99,17 @@ class Live:
             self.console.print(f"diagnosis: {state['diagnosis']['summary']}", soft_wrap=True)
         rows, fallbacks = state.get("rows", []), state.get("fallbacks", [])
         for fallback in fallbacks[self.fallbacks :]:
-            told = f"iteration {fallback['iteration']}: heuristic instead of the model: {fallback['reason']}"
-            self.console.print(told, style="yellow", soft_wrap=True)
+            line = f"iteration {fallback['iteration']}: heuristic instead of the model: {fallback['reason']}"
+            self.console.print(line, style="yellow", soft_wrap=True)
         self.fallbacks = len(fallbacks)
         for n in sorted({row["n"] for row in rows if row["n"] > self.judged}):
-            mine = [row for row in rows if row["n"] == n]
-            self.console.print(_trials(_telling(mine), header=self.judged == 0))
+            trials = _best([row for row in rows if row["n"] == n])
+            self.console.print(_trials(trials, header=self.judged == 0))
             self.judged = n
 
 
-def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the iteration's new config first; without one the two trials that came closest. All are in --json."""
+def _best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return at most three of an iteration's trials, the accepted first; without one, the two with the best nUDCG."""
     measured = sorted((row for row in rows if row["train"] is not None), key=lambda row: -row["train"])
     accepted = [row for row in measured if row["config"]]
     return [*accepted, *(row for row in measured if not row["config"])][: 3 if accepted else 2]
@@ -119,7 +118,7 @@ def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
     from rich.table import Table
 
-    # The changes come last: they may be long, and the tables of all iterations have to line up.
+    # Changes, which may be long, come last, so that the tables of all iterations line up.
     table = Table(box=None, show_header=header, padding=(0, 1))
     table.add_column("n", justify="right", width=2)
     table.add_column("config", width=7)
@@ -166,19 +165,20 @@ def parts(result: dict[str, Any]) -> list[Any]:
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
-    why = dict.fromkeys([result.get("search_ended_by"), result["stopped_by"]])  # runs of earlier releases lack the one
-    told = "; ".join(_ENDINGS.get(name, name) for name in why if name)
-    ended = f" ({told})" if told else ""
+    # Runs of earlier releases have no "search_ended_by".
+    causes = dict.fromkeys([result.get("search_ended_by"), result["stopped_by"]])
+    ending_words = "; ".join(_ENDINGS.get(name, name) for name in causes if name)
+    ended = f" ({ending_words})" if ending_words else ""
     speed = figure(result["evaluations_per_second"], 0)
     status = result["status"].replace("_", " ")
     lines.append(f"{status}{ended}: {result['evaluations']} configs measured, {speed} a second")
     lines += [f"  {line}" for line in proposed_by(result)]
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
-        told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
+        outcome = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
         if not result["iterations"] and (option := _LIMITS.get(result["stopped_by"])):
-            told = f"nothing was tried: looking for what to try took it all; allow more with {option}"
-        return [*lines, told, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
+            outcome = f"nothing was tried: looking for what to try took it all; allow more with {option}"
+        return [*lines, outcome, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
     lines.append(
         "  (highest on most resamples of the open queries, or as good with fewer distractors; no change in it is idle)"
@@ -197,14 +197,16 @@ def parts(result: dict[str, Any]) -> list[Any]:
         lines += [f"  {line}" for line in reranking(certificate)]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]
-        lines += [safe_line(f"  {one['code']}: {one['message']}") for one in certificate.get("warnings", ())]
+        lines += [
+            safe_line(f"  {warning['code']}: {warning['message']}") for warning in certificate.get("warnings", ())
+        ]
     if wanted := missing(result):
         lines.append(f"  {wanted}")
     if result["status"] == "escalated":
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
     if result.get("decision"):
         lines.append(f"  {ending(result)}")
-    lines += [f"  on the open queries: {safe_line(TagChange(**one, blocks=False))}" for one in result["watch"]]
+    lines += [f"  on the open queries: {safe_line(TagChange(**change, blocks=False))}" for change in result["watch"]]
     lines += [*_refused(result), *(f"  {line}" for line in room_left(result)), report]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
@@ -212,7 +214,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
 
 
 def _recall(certificate: dict[str, Any]) -> str:
-    """A shorter list has fewer distractors and may lose answers with them; runs of earlier releases didn't keep it."""
+    """Return the change of recall, which fewer distractors may cost; "" for runs of earlier releases without it."""
     if certificate.get("recall_after") is None:
         return ""
     return f"; recall {figure(certificate['recall_before'], 2)} -> {figure(certificate['recall_after'], 2)}"
@@ -222,20 +224,20 @@ def _refused(result: dict[str, Any]) -> list[str]:
     from hive_agents.optimizer import in_words
 
     lines = []
-    for one in result["rejected"]:
-        shown = (
-            f"train {figure(one['train'])}, valid. {figure(one['validation'])}, {figure(one['distractors'], 2)} distr."
+    for row in result["rejected"]:
+        figures = (
+            f"train {figure(row['train'])}, valid. {figure(row['validation'])}, {figure(row['distractors'], 2)} distr."
         )
         lines += [
-            f"  {one['config']} is better on the open queries ({shown}) and was refused: {in_words(one['changes'])}",
-            safe_line(f"    {one['why']}"),
+            f"  {row['config']} is better on the open queries ({figures}) and was refused: {in_words(row['changes'])}",
+            safe_line(f"    {row['why']}"),
         ]
     return lines
 
 
 def _what_next(result: dict[str, Any]) -> str:
     best, by = result["best"]["config"], result["stopped_by"]
-    again = "search on: hive optimize"
+    search_again = "search on: hive optimize"
     if by == "too_few_queries":
         judged = "would judge it by the very queries that chose it: evidence `tuning_set`"
         if result["certificate"] and result["certificate"].get("named"):
@@ -247,16 +249,16 @@ def _what_next(result: dict[str, Any]) -> str:
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"
     if by == "rejected":
-        return f"nothing was deployed; {best} stays in configs/; {again}"
+        return f"nothing was deployed; {best} stays in configs/; {search_again}"
     if by == "superseded":
         return f"nothing was deployed; its figures hold no more, so measure again: hive optimize, or hive deploy {best}"
     if by == "expired":
-        return f"nothing was deployed; ask again: hive deploy {best} --override --reason …; or {again}"
+        return f"nothing was deployed; ask again: hive deploy {best} --override --reason …; or {search_again}"
     return f"see it again: hive optimize --resume {result['run_id']}"
 
 
 def _chart(result: dict[str, Any]) -> str:
-    """Return the best training nUDCG after each iteration, as a bar a line."""
+    """Return a bar chart, one line for each iteration, of the best training nUDCG so far."""
     best = result["baseline"]["train"]
     values = [best]
     for n in range(1, max(row["n"] for row in result["iterations"]) + 1):

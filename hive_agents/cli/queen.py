@@ -1,4 +1,4 @@
-"""`hive queen`: how the colony stands, and a talk with her who looks after it."""
+"""`hive queen`: an overview of runs and tickets, and questions to the queen, who supervises them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @with_surface(as_user="Ask as USER of access/*.json.", before="chat")
 def command(
     surface: Surface,
-    text: Annotated[str | None, typer.Argument(help="A message; without one she shows how the colony stands.")] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Talk with her, line by line.")] = False,
+    text: Annotated[str | None, typer.Argument(help="A message (default: show runs and tickets).")] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Talk with the queen, line by line.")] = False,
 ) -> None:
-    """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
+    """Ask the queen what runs, why a run is stuck, or to stop it; she shows only runs that you may see."""
     import asyncio
 
     from hive_agents.errors import HiveError
@@ -40,20 +40,20 @@ def command(
         fix = 'hive queen --chat, or hive queen "…" --json'
         raise HiveError.of("HIVE-409", "--chat takes no message and prints no JSON", fix=fix, exit_code=2)
     if text is not None:
-        text.encode()  # HIVE-112: a shell hands on any byte
+        text.encode()  # HIVE-112: a shell passes on any bytes
     queen, asker = Queen(place), surface.asker.reader_or_owner
     if chat:
         _talk(queen, asker)
     elif text is not None:
         reply = asyncio.run(queen.ask(text, asker()))
-        surface.show(reply, *told(reply["answer"]))
+        surface.show(reply, *_answer_lines(reply["answer"]))
     else:
-        found = queen.overview(asker())
-        surface.show(found, *_overview(found))
+        overview = queen.overview(asker())
+        surface.show(overview, *_overview(overview))
 
 
-def told(answer: str) -> list[str]:
-    """Her answer, line by line, so that nothing in it can move the cursor."""
+def _answer_lines(answer: str) -> list[str]:
+    """Return the lines of an answer, without control characters."""
     return [" " * (len(line) - len(line.lstrip())) + safe_line(line.strip()) for line in answer.split("\n")]
 
 
@@ -80,24 +80,24 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
         if not sys.stdin.isatty():
             out.print(f"\n> {safe_line(line)}", style="bold")
         try:
-            for part in told(asyncio.run(queen.ask(line, asker()))["answer"]):
+            for part in _answer_lines(asyncio.run(queen.ask(line, asker()))["answer"]):
                 out.print(part, soft_wrap=True)
         except HiveError as error:
-            for one in error.diagnostics:
-                out.print(safe_line(one), style="red", soft_wrap=True)
+            for diagnostic in error.diagnostics:
+                out.print(safe_line(diagnostic), style="red", soft_wrap=True)
 
 
-def _overview(found: dict[str, Any]) -> Iterator[Any]:
-    yield styled(f"{count(len(found['runs']), 'active run')}", "bold")
-    for row in found["runs"]:
-        where = f" at {row['node']}" if row["node"] else ""
-        yield safe_line(f"  {row['run_id']}  {row['status']}{where}  {count(row['steps'], 'step')}  ${row['usd']:.4f}")
-    yield styled(f"{count(len(found['tickets']), 'open ticket')}", "bold")
-    for ticket in found["tickets"]:
+def _overview(overview: dict[str, Any]) -> Iterator[Any]:
+    yield styled(count(len(overview["runs"]), "active run"), "bold")
+    for row in overview["runs"]:
+        node = f" at {row['node']}" if row["node"] else ""
+        yield safe_line(f"  {row['run_id']}  {row['status']}{node}  {count(row['steps'], 'step')}  ${row['usd']:.4f}")
+    yield styled(count(len(overview["tickets"]), "open ticket"), "bold")
+    for ticket in overview["tickets"]:
         evidence = "; ".join(ticket["evidence"][:2])
         yield safe_line(f"  {ticket['run_id']}  {ticket['severity']}: {ticket['cause'].replace('_', ' ')}  {evidence}")
-    if found["actions"]:
+    if overview["actions"]:
         yield styled("What I did", "bold")
-    for entry in found["actions"]:
-        asked = f", request {entry['approval_id']}" if entry["approval_id"] else ""
-        yield safe_line(f"  {entry['at'][:16].replace('T', ' ')}  {entry['run_id']}  {entry['action']}{asked}")
+    for entry in overview["actions"]:
+        request = f", request {entry['approval_id']}" if entry["approval_id"] else ""
+        yield safe_line(f"  {entry['at'][:16].replace('T', ' ')}  {entry['run_id']}  {entry['action']}{request}")

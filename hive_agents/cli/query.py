@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 @with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
-    text: Annotated[str, typer.Argument(help="What to search for.")],
+    text: Annotated[str, typer.Argument(help="The query.")],
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
     filters: FilterOption = None,
-    explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Say why DOC is where it is.")] = None,
+    explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Explain the rank of DOC.")] = None,
 ) -> None:
-    """Search once."""
+    """Search, and show the passages with their scores."""
     from hive_agents.cli.configs import chosen_config
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import explain_hit, explain_text, parse_filters
 
     place = surface.workspace
-    if (holder := surface.asker.viewer()) is not None:
+    if (viewer := surface.asker.viewer()) is not None:
         if config is not None or explain is not None:
-            message = f"{holder.user} may search what their gate shows them, with the config that serves, and no more"
+            message = f"{viewer.user} may search what their gate shows them, with the config that serves, and no more"
             fix = "leave --config and --explain out; in `hive chat`, /why 1 explains a result"
             raise HiveError.of("HIVE-415", message, fix=fix)
         _search_as_reader(surface, text, filters or [])
@@ -56,7 +56,7 @@ def command(
 
 
 def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
-    """Show who is named what POST /api/query would."""
+    """Show the results that POST /api/query returns for the user of `--as`."""
     import asyncio
 
     from hive_agents.cli.replies import results_table
@@ -70,9 +70,9 @@ def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
         pinned = chat.filters(filters) if filters else []
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
-    found = asyncio.run(search(chat.workspace, chat.reader, text, pinned, engine=chat.engine))
-    value = {"query": text, "config": chat.active.name, "results": found}
-    surface.show(value, *results_table(found), count(len(found), "document"), LIMITED)
+    results = asyncio.run(search(chat.workspace, chat.reader, text, pinned, engine=chat.engine))
+    value = {"query": text, "config": chat.active.name, "results": results}
+    surface.show(value, *results_table(results), count(len(results), "document"), LIMITED)
 
 
 _ENDINGS = {
@@ -93,7 +93,7 @@ def _ending(ranking: Ranking) -> str:
 
 
 def _lines(ranking: Ranking) -> Iterator[RenderableType]:
-    """Yield two or three lines a hit: where it is, how both lanes ranked it, the passage."""
+    """Yield the query, and for each hit its chunk and its rank and score in both lanes, then the passage."""
     from rich.padding import Padding
     from rich.text import Text
 

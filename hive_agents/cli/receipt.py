@@ -1,4 +1,4 @@
-"""`hive receipt` and `hive verify`: what something rests on, and whether it still can be derived."""
+"""`hive receipt` and `hive verify`: the evidence of deployments, decisions and answers, and its verification."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hive_agents.receipts import Receipt
     from hive_agents.runtime import Chat
 
-app = typer.Typer(help="What a deployment, a decision or an answer rests on, to be kept.", no_args_is_help=True)
+app = typer.Typer(help="Export the evidence of a deployment, a decision or an answer.", no_args_is_help=True)
 
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it here, not to stdout.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to FILE, not stdout.")]
 _STYLES = {"same": "green", "differs": "red", "unknown": "yellow"}
 
 
@@ -26,14 +26,14 @@ _STYLES = {"same": "green", "differs": "red", "unknown": "yellow"}
 def deployment(
     surface: Surface,
     number: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="As in `hive history` (default: the last).")
+        int | None, typer.Argument(metavar="[ID]", help="Its id in `hive history` (default: the last).")
     ] = None,
     out: OutOption = None,
 ) -> None:
-    """The receipt of a deployment: the config's hash, what was measured on what, the audit log's line."""
+    """Write the receipt of a deployment: the config's hash, the measurements, the line of the audit log."""
     from hive_agents.receipts import deployment_receipt
 
-    _give(surface, deployment_receipt(surface.workspace, number), out)
+    _write(surface, deployment_receipt(surface.workspace, number), out)
 
 
 @app.command("decision")
@@ -43,11 +43,11 @@ def decision(
     request: Annotated[str, typer.Argument(metavar="ID", help="The request's id, as `hive approvals list` shows it.")],
     out: OutOption = None,
 ) -> None:
-    """The receipt of a person's decision: the content's hash, who answered how, the audit log's lines."""
+    """Write the receipt of a person's decision: the content's hash, the answers, the lines of the audit log."""
     from hive_agents.receipts import decision_receipt
 
     _require_readable(surface, request)
-    _give(surface, decision_receipt(surface.workspace, request), out)
+    _write(surface, decision_receipt(surface.workspace, request), out)
 
 
 @app.command("answer")
@@ -57,10 +57,10 @@ def answer(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run_id of one of your turns.")],
     out: OutOption = None,
 ) -> None:
-    """The receipt of an answer: hashes of its passages, of the config and the documents in scope, the judgment."""
+    """Write the receipt of an answer: hashes of passages, config and documents in scope, and the judgment."""
     from hive_agents.receipts import answer_receipt
 
-    _give(surface, answer_receipt(_chat(surface), run), out)
+    _write(surface, answer_receipt(_chat(surface), run), out)
 
 
 @with_surface(as_user=WHO_READS)
@@ -70,17 +70,17 @@ def verify(
         Path, typer.Argument(metavar="RECEIPT", help="A file that `hive receipt` or `hive gate` wrote.")
     ],
 ) -> None:
-    """Derive a receipt again: what is the same, what differs, and what can't be known any more."""
+    """Verify a receipt: what is still the same, what differs, and what can't be derived any more."""
     import asyncio
 
     from rich.table import Table
 
     from hive_agents.receipts import Receipt, verify_receipt
 
-    found = Receipt.read(receipt)
-    if found.kind == "decision":
-        _require_readable(surface, str(found.facts.get("approval")))
-    checks = asyncio.run(verify_receipt(lambda: surface.workspace, found, lambda: _chat(surface)))
+    recorded = Receipt.read(receipt)
+    if recorded.kind == "decision":
+        _require_readable(surface, str(recorded.facts.get("approval")))
+    checks = asyncio.run(verify_receipt(lambda: surface.workspace, recorded, lambda: _chat(surface)))
     table = Table(box=None, pad_edge=False)
     for name in ("what", "", "why"):
         table.add_column(name, overflow="fold")
@@ -89,14 +89,14 @@ def verify(
         table.add_row(safe_line(check.name), outcome, safe_text(check.told))
     differ = [check for check in checks if check.outcome == "differs"]
     unknown = sum(check.outcome == "unknown" for check in checks)
-    told = f"{count(len(differ), 'thing')} of {len(checks)} differ" if differ else "nothing differs"
-    told += f", {unknown} can't be derived any more" if unknown else ""
-    surface.show({"ok": not differ, "checks": [check.to_json() for check in checks]}, table, told)
+    summary = f"{count(len(differ), 'thing')} of {len(checks)} differ" if differ else "nothing differs"
+    summary += f", {unknown} can't be derived any more" if unknown else ""
+    surface.show({"ok": not differ, "checks": [check.to_json() for check in checks]}, table, summary)
     raise typer.Exit(1 if differ else 0)
 
 
 def _require_readable(surface: Surface, request_id: str) -> None:
-    """Raise HIVE-409 for a request that isn't there, and alike for one that the asker may not read."""
+    """Raise the same HIVE-409 for an unknown request and for one that the asker may not read."""
     from hive_agents.approvals import ApprovalStore, RequestReader
     from hive_agents.errors import HiveError
 
@@ -105,14 +105,14 @@ def _require_readable(surface: Surface, request_id: str) -> None:
             ApprovalStore(surface.workspace).get(request_id)
         )
     except HiveError as error:
-        if "HIVE-409" not in {one.code for one in error.diagnostics}:
+        if "HIVE-409" not in {diagnostic.code for diagnostic in error.diagnostics}:
             raise
         may_read = False
     if not may_read:
         raise HiveError.of("HIVE-409", f"there is no request {request_id}", fix="`hive approvals list` shows yours")
 
 
-def _give(surface: Surface, receipt: Receipt, out: Path | None) -> None:
+def _write(surface: Surface, receipt: Receipt, out: Path | None) -> None:
     from hive_agents.files import atomic_write_text
 
     if out is None:
@@ -125,5 +125,5 @@ def _give(surface: Surface, receipt: Receipt, out: Path | None) -> None:
 def _chat(surface: Surface) -> Chat:
     from hive_agents.runtime import Chat
 
-    surface.keep_fresh(told=False)
+    surface.keep_fresh(warnings=False)
     return Chat(surface.workspace, surface.asker.reader)

@@ -1,4 +1,4 @@
-"""A reply of the copilot as a terminal shows it."""
+"""Replies of the copilot, rendered for a terminal."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
-    """Yield what was understood and what wasn't, the answer, the results, what limits them, and how to turn the
-    page."""
+    """Yield a reply's filters, notice, question, answer and results, their limits, and the way to the next page."""
     if reply["filters"]:
         yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
     if reply["notice"]:
@@ -46,7 +45,7 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
 
 
 def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
-    """Yield the same for a command that ends here: with the ids that the next command needs."""
+    """Yield the reply to a single question, with the ids that the next command needs."""
     thread = f"--thread {reply['thread_id']}"
     yield from rendered(reply, "--cursor takes the next_cursor of --json; in a conversation, /more")
     if reply["question"]:
@@ -56,9 +55,9 @@ def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def results_table(results: list[dict[str, Any]], *, one_document: bool = False) -> Iterator[RenderableType]:
-    """Yield each result's title, passage and reason; the title once, above, where all are of one document.
+    """Yield a table of each result's title, passage and reason; for `one_document`, with the title only once, above.
 
-    Of a passage that stands above already, as that of another release, its document alone.
+    A passage that another result above has already, as in another release, isn't repeated.
     """
     from rich.console import Group
     from rich.table import Table
@@ -70,13 +69,13 @@ def results_table(results: list[dict[str, Any]], *, one_document: bool = False) 
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=3)
     table.add_column(overflow="fold")
-    for result, above in zip(results, told_before(results), strict=True):
-        if above is not None and not one_document:
-            table.add_row(str(result["rank"]), styled(f"{_where(result)} · the same passage as {above}", "dim"))
+    for result, same_as in zip(results, told_before(results), strict=True):
+        if same_as is not None and not one_document:
+            table.add_row(str(result["rank"]), styled(f"{_source(result)} · the same passage as {same_as}", "dim"))
             continue
         parts = [] if one_document else [_heading(result)]
         parts.append(marked(result["excerpt"]))
-        if result["relevance_source"] != "filter":  # the filters are the reason, and stand above
+        if result["relevance_source"] != "filter":  # the reason is the filters, which are shown above
             parts.append(styled(safe_text(result["reason"]), "dim italic"))
         table.add_row(str(result["rank"]), Group(*parts))
     yield ""
@@ -87,18 +86,19 @@ def results_table(results: list[dict[str, Any]], *, one_document: bool = False) 
 def _heading(result: dict[str, Any]) -> Text:
     from rich.text import Text
 
-    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (_where(result), "dim"))
+    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (_source(result), "dim"))
 
 
-def _where(result: dict[str, Any]) -> str:
+def _source(result: dict[str, Any]) -> str:
+    """Return a result's document, its status, and its relevance."""
     from hive_agents.copilot import document_status
 
-    told = [safe_text(result["doc_id"])]
+    parts = [safe_text(result["doc_id"])]
     if (status := document_status(result["metadata"])) is not None:
-        told.append(safe_text(status))
+        parts.append(safe_text(status))
     if result["relevance"] is not None:
-        told.append(f"{result['relevance_source']} {result['relevance']:.2f}")
-    return " · ".join(told)
+        parts.append(f"{result['relevance_source']} {result['relevance']:.2f}")
+    return " · ".join(parts)
 
 
 def _counted(reply: dict[str, Any]) -> str:
@@ -109,7 +109,7 @@ def _counted(reply: dict[str, Any]) -> str:
 
 
 def marked(excerpt: str) -> Text:
-    """The matched words stand out, as `<mark>` does on a page."""
+    """Return an excerpt with the words in `<mark>` highlighted."""
     from rich.text import Text
 
     text = Text()
@@ -119,18 +119,19 @@ def marked(excerpt: str) -> Text:
 
 
 def in_words(filters: Sequence[dict[str, Any]]) -> str:
-    """
+    """Return filters as a text.
+
     >>> in_words([{"field": "status", "op": "in", "value": ["draft", "effective"]}])
     'status = draft or effective'
     """
     parts = []
-    for demand in filters:
-        value = demand["value"]
-        shown = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
-        parts.append(f"{demand['field']} {_SIGNS[demand['op']]} {shown}")
+    for condition in filters:
+        value = condition["value"]
+        text = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+        parts.append(f"{condition['field']} {_SIGNS[condition['op']]} {text}")
     return ", ".join(parts)
 
 
 def pinned_filters(chat: Chat, expressions: Sequence[str]) -> list[DocumentFilter]:
-    """Return filters as a reader writes them. Raises: HIVE-409, 206 to 208, as for values that nobody has."""
+    """Return the filters of expressions such as status=draft. Raises: HIVE-409, HIVE-206 to HIVE-208."""
     return chat.filters(expressions) if expressions else []

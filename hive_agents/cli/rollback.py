@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 @with_surface()
 def command(
-    surface: Surface, reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None
+    surface: Surface,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")] = None,
 ) -> None:
-    """Serve the config that was active before; run it again to go further back."""
+    """Activate the previous config again; repeat to go further back."""
     from hive_agents.verification import rollback
 
     place = surface.workspace
@@ -23,17 +24,17 @@ def command(
     value: dict[str, Any] = {"deployed": version.name, "previous": before, **_measured(place)}
     lines = [f"{version.name} is active again (before: {before})"]
     if value["metrics"]:
-        shown = (f"{name} {figure(value['metrics'][name])}" for name in ("nudcg", "ndcg", "distractors"))
-        n, held = count(value["queries"], "query"), value["held_out"]
-        alone = f", and not the {held} held out alone as in a deployment" if held else ""
-        lines.append(f"  as measured now, over all {n} of the golden set{alone}: {', '.join(shown)}")
+        figures = ", ".join(f"{name} {figure(value['metrics'][name])}" for name in ("nudcg", "ndcg", "distractors"))
+        queries, held_out = count(value["queries"], "query"), value["held_out"]
+        difference = f", and not the {held_out} held out alone as in a deployment" if held_out else ""
+        lines.append(f"  as measured now, over all {queries} of the golden set{difference}: {figures}")
     surface.show(value, *lines)
 
 
 def _measured(workspace: Workspace) -> dict[str, Any]:
-    """Return what serves again, measured today, over how many queries, so many of them held out.
+    """Return the restored config's metrics as measured now, and the number of queries and of held-out ones.
 
-    A rollback isn't gated, and doesn't fail for want of figures.
+    A rollback isn't gated: when nothing can be measured, the metrics are None.
     """
     from contextlib import suppress
 
@@ -41,7 +42,7 @@ def _measured(workspace: Workspace) -> dict[str, Any]:
     from hive_agents.evaluation import evaluate
 
     with suppress(HiveError):
-        found = evaluate(workspace)
-        held_out = sum(one.query.split == "holdout" for one in found.queries)
-        return {"metrics": found.metrics, "queries": len(found.queries), "held_out": held_out}
+        evaluation = evaluate(workspace)
+        held_out = sum(scored.query.split == "holdout" for scored in evaluation.queries)
+        return {"metrics": evaluation.metrics, "queries": len(evaluation.queries), "held_out": held_out}
     return {"metrics": None, "queries": 0, "held_out": 0}

@@ -1,4 +1,4 @@
-"""`hive run`: start an agent or go on with a run, until it is done or waits for a person."""
+"""`hive run`: run an agent or continue a run, until it ends or waits for a person."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 RESTS = ("done", "waiting", "paused", "queued")
 CHAT = (
-    "Talk with the agent. In a terminal, a line that you type while it works is read before its next turn, and answers "
-    "its question while it waits; Ctrl-D ends your part. Piped input is read, a line a question, when it asks."
+    "Talk with the agent. In a terminal, the agent reads what you type while it works before its next turn, and as the "
+    "answer while it waits; Ctrl-D ends your input. Of piped input, each line answers one question."
 )
 
 
@@ -30,10 +30,10 @@ def command(
     agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
     input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
     chat: Annotated[bool, typer.Option("--chat", help=CHAT)] = False,
-    queue: Annotated[bool, typer.Option("--queue", help="Leave it for `hive serve` to run.")] = False,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
+    queue: Annotated[bool, typer.Option("--queue", help="Queue the run for `hive serve`.")] = False,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue a run.")] = None,
 ) -> None:
-    """Run an agent to the end, or until it waits for a person (hive approvals)."""
+    """Run an agent until it ends, or waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
     from hive_agents.runs import Scope
     from hive_agents.runtime import AgentRun
@@ -49,16 +49,16 @@ def command(
     if resume is not None:
         run = AgentRun.resume(place, Scope(surface.asker.caller().principal).run(place, resume).run_id)
     else:
-        given = input_object(input)
-        run = AgentRun.start(place, agent or "", given, principal=surface.asker.reader_if_named(), hold=not queue)
+        inputs = input_object(input)
+        run = AgentRun.start(place, agent or "", inputs, principal=surface.asker.reader_if_named(), hold=not queue)
     if queue:
         result = run.result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
         return
     if not surface.as_json and not surface.quiet:
-        shown = Shown({node.id for node in run.agent.nodes if node.client_facing})
-        shown.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
-        run.on_event, run.on_text = shown.event, shown.text
+        output = RunOutput({node.id for node in run.agent.nodes if node.client_facing})
+        output.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
+        run.on_event, run.on_text = output.event, output.text
     if chat:
         from hive_agents.cli.run_chat import talk
 
@@ -66,14 +66,13 @@ def command(
     else:
         result = run.go()
     surface.show(result, *parts(result))
-    raise typer.Exit(code_of(result))
+    raise typer.Exit(exit_code(result))
 
 
-def code_of(result: dict[str, Any]) -> int:
-    """0 for a run that is done or rests to go on, 130 where Ctrl-C stopped it, 3 where no model could be asked, 1 for
-    what ended otherwise.
+def exit_code(result: dict[str, Any]) -> int:
+    """Return 0 for a run that is done or can continue, 130 after Ctrl-C, 3 when no model was available, else 1.
 
-    >>> [code_of({"status": "stopped", "stopped_by": by}) for by in ("interrupted", "user:dana", "unavailable")]
+    >>> [exit_code({"status": "stopped", "stopped_by": by}) for by in ("interrupted", "user:dana", "unavailable")]
     [130, 1, 3]
     """
     if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
@@ -83,11 +82,11 @@ def code_of(result: dict[str, Any]) -> int:
     return 0 if result["status"] in RESTS else 1
 
 
-class Shown:
-    """What happens, a line an event, and between them what the nodes say that `speak` to a person."""
+class RunOutput:
+    """Prints a line for each event, and in between the text of `client_facing` nodes, given by their ids."""
 
-    def __init__(self, speak: set[str]) -> None:
-        self.out, self._speak, self._open = console(), speak, False
+    def __init__(self, client_facing: set[str]) -> None:
+        self.out, self._client_facing, self._open = console(), client_facing, False
 
     def event(self, event: Event) -> None:
         from hive_agents.cli.timeline import line_of
@@ -98,7 +97,7 @@ class Shown:
             self._open = False
 
     def text(self, node: str, text: str) -> None:
-        if node in self._speak and text:
+        if node in self._client_facing and text:
             self.out.print("\n".join(map(safe_line, text.split("\n"))), end="", soft_wrap=True)
             self._open = not text.endswith("\n")
 
@@ -110,8 +109,8 @@ def parts(result: dict[str, Any]) -> list[str]:
     from hive_agents.runs import AGENT_GRAPH
 
     run_id, status, by = result["run_id"], result["status"], result["stopped_by"]
-    told = next_step(run_id, AGENT_GRAPH) if status == "queued" else status
-    lines = [safe_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
+    state = next_step(run_id, AGENT_GRAPH) if status == "queued" else status
+    lines = [safe_line(f"{run_id} is {state}" + (f" by {by}" if by and status == "stopped" else ""))]
     if status in ("paused", "stopped"):
         lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")
     if result["error"]:

@@ -1,4 +1,4 @@
-"""Whoever sits here while an agent works: what they type is heard before its next turn, or answers its question."""
+"""`hive run --chat`: lines from the terminal go to the agent before its next turn, or answer its questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:
-    """Run, asking here what the agent asks, until it rests with nothing that was answered."""
+    """Run the agent and ask its questions at the terminal, until it stops without one that was answered."""
     listener = TerminalListener(run, stderr)
     result = listener.go()
     while result["status"] == "waiting" and _answered(run, listener):
@@ -29,19 +29,20 @@ def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:
 
 
 class TerminalListener:
-    """Lines from a terminal, all the time; from a pipe or file only when something was asked.
+    """Reads lines from a terminal at any time, and from a pipe or file only for a question.
 
-    The terminal is read by the run's event loop while it works, and by this thread while it waits: no other thread
-    could be left behind in a read that never ends.
+    The terminal is read by the event loop while the run works, and by this thread while it waits: a separate thread
+    would be left behind in a read that never ends.
     """
 
     def __init__(self, run: AgentRun, stderr: bool) -> None:
         self._run, self._stderr = run, stderr
         self._terminal = _terminal()
         self._listens = self._terminal is not None
-        self._text = b""
+        self._buffer = b""
 
     def go(self) -> dict[str, Any]:
+        """Work on the run until it stops, and return its result."""
         from hive_agents.runs import RunStore
 
         if self._terminal is None:
@@ -52,7 +53,7 @@ class TerminalListener:
             return self._run.result_of(RunStore(self._run.workspace).get(self._run.run_id))
 
     def line(self) -> str | None:
-        """Return the next line that was typed; None at the end of the input."""
+        """Return the next line of input; None at its end."""
         write("> ", err=self._stderr, end="")
         if not self._listens:
             return sys.stdin.readline().strip() or None
@@ -69,7 +70,7 @@ class TerminalListener:
             write(safe_line(line), err=self._stderr)
 
     def tell_unheard(self) -> None:
-        """What was typed too late; left there, a shell would take it for a command."""
+        """Consume and print lines that were typed too late; the shell would run them as commands."""
         while self._terminal is not None and select.select([self._terminal], [], [], 0)[0]:
             self._read(self._terminal)
         while (line := self._next_line()) is not None:
@@ -79,13 +80,13 @@ class TerminalListener:
     async def _listening(self, terminal: int) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         self._deliver()
-        loop.add_reader(terminal, self._heard, loop, terminal)
+        loop.add_reader(terminal, self._on_input, loop, terminal)
         try:
             return await self._run.work()
         finally:
             loop.remove_reader(terminal)
 
-    def _heard(self, loop: asyncio.AbstractEventLoop, terminal: int) -> None:
+    def _on_input(self, loop: asyncio.AbstractEventLoop, terminal: int) -> None:
         self._read(terminal)
         if self._terminal is None:
             loop.remove_reader(terminal)
@@ -93,7 +94,7 @@ class TerminalListener:
 
     def _deliver(self) -> None:
         with suppress(HiveError):
-            if questions(self._run):  # it is about to wait for the answer, which this may be
+            if questions(self._run):  # the line may be the answer
                 return
         while (line := self._next_line()) is not None:
             if line:
@@ -102,7 +103,7 @@ class TerminalListener:
     def _say(self, line: str) -> None:
         try:
             self._run.say(line)
-        except HiveError as error:  # it ended just now, or the database is locked
+        except HiveError as error:  # the run has just ended, or the database is locked
             self.tell(f"not heard ({error.diagnostics[0].message}): {line}")
         else:
             self.tell("  (read before its next turn)")
@@ -110,38 +111,39 @@ class TerminalListener:
     def _read(self, terminal: int) -> None:
         try:
             data = os.read(terminal, 65536)
-        except OSError:  # the terminal has gone
+        except OSError:  # the terminal is gone
             data = b""
-        self._text += data
+        self._buffer += data
         if not data:
-            self._text += b"\n" if self._text else b""
+            self._buffer += b"\n" if self._buffer else b""
             self._terminal = None
 
     def _next_line(self) -> str | None:
-        line, end, rest = self._text.partition(b"\n")
+        line, end, rest = self._buffer.partition(b"\n")
         if not end:
             return None
-        self._text = rest
+        self._buffer = rest
         return line.decode("utf-8", "replace").strip()
 
 
 def _terminal() -> int | None:
+    """Return the file descriptor of stdin if it is a terminal."""
     try:
         return sys.stdin.fileno() if sys.stdin.isatty() else None
-    except (OSError, ValueError):  # no file, or closed
+    except (OSError, ValueError):  # not a file, or closed
         return None
 
 
 def questions(run: AgentRun) -> list[ApprovalRequest]:
-    """Return what the agent asked and nobody has answered, oldest first."""
+    """Return the agent's unanswered questions, oldest first."""
     from hive_agents.approvals import ApprovalStore
 
     pending = reversed(ApprovalStore(run.workspace).list("pending", run_ids=[run.run_id]))
-    return [one for one in pending if "question" in one.context]
+    return [request for request in pending if "question" in request.context]
 
 
 def _answered(run: AgentRun, listener: TerminalListener) -> bool:
-    """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
+    """Ask the agent's questions here; return whether one was answered. Other requests need `hive approvals`."""
     from hive_agents.access import Asker
     from hive_agents.approvals import ApprovalStore
 
@@ -150,12 +152,12 @@ def _answered(run: AgentRun, listener: TerminalListener) -> bool:
         options = request.context.get("options") or []
         lines = [request.context["question"], *(f"  - {option}" for option in options)]
         listener.tell(*lines)
-        words = listener.line()
-        if not words:
+        answer = listener.line()
+        if not answer:
             return answered
-        who = Asker(run.workspace).decider()
+        decider = Asker(run.workspace).decider()
         try:
-            store.decide(request.id, "respond", message=words, **who.named())
+            store.decide(request.id, "respond", message=answer, **decider.named())
         except HiveError:
             if not store.get(request.id).decided:
                 raise

@@ -1,4 +1,4 @@
-"""`hive runs`: what ran, how it stands, and what happened in it."""
+"""`hive runs`: list and show runs, and the commands of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hive_agents.runs import RunRow
 
-app = typer.Typer(help="Runs: list, show, follow, steer and delete them.", invoke_without_command=True)
+app = typer.Typer(help="Runs: list, show, follow, control and delete them.", invoke_without_command=True)
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 LISTED = 100
 StatusOption = Annotated[str | None, typer.Option("--status", help=f"{', '.join(STATUSES)}.")]
@@ -33,10 +33,10 @@ def runs(surface: Surface, context: typer.Context) -> None:
 def list_(
     surface: Surface,
     status: StatusOption = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what concerns this tenant.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only runs of this tenant.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = LISTED,
 ) -> None:
-    """The runs that you may see, newest first."""
+    """List the runs that you may see, newest first."""
     _list(surface, status, tenant, limit)
 
 
@@ -51,15 +51,15 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
         )
     place = surface.workspace
     scope = Scope(surface.asker.caller().principal)
-    found = scope.runs(place, wanted, tenant, limit)
-    rows = [row.summary | {"agent": row.agent} for row in found]
-    surface.show({"runs": rows}, _table(found) if found else "no runs yet")
+    rows = scope.runs(place, wanted, tenant, limit)
+    value = {"runs": [row.summary | {"agent": row.agent} for row in rows]}
+    surface.show(value, _table(rows) if rows else "no runs yet")
 
 
 @app.command("show")
 @with_surface(as_user=WHO_ASKS)
 def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id.")]) -> None:
-    """One run: how it stands, and its nodes and verdicts in order."""
+    """Show a run: its status, and the timeline of its nodes and verdicts."""
     from dataclasses import replace
 
     from hive_agents.agents import RunView
@@ -81,8 +81,8 @@ def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id."
         "approval_ids": result.get("approval_ids", []),
         "timeline": [event.to_json() for event in events],
     }
-    told = [f"{time[11:19]}  {line}" for time, line in lines if line is not None]
-    surface.show(value, _table([row]), *told)
+    timeline = [f"{time[11:19]}  {line}" for time, line in lines if line is not None]
+    surface.show(value, _table([row]), *timeline)
 
 
 for verb in (
@@ -104,21 +104,21 @@ def _table(rows: list[RunRow]) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("run", "agent", "status", "node"):
-        # An id that is cut can't be copied into the next command.
+        # A shortened id couldn't be copied into the next command.
         table.add_column(name, no_wrap=name == "run", min_width=11 if name == "run" else None, overflow="fold")
     for name in ("steps", "tokens", "usd"):
         table.add_column(name, no_wrap=True, justify="right")
     table.add_column("started", no_wrap=True)
     for row in rows:
-        told: dict[str, Any] = row.summary
+        summary: dict[str, Any] = row.summary
         table.add_row(
             row.run_id,
             row.agent or row.graph,
-            row.status + (f" ({told['stopped_by']})" if told["stopped_by"] else ""),
-            told["node"] or "",
-            str(told["steps"]),
-            str(told["tokens"]),
-            f"{told['usd']:.4f}",
-            told["started_at"][5:16].replace("T", " "),
+            row.status + (f" ({summary['stopped_by']})" if summary["stopped_by"] else ""),
+            summary["node"] or "",
+            str(summary["steps"]),
+            str(summary["tokens"]),
+            f"{summary['usd']:.4f}",
+            summary["started_at"][5:16].replace("T", " "),
         )
     return table

@@ -1,4 +1,4 @@
-"""`hive runs logs`: who said what in a run, its tool calls and what came of them, in order."""
+"""`hive runs logs`: the messages, tool calls and tool results of a run, in order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SHORT = 200
 def logs(
     surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run rests.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Print new messages until the run stops or waits.")] = False,
 ) -> None:
-    """Who said what in a run. With --follow and --json, a line a message, then one for the run."""
+    """Show the messages of a run. --follow with --json prints a line for each message, then one for the run."""
     import time
     from json import dumps
 
@@ -33,22 +33,22 @@ def logs(
     row = Scope(surface.asker.caller().principal).run(place, run)
     log = RunLog(place, row, lambda: surface.asker.caller().principal)
     if not follow:
-        found = log.new()
+        messages = log.new()
         if surface.as_json:
-            surface.show({"runs": [row.summary], "messages": found})
+            surface.show({"runs": [row.summary], "messages": messages})
         else:
-            _tell(surface, found)
+            _write_messages(surface, messages)
         return
-    alone = False
+    warned = False
     while True:
-        row = RunStore(place).get(run)  # first: what was said before it came to rest is read after it
-        if not _tell(surface, log.new()):
-            return  # whoever followed has seen enough
+        row = RunStore(place).get(run)  # before the messages, so that none is missed when it has stopped
+        if not _write_messages(surface, log.new()):
+            return  # the reader of the output is gone
         if row.status not in AT_WORK:
             break
-        if not (alone or surface.quiet or leases_of(place).is_held(row.thread_id)):
+        if not (warned or surface.quiet or leases_of(place).is_held(row.thread_id)):
             write(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
-            alone = True
+            warned = True
         time.sleep(POLL)
     if surface.as_json:
         write(dumps({"runs": [row.summary]}))
@@ -57,10 +57,10 @@ def logs(
 
 
 def lines_of(message: dict[str, Any]) -> list[str]:
-    """Return the message for a person; what tools gave is cut, what was said is whole.
+    """Return the lines of a message; tool results are shortened, what an agent or person said is not.
 
-    >>> said = {"at": "2026-01-01T10:00:00+00:00", "node": "ask", "speaker": "agent", "text": "Bees?\\nOr wasps?"}
-    >>> lines_of(said | {"calls": [{"name": "look", "args": {"n": 1}}]})
+    >>> message = {"at": "2026-01-01T10:00:00+00:00", "node": "ask", "speaker": "agent", "text": "Bees?\\nOr wasps?"}
+    >>> lines_of(message | {"calls": [{"name": "look", "args": {"n": 1}}]})
     ['10:00:00  ask: Bees?', '          Or wasps?', '10:00:00  ask calls look {"n": 1}']
     """
     from json import dumps
@@ -69,27 +69,26 @@ def lines_of(message: dict[str, Any]) -> list[str]:
     if speaker == "tool":
         pointer = message["pointer"] or ""
         failed = " failed" if message["is_error"] else ""
-        told = f"{_short(message['text'].removesuffix(pointer))} {pointer}".strip()
-        return [safe_line(f"{at}    {message['tool']}{failed} → {told}")]
-    who = {"agent": node, "judge": f"judge to {node}", "task": f"to {node}"}.get(speaker, speaker)
+        result = f"{_short(message['text'].removesuffix(pointer))} {pointer}".strip()
+        return [safe_line(f"{at}    {message['tool']}{failed} → {result}")]
+    label = {"agent": node, "judge": f"judge to {node}", "task": f"to {node}"}.get(speaker, speaker)
     text = _short(message["text"]) if speaker == "task" else message["text"].rstrip()
     first, *more = map(safe_line, text.split("\n"))
-    said = [safe_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
-    made = [
-        f"{at}  {node} calls {call['name']} {_short(dumps(call['args'], ensure_ascii=False))}"
-        for call in message["calls"]
-    ]
-    return said + [safe_line(line) for line in made]
+    lines = [safe_line(f"{at}  {label}: {first}"), *(f"          {line}" for line in more)] if text else []
+    for call in message["calls"]:
+        arguments = _short(dumps(call["args"], ensure_ascii=False))
+        lines.append(safe_line(f"{at}  {node} calls {call['name']} {arguments}"))
+    return lines
 
 
 def _short(text: str) -> str:
-
     return cut(" ".join(text.split()), SHORT)
 
 
-def _tell(surface: Surface, messages: list[dict[str, Any]]) -> bool:
-    """Write the messages, as long as somebody reads them."""
+def _write_messages(surface: Surface, messages: list[dict[str, Any]]) -> bool:
+    """Write the messages; return False when the reader of the output is gone."""
     from json import dumps
 
-    told = (dumps(one) if surface.as_json else "\n".join(lines_of(one)) for one in messages)
-    return all(map(write, told)) if surface.as_json or not surface.quiet else True
+    if surface.quiet and not surface.as_json:
+        return True
+    return all(write(dumps(message) if surface.as_json else "\n".join(lines_of(message))) for message in messages)

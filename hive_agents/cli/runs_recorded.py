@@ -1,4 +1,4 @@
-"""`hive runs replay|record`: a run that has ended, once more without effects, and as an eval case."""
+"""`hive runs replay|record`: replay an ended run without effects, or record it as an eval case."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def replay(
     surface: Surface,
     run: RunArgument,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="M", help="Ask this model in place of what was said.")
+        str | None, typer.Option("--model", metavar="M", help="Call this model in place of the recorded answers.")
     ] = None,
     patch: Annotated[
         str | None,
         typer.Option("--patch", metavar="FILE", help="Change the agent first: a JSON patch, or an object to merge."),
     ] = None,
 ) -> None:
-    """Run it again with its recorded models and tools, free of effects, and show where it parts."""
+    """Replay a run with its recorded model answers and tool results, without effects, and show the first difference."""
     import asyncio
 
     from hive_agents import runtime
@@ -38,9 +38,9 @@ def replay(
     place = surface.workspace
     _require_seen(surface, run)
     change = read_patch(patch) if patch is not None else None
-    found = asyncio.run(runtime.replay(place, run, model=model, patch=change))
-    surface.show(found.to_json(), *_lines(found))
-    raise typer.Exit(0 if found.same else 1)
+    result = asyncio.run(runtime.replay(place, run, model=model, patch=change))
+    surface.show(result.to_json(), *_lines(result))
+    raise typer.Exit(0 if result.same else 1)
 
 
 @with_surface(as_user=WHO_ASKS)
@@ -50,9 +50,9 @@ def record(
     case: Annotated[
         bool, typer.Option("--case", help="As an eval case of its goal, with stubs for its tools.")
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="What the case is called (default: the run's id).")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The case's name (default: the run's id).")] = None,
 ) -> None:
-    """Record what a run did and what its tools gave: with --case as an eval case, which its goal's file gets."""
+    """Record a run with its tool results: --case adds it to its goal's file as an eval case."""
     from hive_agents import runtime
     from hive_agents.errors import HiveError
 
@@ -60,39 +60,40 @@ def record(
         raise HiveError.of("HIVE-409", "say what it is recorded as", fix="hive runs record RUN --case", exit_code=2)
     place = surface.workspace
     _require_seen(surface, run)
-    made, file = runtime.record_case(place, run, name=name)
-    value = made.model_dump(mode="json", exclude_defaults=True)
+    recorded, file = runtime.record_case(place, run, name=name)
+    value = recorded.model_dump(mode="json", exclude_defaults=True)
     agent = runtime.AgentRun.resume(place, run).agent.id
-    lines = [f"{made.id} is an eval case in {file}: read it, and loosen what another good run needn't do"]
-    surface.show({"case": value, "file": file}, *lines, f"hive agents eval {agent} tries it")
+    line = f"{recorded.id} is an eval case in {file}: read it, and loosen what another good run needn't do"
+    surface.show({"case": value, "file": file}, line, f"hive agents eval {agent} tries it")
 
 
-def _lines(found: Replay) -> list[str]:
-    steps, at = count(found.compared, "step"), found.parted
-    if at is None:
-        return [f"{found.run_id} again: {steps}, all as recorded, {found.status}; free of effects"]
-    lines = [f"{found.run_id} again: it parts in {at.node}, at {at.at}; {found.differing} of {steps} differ"]
-    lines += [f"  recorded: {_value_line(at.recorded)}", f"  now:      {_value_line(at.replayed)}"]
-    told = found.status if found.status == found.before else f"{found.before} → {found.status}"
-    lines.append(f"it ends: {told}" + (f" ({found.error['message']})" if found.error else ""))
-    keys = found.outputs_before.keys() | found.outputs.keys()
-    for key in sorted(keys):
-        before, after = (values.get(key) for values in (found.outputs_before, found.outputs))
+def _lines(result: Replay) -> list[str]:
+    steps, difference = count(result.compared, "step"), result.parted
+    if difference is None:
+        return [f"{result.run_id} again: {steps}, all as recorded, {result.status}; free of effects"]
+    where = f"it parts in {difference.node}, at {difference.at}"
+    lines = [f"{result.run_id} again: {where}; {result.differing} of {steps} differ"]
+    lines += [f"  recorded: {_value_line(difference.recorded)}", f"  now:      {_value_line(difference.replayed)}"]
+    ending = result.status if result.status == result.before else f"{result.before} → {result.status}"
+    lines.append(f"it ends: {ending}" + (f" ({result.error['message']})" if result.error else ""))
+    for key in sorted(result.outputs_before.keys() | result.outputs.keys()):
+        before, after = result.outputs_before.get(key), result.outputs.get(key)
         if before != after:
             lines.append(f"  {key}: {_value_line(before)} → {_value_line(after)}")
-    if found.tokens:
-        lines.append(f"{found.tokens:,} tokens, ${found.usd:.4f}")
+    if result.tokens:
+        lines.append(f"{result.tokens:,} tokens, ${result.usd:.4f}")
     return [safe_line(line) for line in lines]
 
 
 def _value_line(value: Any) -> str:
+    """Return a model's calls, a tool's result or an output as one line."""
     if value is None:
         return "nothing"
     if isinstance(value, dict) and value.get("calls"):
         return cut("; ".join(f"{call['name']} {_json(call['args'])}" for call in value["calls"]), SHOWN)
     if isinstance(value, dict) and "tool" in value:
-        what = "error" if "error" in value else "gives"
-        return cut(f"{value['tool']} {'fails' if what == 'error' else 'gives'}: {value[what]}", SHOWN)
+        outcome = f"fails: {value['error']}" if "error" in value else f"gives: {value['gives']}"
+        return cut(f"{value['tool']} {outcome}", SHOWN)
     return cut(value if isinstance(value, str) else _json(value), SHOWN)
 
 
@@ -101,7 +102,7 @@ def _json(value: Any) -> str:
 
 
 def _require_seen(surface: Surface, run_id: str) -> None:
-    """Raises: HIVE-409 for a run that whoever asks may not see, or not all of it."""
+    """Raise HIVE-409 for a run that the asker may not see, or not all of it."""
     from hive_agents.agents import RunView
     from hive_agents.errors import HiveError
     from hive_agents.runs import Scope

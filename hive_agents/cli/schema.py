@@ -17,4 +17,4 @@ def command(
     """Print the JSON Schema of a kind of file, for editors and agents."""
     from hive_agents.schemas import json_schema
 
-    Surface(True, surface.quiet).show(json_schema(kind))
+    Surface(as_json=True, quiet=surface.quiet).show(json_schema(kind))

@@ -1,4 +1,4 @@
-"""`hive serve`: one process that works on runs, looks after them, fires triggers and receives webhooks."""
+"""`hive serve`: a process that works on runs, supervises them, fires triggers and receives webhooks."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from hive_agents.server import Listener
 
 
-@with_surface(as_user="Whom the sign-in link names (default: you, the workspace's owner).", before="role")
+@with_surface(as_user="The user of the sign-in link (default: you, the workspace's owner).", before="role")
 def command(
     surface: Surface,
     headless: Annotated[bool, typer.Option("--headless", help="Without pages and sign-in link.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the sign-in link in a browser.")] = False,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen at.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; 0 chooses a free one.")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
     role: Annotated[
         list[str] | None,
         typer.Option(
             "--role",
             "--roles",
             help="api, worker, judge, queen or all; or parts: runs, judge, queen, triggers, http."
-            " Several with commas, or given again.",
+            " Repeatable, or separated by commas.",
         ),
     ] = None,
 ) -> None:
-    """Host the workspace until SIGTERM or Ctrl-C, which let the runs rest; a second one ends it at once."""
+    """Host the workspace until SIGTERM or Ctrl-C, which queue its runs again; a second one ends it at once."""
     import asyncio
 
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Host
 
     place = surface.workspace
-    chosen = [name.strip() for given in role or ["all"] for name in given.split(",")]
+    chosen = [name.strip() for option in role or ["all"] for name in option.split(",")]
     listens = bool({"all", "api", "http"} & set(chosen))
     if not listens and (open_ or surface.as_user is not None):
         raise HiveError.of("HIVE-409", "without the role api there is nothing to sign in to", fix="add --role api")
@@ -54,17 +54,12 @@ def command(
         if not headless:
             link = f"{listener.url}/login?code={login_code(place, surface.as_user)}"
     hosted = Host(place, roles=chosen, serve=listener.serve if listener is not None else None)
-    asyncio.run(_serve(hosted, listener, link if not open_ else _opened(link), surface.as_json, surface.quiet))
+    if open_ and link is not None:
+        import threading
+        import webbrowser
 
-
-def _opened(link: str | None) -> str | None:
-    """Open the link as soon as there is somebody to answer; the address is listened at already."""
-    import threading
-    import webbrowser
-
-    if link is not None:
-        threading.Timer(1.0, webbrowser.open, [link]).start()
-    return link
+        threading.Timer(1.0, webbrowser.open, [link]).start()  # when the server answers; it listens already
+    asyncio.run(_serve(hosted, listener, link, surface.as_json, surface.quiet))
 
 
 async def _serve(host: Host, listener: Listener | None, link: str | None, json: bool, quiet: bool) -> None:
@@ -91,7 +86,7 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
         if listener is not None:
             listener.close()
     if not host.drained:
-        # A tool that doesn't come back has a thread, for which the interpreter would wait.
+        # The interpreter would wait for the thread of a tool that hangs.
         sys.stdout.flush()
         os._exit(0)
 
@@ -101,8 +96,7 @@ def _announce(host: Host, listener: Listener | None, link: str | None, json: boo
 
     url = f"{listener.url}/webhooks/TRIGGER" if listener is not None else None
     if json:
-        told = {"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url, "login": link}
-        write(dumps(told))
+        write(dumps({"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url, "login": link}))
     elif not quiet:
         line = f"hosting {', '.join(host.roles)} of {host.workspace.root}"
         console().print(line + (f"; webhooks at {url}" if url is not None else ""), soft_wrap=True)

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from hive_agents.optimizer import StalePair
 
 CHATS = 500
-"""The latest questions of chats that are searched with."""
+"""The number of latest chat questions that are searched for."""
 
 
 @with_surface(as_user=WHO_READS)
 def command(
     surface: Surface,
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="So many pairs are shown; --json has all.")] = 10,
+    most: Annotated[int, typer.Option("--most", min=1, help="Pairs to show; --json has all.")] = 10,
     golden: GoldenOption = None,
 ) -> None:
-    """Find documents that contradict or supersede each other, those first that are returned most often."""
+    """Find documents that contradict or supersede each other, the most often returned first."""
     from hive_agents.access import ViewGate, permissions_of
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
@@ -34,20 +34,20 @@ def command(
     program = chosen_config(place, config, surface)
     labels = None
     if golden is not None or (place.root / FILE).is_file():
-        found = load_golden(place, golden)
-        labels = found if found.collection == program.collection else None
-    asked = [one.query for one in labels if one.split != "holdout"] if labels else []
-    queries = list(dict.fromkeys([*asked, *asked_questions(place, viewer)[-CHATS:]]))
+        golden_set = load_golden(place, golden)
+        labels = golden_set if golden_set.collection == program.collection else None
+    open_queries = [query.query for query in labels if query.split != "holdout"] if labels else []
+    queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))
     pairs = stale_pairs(place.engine(), program, queries, labels)
     if viewer is not None:
-        may = ViewGate(permissions_of(place), viewer).allowed([name for pair in pairs for name in pair.documents])
-        pairs = [pair for pair in pairs if may.issuperset(pair.documents)]
+        viewable = ViewGate(permissions_of(place), viewer).allowed([name for pair in pairs for name in pair.documents])
+        pairs = [pair for pair in pairs if viewable.issuperset(pair.documents)]
     value = {"pairs": [pair.to_json() for pair in pairs], "queries": len(queries), "config": program.name}
     surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))
 
 
-def _parts(shown: list[StalePair], found: int, queries: int) -> list[Any]:
-    if not found:
+def _parts(shown: list[StalePair], total: int, queries: int) -> list[Any]:
+    if not total:
         return ["no two documents say the same with other figures"]
     parts: list[Any] = []
     for pair in shown:
@@ -55,22 +55,23 @@ def _parts(shown: list[StalePair], found: int, queries: int) -> list[Any]:
         newer = f"; {pair.newer} is newer, by {pair.by}" if pair.newer else "; nothing tells which is newer"
         parts.append(safe_line(f"{a} and {b}{newer}"))
         parts.append(f"  {'versions of one page' if pair.kind == 'version' else 'contradiction'}, {_returned(pair)}")
-        for one in pair.disagreements[:2]:
-            parts += [f"  {'≠' if number else ' '} {one_line(text, 110)}" for number, text in enumerate(one.texts)]
+        for disagreement in pair.disagreements[:2]:
+            first, second = (one_line(text, 110) for text in disagreement.texts)
+            parts += [f"    {first}", f"  ≠ {second}"]
         if len(pair.disagreements) > 2:
             parts.append(f"    and {count(len(pair.disagreements) - 2, 'more statement')}")
         for advice in pair.advice:
             cost = advice.cost
-            told = f"; {cost.lose} lose, {cost.win} win, mean {figure(cost.difference, 4, signed=True)}" if cost else ""
-            parts.append(safe_line(f"  → {advice.kind}: {advice.told}{told}"))
-    parts.append(f"{count(found, 'pair')}, by {count(queries, 'query')} of the golden set and of chats")
+            price = (
+                f"; {cost.lose} lose, {cost.win} win, mean {figure(cost.difference, 4, signed=True)}" if cost else ""
+            )
+            parts.append(safe_line(f"  → {advice.kind}: {advice.told}{price}"))
+    parts.append(f"{count(total, 'pair')}, by {count(queries, 'query')} of the golden set and of chats")
     return parts
 
 
 def _returned(pair: StalePair) -> str:
+    if not pair.returned:
+        return "no query returns it"
     which = "the older one" if pair.newer else "one of them"
-    return (
-        f"{count(pair.returned, 'query')} return{'s' if pair.returned == 1 else ''} {which}"
-        if pair.returned
-        else "no query returns it"
-    )
+    return f"{count(pair.returned, 'query')} return{'s' if pair.returned == 1 else ''} {which}"

@@ -1,4 +1,4 @@
-"""`hive storage`: where the records are, and how they get to another place."""
+"""`hive storage`: show where the records are, and move them to another database."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.cli.surface import Surface, count, json_text, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
     from hive_agents.store import DatabasePlace
 
-app = typer.Typer(help="Records: where they are, and moving them to a server or back.", invoke_without_command=True)
+app = typer.Typer(help="Records: show where they are, move them to a server or back.", invoke_without_command=True)
 HERE = "here"
 
 
@@ -36,17 +36,17 @@ def storage(surface: Surface, context: typer.Context) -> None:
 def migrate(
     surface: Surface,
     to: Annotated[str, typer.Option("--to", metavar="URL|here", help="postgresql://user@host/database, or here.")],
-    write: Annotated[bool, typer.Option("--write", help="Write the new place into hive.toml, once verified.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the address to hive.toml, once verified.")] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let records that are there go, such as those of before the last move.")
+        bool, typer.Option("--replace", help="Delete records in the target, such as those from before the last move.")
     ] = False,
 ) -> None:
-    """Copy the records to a server or back, and verify the copy by counts and hashes; again goes on after a kill."""
+    """Copy the records to a server or back, and verify the copy by counts and hashes. Repeat it after a crash."""
     from hive_agents.runtime import move_records
 
     place = surface.workspace
     surface.asker.operator("move the records")
-    target = _named(place, to)
+    target = _database(place, to)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:
         moved = move_records(place, target, replacing=replace, progress=progress)
     line = _setting(to)
@@ -62,26 +62,27 @@ def migrate(
         "parts": [vars(part) for part in moved.parts],
     }
     rows = sum(part.count for part in moved.parts)
-    told = f"{count(rows, 'record')} of {len(moved.parts)} tables are equal in {moved.source} and {moved.target}"
+    verified = f"{count(rows, 'record')} of {len(moved.parts)} tables are equal in {moved.source} and {moved.target}"
     setting = f"{line or 'no url'} under [storage]"
     switch = f"hive.toml has {setting} now" if write else f"to use them there, let hive.toml have {setting}"
-    surface.show(value, safe_line(told), safe_line(f"{switch}{'; then run `hive trust`' if line else ''}"))
+    surface.show(value, safe_line(verified), safe_line(f"{switch}{'; then run `hive trust`' if line else ''}"))
 
 
 @app.command("reopen")
 @with_surface()
 def reopen(surface: Surface) -> None:
-    """Go on with the records that were left behind by a move, and that nobody may write since then."""
+    """Make the records that a move left behind here writable again."""
     from hive_agents.runtime import reopen_records, where
 
     place = surface.workspace
     surface.asker.operator("reopen the records")
     reopen_records(place)
-    told = f"{safe_line(where(place))} can be written; what happened elsewhere since the move isn't here"
-    surface.show({"records": where(place)}, told)
+    message = f"{safe_line(where(place))} can be written; what happened elsewhere since the move isn't here"
+    surface.show({"records": where(place)}, message)
 
 
-def _named(place: Workspace, to: str) -> DatabasePlace:
+def _database(place: Workspace, to: str) -> DatabasePlace:
+    """Return the database that --to names. Raises: HIVE-409."""
     from hive_agents.errors import HiveError
     from hive_agents.settings import StorageSettings
     from hive_agents.workspace import RemoteDatabase
@@ -91,21 +92,19 @@ def _named(place: Workspace, to: str) -> DatabasePlace:
     try:
         settings = StorageSettings(url=to)
     except ValueError as error:
-        told = str(error).splitlines()[2].strip().partition(" [type=")[0]
+        fault = str(error).splitlines()[2].strip().partition(" [type=")[0]
         fix = "name a server as postgresql://user@host:5432/database, or `here`"
-        raise HiveError.of("HIVE-409", f"no place for records: {told}", path="--to", fix=fix) from None
+        raise HiveError.of("HIVE-409", f"no place for records: {fault}", path="--to", fix=fix) from None
     return RemoteDatabase(settings.url, place.settings.storage.namespace, place.root)
 
 
 def _setting(to: str) -> str:
-    """Return the line for hive.toml; "" where none is wanted."""
-    from hive_agents.cli.surface import json_text
-
+    """Return the line for hive.toml; "" for the workspace's own database."""
     return "" if to == HERE else f"url = {json_text(to).strip()}"
 
 
 def _write(place: Workspace, line: str) -> None:
-    """Change the address in hive.toml, and nothing else in it."""
+    """Replace the address in hive.toml, and nothing else."""
     from hive_agents.files import atomic_write_text, read_bytes
 
     path = place.root / "hive.toml"
@@ -114,7 +113,7 @@ def _write(place: Workspace, line: str) -> None:
 
 
 def with_address(text: str, line: str) -> str:
-    """Return a settings file with that line under [storage] and no other address there.
+    """Return the text of a settings file with `line` as the only address under [storage].
 
     >>> with_address("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", 'url = "new"')
     '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'

@@ -1,4 +1,4 @@
-"""What all commands share: options, a workspace whose index is fresh, output, progress, and how a failure is shown."""
+"""What all commands share: options, the workspace and its index, output, progress and error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.terminal import console as console, duration, told_now_and_then, write as write
+from hive_agents.cli.terminal import console as console, duration, progress_lines, write as write
 from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
 from hive_agents.text import count as count, safe_line
 
@@ -43,22 +43,23 @@ FilterOption = Annotated[
 ]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
-WHO_ASKS = "Who asks (default: the local user)."
+WHO_ASKS = "Act as USER (default: the local user)."
 WHO_READS = "Read as USER of access/*.json."
 INTERRUPTED = "what is embedded is kept, and searches use the index as it was; the same command goes on"
-WORTH_TELLING = 3.0
-WAITED = 1.0
-"""Seconds that a search waits for another process that writes: it can use the index as it is."""
-PATIENT = 30.0
-"""Seconds that is waited where there is no index to use."""
+ANNOUNCED_FROM = 3.0
+"""Seconds of indexing from which an estimate is shown before it begins."""
+WAIT_WITH_INDEX = 1.0
+"""Seconds that a search waits for another process that writes, when it can use the index as it is."""
+WAIT_WITHOUT_INDEX = 30.0
+"""Seconds that it waits when there is no index yet."""
 PROGRESS_AFTER = 1.0
-TOLD_EVERY = 10.0
+PROGRESS_EVERY = 10.0
 
 
 class Surface:
-    """What every command is given: the workspace, who is named with `--as`, and where the result is shown.
+    """The first argument of every command: its workspace, the user of `--as`, and its output.
 
-    The result goes to stdout, as JSON alone or as text; all else goes to stderr.
+    The result goes to stdout, as one JSON document or as text; everything else goes to stderr.
     """
 
     def __init__(self, as_json: bool, quiet: bool, *, folder: Path | None = None, as_user: str | None = None) -> None:
@@ -70,7 +71,7 @@ class Surface:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """The workspace of `--workspace`, else the nearest upwards, with a line on stderr about what isn't trusted.
+        """The workspace of `--workspace`, else the nearest upwards; warns on stderr about parts that aren't trusted.
 
         Raises: HIVE-410 where there is none.
         """
@@ -83,27 +84,27 @@ class Surface:
 
     @cached_property
     def trusting(self) -> Workspace:
-        """As `workspace`, for the command that is about trust itself."""
+        """The same workspace without that warning, for `hive trust`."""
         from hive_agents import Workspace
 
-        found = Workspace(self._folder) if self._folder is not None else Workspace.find()
-        found.waiting = lambda holder: self.say(f"waiting: {holder}")
-        return found
+        place = Workspace(self._folder) if self._folder is not None else Workspace.find()
+        place.waiting = lambda holder: self.say(f"waiting: {holder}")
+        return place
 
     def say(self, line: str) -> None:
-        """Tell a person on stderr what is going on."""
+        """Print a line on stderr, unless `--quiet`."""
         if not self.quiet:
             (self._bars_shown or console(stderr=True)).print(line)
 
     @cached_property
     def asker(self) -> Asker:
-        """Who asks, by `--as` and the environment."""
+        """The asker, by `--as` and the environment."""
         from hive_agents.access import Asker
 
         return Asker(self.workspace, self.as_user)
 
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
-        """The JSON value, or the renderables that tell the same to a person."""
+        """Print `value` with `--json`, else `parts`, which say the same to a person."""
         if self.as_json:
             _write_json(value)
         elif not self.quiet:
@@ -114,27 +115,24 @@ class Surface:
     def warn(self, diagnostics: Iterable[Diagnostic]) -> None:
         err = console(stderr=True)
         for diagnostic in diagnostics:
-            style = (
-                "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
-            )
-            told = "\n".join(map(safe_line, str(diagnostic).split("\n")))
-            err.print(told, style=style, soft_wrap=True)
+            style = {"error": "red", "warning": "yellow"}.get(diagnostic.severity, "cyan")
+            err.print("\n".join(map(safe_line, str(diagnostic).split("\n"))), style=style, soft_wrap=True)
 
     @contextmanager
     def progress(self, kept: str | None = None) -> Iterator[Callable[[str, int, int], None]]:
-        """A callback (what, done, total) that tells on stderr how far the work is, once it takes over a second.
+        """Yield a callback (step, done, total) that shows progress on stderr when the work takes over a second.
 
-        A terminal shows a bar, anything else a line every ten seconds. `kept` is what an interruption says: what is
-        kept, and how to go on.
+        A terminal shows a bar, anything else a line every ten seconds. `kept` is the message of an interruption: what
+        is kept, and how to go on.
         """
         try:
             if self.quiet:
-                yield lambda what, done, total: None
+                yield lambda step, done, total: None
             elif sys.stderr.isatty() and not self.as_json:
                 with self._bars() as report:
                     yield report
             else:
-                with told_now_and_then(self.say, first=PROGRESS_AFTER, every=TOLD_EVERY) as report:
+                with progress_lines(self.say, first=PROGRESS_AFTER, every=PROGRESS_EVERY) as report:
                     yield report
         except KeyboardInterrupt:
             if kept is not None:
@@ -151,15 +149,15 @@ class Surface:
         tasks: dict[str, Any] = {}
         started = time.monotonic()
 
-        def report(what: str, done: int, total: int) -> None:
+        def report(step: str, done: int, total: int) -> None:
             if time.monotonic() - started < PROGRESS_AFTER:
                 return
             if not tasks:
                 bars.start()
-                self._bars_shown = err  # what is said meanwhile stands above them
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
+                self._bars_shown = err  # rich prints other lines above the bars of this console
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
 
         try:
             yield report
@@ -168,104 +166,104 @@ class Surface:
             if tasks:
                 bars.stop()
 
-    def keep_fresh(self, *, told: bool = True) -> None:
-        """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
+    def keep_fresh(self, *, warnings: bool = True) -> None:
+        """Update the index before a search; with `index.auto_refresh` off only warn that documents changed.
 
-        What is wrong with documents is `told` to the workspace's owner only, and to no token's holder: a reader may not
-        know that they exist.
-        That a damaged database was set aside, and conversations with it, everybody is told. Where an engine is away
-        that would have to get the changes, or another process writes, the search is over the documents as they were.
+        `warnings` about documents are shown to the workspace's owner only, never to a token's holder: a reader may not
+        know that these documents exist. Everybody is warned that a damaged database was set aside, and conversations
+        with it. While a search engine is unavailable or another process writes, the search uses the index as it was.
+
+        Raises: HIVE-402 when there is no index yet and another process writes.
         """
         from hive_agents.retrieval import index_is_stale, is_indexed
 
-        told = told and self.asker.authn == "local"
+        warnings = warnings and self.asker.authn == "local"
         if self.workspace.settings.index.auto_refresh:
             try:
                 searchable = is_indexed(self.workspace)
             except HiveError:  # a damaged database: the refresh sets it aside
                 searchable = False
             try:
-                self.refresh_index(told=told, wait=WAITED if searchable else PATIENT)
+                self.refresh_index(warnings=warnings, wait=WAIT_WITH_INDEX if searchable else WAIT_WITHOUT_INDEX)
             except Busy as error:
                 if not searchable:
                     why = f"there is no index yet, and nothing can be asked before: {error.diagnostics[0].message}"
                     fix = "ask again when it is built; who builds it says how far that is"
                     raise Busy.of("HIVE-402", why, file=error.diagnostics[0].file, fix=fix) from None
-                if told:
+                if warnings:
                     message = f"{error.diagnostics[0].message}: this is the index as it was before"
                     fix = "search again when that is done"
                     self.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix=fix, severity="warning")])
             except EngineFault as error:
-                if told:
-                    self.warn([replace(found, severity="warning") for found in error.diagnostics])
-        elif told and self.workspace.database.exists() and index_is_stale(self.workspace):
+                if warnings:
+                    self.warn(replace(diagnostic, severity="warning") for diagnostic in error.diagnostics)
+        elif warnings and self.workspace.database.exists() and index_is_stale(self.workspace):
             message = "documents changed since they were indexed"
             self.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
 
-    def refresh_index(self, *, told: bool = True, wait: float = PATIENT) -> None:
-        """Bring the index up to date, for what is measured. Raises: HIVE-402 after `wait` seconds."""
+    def refresh_index(self, *, warnings: bool = True, wait: float = WAIT_WITHOUT_INDEX) -> None:
+        """Update the index; `warnings` as for `keep_fresh`. Raises: HIVE-402 when it is locked for `wait` seconds."""
         from hive_agents.retrieval import build_index
 
-        if not (told and self.asker.authn == "local"):
-            with told_now_and_then(lambda line: self.say("the index is brought up to date …")) as progress:
+        if not (warnings and self.asker.authn == "local"):
+            with progress_lines(lambda line: self.say("the index is brought up to date …")) as progress:
                 report = build_index(self.workspace, progress, quick=True, wait=wait)
             self.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
             return
 
         def plan(work: PendingWork) -> None:
-            if work.seconds > WORTH_TELLING:
-                which = "isn't built yet" if work.first else "isn't up to date"
-                spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
-                self.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
+            if work.seconds > ANNOUNCED_FROM:
+                state = "isn't built yet" if work.first else "isn't up to date"
+                estimate = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
+                self.say(f"the index {state}: {count(work.documents, 'document')} to read, {estimate}")
 
         with self.progress(INTERRUPTED) as progress:
             report = build_index(self.workspace, progress, quick=True, plan=plan, wait=wait)
         if not report.documents:
             self.say("no documents are indexed yet: add some with `hive import PATH`")
         changed = report.added or report.updated or report.deleted
-        # That there is no embedding model is told when an index is built, and not at each question to it.
+        # The warning that there is no embedding model is for whoever builds an index, not for each search.
         self.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")
         for name in report.waiting:
             message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'
             fix = 'run `hive index` to prove it, or `hive index --accept --reason "…"` to switch now'
             self.warn([Diagnostic("HIVE-406", message, f"collections/{name}.json", fix=fix, severity="warning")])
         for skipped in report.skipped:
-            self.warn(
-                [Diagnostic("HIVE-108", skipped["message"], skipped["file"], line=skipped["line"], severity="warning")]
-            )
+            message, file, line = skipped["message"], skipped["file"], skipped["line"]
+            self.warn([Diagnostic("HIVE-108", message, file, line=line, severity="warning")])
 
 
 def with_surface(
     *, as_user: str | None = None, before: str | None = None, workspace: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options that all commands take; the command gets their values as its first argument, a `Surface`.
+    """Add the options of all commands after the command's own; their values become its first argument, a `Surface`.
 
-    They stand after the command's own. `as_user` is the help text of `--as`, where the command has that option:
-    it stands first of these, or before the command's parameter `before`. `workspace=False` leaves `--workspace` out.
+    `as_user` is the help text of `--as`; None leaves that option out. `--as` comes before the command's parameter
+    `before`, else after the command's own. `workspace=False` leaves `--workspace` out.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
-        def command(**given: Any) -> None:
+        def command(**arguments: Any) -> None:
             surface = Surface(
-                given.pop("json"),
-                given.pop("quiet"),
-                folder=given.pop("workspace", None),
-                as_user=given.pop("as_user", None),
+                arguments.pop("json"),
+                arguments.pop("quiet"),
+                folder=arguments.pop("workspace", None),
+                as_user=arguments.pop("as_user", None),
             )
-            function(surface, **given)
+            function(surface, **arguments)
 
         parameters = list(signature(function, eval_str=True).parameters.values())[1:]
         if as_user is not None:
             option = Annotated[str | None, typer.Option("--as", metavar="USER", help=as_user)]
-            at = len(parameters) if before is None else [one.name for one in parameters].index(before)
+            at = len(parameters) if before is None else [parameter.name for parameter in parameters].index(before)
             parameters.insert(at, _option("as_user", option, None))
         if workspace:
             parameters.append(_option("workspace", _WorkspaceOption, None))
         parameters += [_option("json", _JsonOption, False), _option("quiet", _QuietOption, False)]
         # Typer reads a command's parameters from both.
         setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - a function has no such attribute
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
     return decorate
@@ -281,12 +279,11 @@ def styled(text: str, style: str) -> Text:
     return Text(text, style=style)
 
 
-_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
 def json_text(value: object) -> str:
-    r"""Return the value as JSON; signs that a terminal obeys, such as those that turn the direction, stand there
-    escaped.
+    r"""Return the value as indented JSON with control characters, such as those of text direction, escaped.
 
     >>> print(json_text({"é": "a\u202eb"}))
     {
@@ -294,14 +291,14 @@ def json_text(value: object) -> str:
     }
     """
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def input_object(text: str) -> dict[str, Any]:
-    """Return what `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
+    """Return the JSON object of `--input`. Raises: HIVE-101, HIVE-104 (exit code 2)."""
     from hive_agents.files import jsontext
 
-    text.encode()  # HIVE-112: a shell hands on any byte
+    text.encode()  # HIVE-112: a shell passes on any bytes
     try:
         value = jsontext.parse(text, "--input")
     except HiveError as error:
@@ -324,7 +321,7 @@ def show_failure(error: HiveError, as_json: bool) -> None:
 
 
 def figure(value: float | None, digits: int = 3, signed: bool = False) -> str:
-    """Return a number as tables show it; what doesn't exist is a dash, never a zero."""
+    """Return a number for a table; a missing one is a dash, never a zero."""
     if value is None:
         return "–"
     return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

@@ -1,7 +1,4 @@
-"""The one place where text reaches a terminal: what a terminal would obey is shown as an escape, and never sent.
-
-And how far work is, for whoever reads lines instead of looking at a bar.
-"""
+"""All output to a terminal, with control characters shown as escapes; and progress as lines of text."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ if TYPE_CHECKING:
 
 _UNWRAPPED = 100_000
 _WIDEST = 48
-"""Columns that a table leaves for a value where no terminal bounds it."""
+"""The widest column of a piped table."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on which text is shown as it is: what a user wrote is never markup, and moves no cursor."""
+    """Return a console that shows text literally: no markup, and control characters as escapes."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -35,20 +32,20 @@ def console(*, stderr: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             give_up(self.file)  # rich would end the process with exit code 1
 
-        def render_str(self, text: str, **named: Any) -> Any:
-            return super().render_str(shown(text), **named)  # before it is measured, so that a table has room for it
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(shown(text), **options)  # escaped before a table measures it
 
-        def render(self, *what: Any, **named: Any) -> Any:
-            for part in super().render(*what, **named):
-                # Rich's own controls, of a bar that is drawn again, are apart from all text.
+        def render(self, *arguments: Any, **options: Any) -> Any:
+            for part in super().render(*arguments, **options):
+                # Rich's own control codes, which redraw a bar, are segments apart from text.
                 yield part if part.control else Segment(shown(part.text), part.style)
 
     class Piped(Plain):
-        """For a program, a file or a pager: no line is wrapped, and none filled up with blanks or rules."""
+        """For a program, a file or a pager: lines are neither wrapped nor padded, and tables have no rules."""
 
         def print(self, *objects: Any, **options: Any) -> None:
             with self.capture() as captured:
-                super().print(*(_unruled(each) for each in objects), **options)
+                super().print(*map(_unruled, objects), **options)
             try:
                 self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
                 self.file.flush()
@@ -62,9 +59,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def _unruled(part: Any) -> Any:
-    """Return a ruled table as its lines, whole values in columns: one wider than `_WIDEST` shifts its own line alone.
+    """Return a table with rules as plain lines; a value wider than `_WIDEST` shifts the rest of its own line only.
 
-    Anything else, and a table in which a cell is more than a line of text, is returned as it is.
+    Anything else, and a table with a cell that isn't one line of text, is returned unchanged.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -89,18 +86,18 @@ def _unruled(part: Any) -> Any:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Return whether a person reads the stream: only for them lines are wrapped to its width."""
+    """Return whether the stream is a terminal, whose width wraps lines."""
     return stream.isatty()
 
 
 def give_up(stream: IO[str]) -> None:
-    """Let what nobody reads any more go nowhere: the command ends with its own exit code, as if somebody did."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
+    """Discard all further output of a stream whose reader is gone, so that the command ends with its own exit code."""
+    with open(os.devnull, "wb") as devnull:
+        os.dup2(devnull.fileno(), stream.fileno())
 
 
 def write(text: str, *, err: bool = False, end: str = "\n") -> bool:
-    """Write text without wrapping or style, what a program reads, or a prompt; return whether somebody reads it."""
+    """Write text without wrapping or style, for programs and prompts; return False when the reader is gone."""
     stream = sys.stderr if err else sys.stdout
     try:
         stream.write(shown(text) + end)
@@ -113,26 +110,26 @@ def write(text: str, *, err: bool = False, end: str = "\n") -> bool:
 
 
 _written: set[bool] = set()
-"""Whether stderr, and whether stdout has something of this command that `write` wrote."""
+"""The streams that `write` wrote to in this command: True for stderr, False for stdout."""
 
 
 def forget_written() -> None:
-    """Begin anew, with the next command of this process."""
+    """Reset `has_result` for the next command of this process."""
     _written.clear()
 
 
 def has_result() -> bool:
-    """Return whether something that a program reads stands on stdout."""
+    """Return whether `write` wrote anything to stdout."""
     return False in _written
 
 
 def ask(prompt: str) -> str:
-    """Return a line of the user. Raises: EOFError."""
+    """Return a line of input. Raises: EOFError."""
     return input(shown(prompt))
 
 
 def log_plainly() -> None:
-    """Let what libraries and we log to stderr by default pass the same way."""
+    """Show control characters as escapes in what is logged to stderr by default, too."""
 
     class Shown(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -144,7 +141,7 @@ def log_plainly() -> None:
 
 @dataclass
 class _Step:
-    what: str
+    name: str
     done: int
     total: int
     started: float
@@ -152,53 +149,54 @@ class _Step:
 
 
 @contextmanager
-def told_now_and_then(
+def progress_lines(
     say: Callable[[str], None], *, first: float = 1.0, every: float = 10.0
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback (what, done, total); `say` gets a line after `first` seconds, and then one `every` so many."""
-    step: list[_Step] = []
+    """Yield a callback (step, done, total); `say` gets a line after `first` seconds, then one per `every` seconds."""
+    current: _Step | None = None
     ended = threading.Event()
 
-    def report(what: str, done: int, total: int) -> None:
-        if not step or step[0].what != what:
-            step[:] = [_Step(what, done, total, time.monotonic(), done)]
+    def report(step: str, done: int, total: int) -> None:
+        nonlocal current
+        if current is None or current.name != step:
+            current = _Step(step, done, total, time.monotonic(), done)
         else:
-            step[0].done, step[0].total = done, total
+            current.done, current.total = done, total
 
-    def tell() -> None:
+    def print_lines() -> None:
         wait = first
         while not ended.wait(wait):
             wait = every
-            if step:
-                say(line_of(step[0], time.monotonic()))
+            if current is not None:
+                say(line_of(current, time.monotonic()))
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    printer = threading.Thread(target=print_lines, daemon=True)
+    printer.start()
     try:
         yield report
     finally:
         ended.set()
-        teller.join()
+        printer.join()
 
 
 def line_of(step: _Step, now: float) -> str:
-    """Return what is done, how much of it, and how long it will still take at the pace so far.
+    """Return a step's name, how much is done, and the time left at the pace so far.
 
     >>> line_of(_Step("embedding", 250, 1000, started=0.0, done_before=0), now=60.0)
     'embedding: 250 of 1000 (25 %), about 3 min left'
     """
     if step.total <= 1:
-        return f"{step.what}: {duration(now - step.started)} so far"
-    line = f"{step.what}: {step.done} of {step.total} ({100 * step.done // step.total} %)"
-    made = step.done - step.done_before
-    if made <= 0:
+        return f"{step.name}: {duration(now - step.started)} so far"
+    line = f"{step.name}: {step.done} of {step.total} ({100 * step.done // step.total} %)"
+    progress = step.done - step.done_before
+    if progress <= 0:
         return line
-    left = (now - step.started) / made * (step.total - step.done)
-    return f"{line}, about {duration(left)} left"
+    remaining = (now - step.started) / progress * (step.total - step.done)
+    return f"{line}, about {duration(remaining)} left"
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in the unit that a person would name.
+    """Return a span of time in seconds, minutes or hours, as is easiest to read.
 
     >>> duration(7.2), duration(170), duration(5000)
     ('7 s', '3 min', '1 h 23 min')

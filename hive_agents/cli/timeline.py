@@ -1,4 +1,4 @@
-"""What happened in a run, a line an event: nodes, verdicts, tools, people."""
+"""A run's events as lines of text."""
 
 from __future__ import annotations
 
@@ -8,62 +8,64 @@ from hive_agents.cli.surface import count
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hive_agents.events import Event
 
 
 def line_of(event: Event) -> str | None:
-    """Return the event for a person; None for one that a timeline leaves out.
+    """Return the line of an event; None for one that a timeline leaves out.
 
     >>> from hive_agents.events import Event, EventType
-    >>> told = {"level": 2, "action": "retry", "feedback": "Too long."}
-    >>> line_of(Event(EventType.JUDGMENT_MADE, node_id="write", payload=told))
+    >>> payload = {"level": 2, "action": "retry", "feedback": "Too long."}
+    >>> line_of(Event(EventType.JUDGMENT_MADE, node_id="write", payload=payload))
     'write: RETRY (level 2): Too long.'
     """
-    told = _event_line(event)
-    return None if told is None else safe_line(told)
+    line = _event_line(event)
+    return None if line is None else safe_line(line)
 
 
 def _event_line(event: Event) -> str | None:
-    kind, told = str(event.type), dict(event.payload)
+    kind, payload = str(event.type), event.payload
     where = f"{event.node_id}: " if event.node_id else ""
     if kind == "judgment.made":
-        level = "the goal" if told.get("level") == "goal" else f"level {told.get('level')}"
-        words = " ".join(str(told.get("feedback") or "").split())
-        return f"{where}{str(told.get('action')).upper()} ({level})" + (f": {words}" if words else "")
+        level = "the goal" if payload.get("level") == "goal" else f"level {payload.get('level')}"
+        feedback = " ".join(str(payload.get("feedback") or "").split())
+        return f"{where}{str(payload.get('action')).upper()} ({level})" + (f": {feedback}" if feedback else "")
     if kind == "node.started":
-        visit = told.get("visit")
+        visit = payload.get("visit")
         return f"{where}begins" + (f", visit {visit}" if visit != 1 else "")
     if kind == "node.completed":
-        turns = count(int(told.get("iterations") or 0), "iteration")
-        return f"{where}completed after {turns}{_list(' → ', told.get('targets'))}"
+        turns = count(int(payload.get("iterations") or 0), "iteration")
+        return f"{where}completed after {turns}{_list(' → ', payload.get('targets'))}"
     if kind == "node.failed":
-        return f"{where}failed: {(told.get('error') or {}).get('message')}"
+        return f"{where}failed: {(payload.get('error') or {}).get('message')}"
     if kind == "tool.completed":
-        return None if told.get("tool") == "set_output" else f"{where}{told.get('tool')}"
+        return None if payload.get("tool") == "set_output" else f"{where}{payload.get('tool')}"
     if kind == "tool.failed":
-        # The tool's words are for its agent, and mostly begin with its name.
-        why = str(told.get("error")).removeprefix(f"{told.get('tool')} did not run or failed: ")
-        return f"{where}{told.get('tool')} failed: {why}"
+        # Errors are written for the agent, and mostly begin with the tool's name.
+        error = str(payload.get("error")).removeprefix(f"{payload.get('tool')} did not run or failed: ")
+        return f"{where}{payload.get('tool')} failed: {error}"
     if kind == "output.set":
-        return f"{where}sets {told.get('key')}"
+        return f"{where}sets {payload.get('key')}"
     if kind.startswith("subagent."):
-        words = told.get("message") or told.get("error") or told.get("status") or told.get("task") or ""
-        return f"{where}sub-agent {told.get('agent')} {kind.removeprefix('subagent.')}: {words}"
+        text = payload.get("message") or payload.get("error") or payload.get("status") or payload.get("task") or ""
+        return f"{where}sub-agent {payload.get('agent')} {kind.removeprefix('subagent.')}: {text}"
     if kind == "approval.requested":
-        return f"{where}asks {told.get('approval_id')}: {told.get('title')}"
+        return f"{where}asks {payload.get('approval_id')}: {payload.get('title')}"
     if kind.startswith("budget."):
-        return f"{where}budget of {told.get('measure')} {kind.removeprefix('budget.')}"
+        return f"{where}budget of {payload.get('measure')} {kind.removeprefix('budget.')}"
     if kind.startswith("run."):
-        return _run(kind.removeprefix("run."), told)
+        return _run(kind.removeprefix("run."), payload)
     return None
 
 
-def _run(kind: str, told: dict[str, Any]) -> str:
-    error = (told.get("error") or {}).get("message")
-    waits = _list(" for ", told.get("approval_ids"))
-    by = f" by {told['by']}" if told.get("by") else ""
+def _run(kind: str, payload: Mapping[str, Any]) -> str:
+    error = (payload.get("error") or {}).get("message")
+    waits = _list(" for ", payload.get("approval_ids"))
+    by = f" by {payload['by']}" if payload.get("by") else ""
     return f"run {kind}{waits}{by}" + (f": {error}" if error else "")
 
 
-def _list(before: str, names: Any) -> str:
-    return before + ", ".join(names) if names else ""
+def _list(prefix: str, names: Any) -> str:
+    return prefix + ", ".join(names) if names else ""

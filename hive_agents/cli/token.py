@@ -11,24 +11,24 @@ from hive_agents.cli.terminal import write
 @with_surface()
 def command(
     surface: Surface,
-    user: Annotated[str | None, typer.Option("--user", help="Whom the token names.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The user that the token names.")] = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Their tenant (default: as access/*.json says).")
+        str | None, typer.Option("--tenant", help="The user's tenant (default: from access/*.json).")
     ] = None,
-    groups: Annotated[str | None, typer.Option("--groups", help="Their groups, with commas.")] = None,
+    groups: Annotated[str | None, typer.Option("--groups", help="The user's groups, separated by commas.")] = None,
     roles: Annotated[
-        str | None, typer.Option("--roles", help="reader, approver, operator, admin; with commas.")
+        str | None, typer.Option("--roles", help="reader, approver, operator, admin; separated by commas.")
     ] = None,
     ttl: Annotated[int, typer.Option("--ttl", help="Seconds until it expires.")] = 3600,
-    revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="End a token by its id.")] = None,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="Revoke a token by its id.")] = None,
 ) -> None:
-    """Sign a token that says who asks; or end one with --revoke."""
-    from hive_agents.access import Principal, known_principal, mint, revoke as end
+    """Sign a token that authenticates a user; or revoke one with --revoke."""
+    from hive_agents.access import Principal, known_principal, mint, revoke as revoke_token
     from hive_agents.errors import HiveError
 
     place = surface.workspace
     if revoke is not None:
-        end(place, revoke)
+        revoke_token(place, revoke)
         surface.show({"revoked": revoke}, f"revoked {revoke}: it is refused from now on")
         return
     if not user:
@@ -45,17 +45,17 @@ def command(
         default_roles if roles is None else _listed(roles),
     )
     token = mint(place, principal, ttl)
-    shown = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
+    summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
     if principal.groups:
-        shown += f", groups {', '.join(sorted(principal.groups))}"
+        summary += f", groups {', '.join(sorted(principal.groups))}"
     surface.show(
         token.to_json(),
-        shown,
+        summary,
         f"end it before: hive token --revoke {token.jti}",
         f"expires at {token.expires_at}",
     )
     if not surface.as_json:
-        write(token.token)  # never wrapped: a script takes the last line
+        write(token.token)  # not wrapped: scripts read the last line
 
 
 def _listed(text: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""`hive tools`: what agents here may be given to use, one tool at a time, and a call by hand."""
+"""`hive tools`: list, show and call the tools that agents of the workspace may use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from hive_agents.cli.surface import Surface, count, with_surface
 
-HELP = "Tools of this workspace: bundled ones, one's own, those of packages and of MCP servers."
+HELP = "Tools of this workspace: bundled, its own, and those of packages and MCP servers."
 app = typer.Typer(help=HELP, no_args_is_help=True)
 ToolArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
 
@@ -17,7 +17,7 @@ ToolArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's na
 @app.command("list")
 @with_surface()
 def list_(surface: Surface) -> None:
-    """List the tools with their effects, and why others aren't here."""
+    """List the tools with their effects, and why others are missing."""
     from hive_agents.agents import workspace_tools
 
     registry = workspace_tools(surface.workspace, log=False)
@@ -32,16 +32,16 @@ def list_(surface: Surface) -> None:
         }
         for name in shown.names
     ]
-    lines = [f"{one['name']} ({one['side_effect']}, {one['policy']}): {one['description']}" for one in tools]
+    lines = [f"{tool['name']} ({tool['side_effect']}, {tool['policy']}): {tool['description']}" for tool in tools]
     surface.warn(registry.missing)
-    missing = [one.to_json() for one in registry.missing]
+    missing = [diagnostic.to_json() for diagnostic in registry.missing]
     surface.show({"tools": tools, "missing": missing}, *lines, count(len(tools), "tool"))
 
 
 @app.command("show")
 @with_surface()
 def show(surface: Surface, name: ToolArgument) -> None:
-    """Show a tool as a model is offered it."""
+    """Show a tool as models see it."""
     from hive_agents.agents import workspace_tools
 
     tool = workspace_tools(surface.workspace).view(sub_agent=True)[name]
@@ -57,13 +57,13 @@ def show(surface: Surface, name: ToolArgument) -> None:
 
 
 @app.command("call")
-@with_surface(as_user="For whom (default: nobody in particular).")
+@with_surface(as_user="Call as USER of access/*.json (default: no user).")
 def call(
     surface: Surface,
     name: ToolArgument,
     args: Annotated[str, typer.Option("--args", metavar="JSON", help="An object with the arguments.")] = "{}",
 ) -> None:
-    """Call a tool now. Whoever calls it approves of it; its effects are real."""
+    """Call a tool, without asking for approval; its effects are real."""
     import asyncio
 
     from hive_agents.agents import ToolContext, workspace_tools
@@ -71,16 +71,16 @@ def call(
     from hive_agents.files import jsontext
 
     try:
-        given = jsontext.parse(args, "--args")
+        arguments = jsontext.parse(args, "--args")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
-    if not isinstance(given, dict):
+    if not isinstance(arguments, dict):
         raise HiveError.of("HIVE-409", "the arguments are no object", fix='write --args \'{"name": "value"}\'')
     place = surface.workspace
     tools = workspace_tools(place).view(sub_agent=True)
-    tools[name]  # an unknown name is a wrong command, and no failed call
+    tools[name]  # raises for an unknown name, which is wrong usage and not a failed call
     context = ToolContext(place, surface.asker.reader_if_named())
-    result = asyncio.run(tools.call(name, given, context, approved=True))
+    result = asyncio.run(tools.call(name, arguments, context, approved=True))
     value: dict[str, Any] = {"tool": name, "content": result.content, "is_error": result.is_error}
     surface.show(value, result.content)
     raise typer.Exit(1 if result.is_error else 0)

@@ -1,4 +1,4 @@
-"""`hive trigger`: what starts agents by itself: schedules, webhooks and event streams."""
+"""`hive trigger`: schedules, webhooks and event streams that start agents."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ def add(
     webhook: Annotated[bool, typer.Option("--webhook", help="Signed HTTP requests; needs --secret-ref.")] = False,
     sse: Annotated[str | None, typer.Option("--sse", metavar="URL", help="Events of a stream.")] = None,
     secret_ref: Annotated[str | None, typer.Option("--secret-ref", metavar="REF", help="credential:NAME.")] = None,
-    input_from: Annotated[str | None, typer.Option("--input-from", metavar="PATH", help="As $.body.issue.")] = None,
-    input_key: Annotated[str | None, typer.Option("--input-key", metavar="KEY", help="The input it is.")] = None,
+    input_from: Annotated[
+        str | None, typer.Option("--input-from", metavar="PATH", help="An input from the event, such as $.body.issue.")
+    ] = None,
+    input_key: Annotated[str | None, typer.Option("--input-key", metavar="KEY", help="The name of that input.")] = None,
     input: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Constant inputs.")] = None,
     missed: Annotated[str | None, typer.Option("--missed", help="skip or once (default: skip).")] = None,
     run_as: Annotated[str | None, typer.Option("--run-as", metavar="SERVICE", help="Default: service:ID.")] = None,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Write it down, and start nothing yet.")] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Add it, but start nothing yet.")] = False,
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
     from hive_agents.errors import HiveError
@@ -69,20 +71,23 @@ def add(
         "run_as": run_as,
         "enabled": False if disabled else None,
     }
-    given = {key: value for key, value in options.items() if value is not None}
-    spec = _from_file(Path(id), bool(given) or any(kinds.values())) if id.endswith(".json") else _made(id, kinds, given)
+    fields = {key: value for key, value in options.items() if value is not None}
+    if id.endswith(".json"):
+        spec = _from_file(Path(id), bool(fields) or any(kinds.values()))
+    else:
+        spec = _from_options(id, kinds, fields)
     if not reaches(place, spec, surface.asker.token_holder()):
         raise HiveError.of("HIVE-415", f"{spec.service} is of another tenant", path="run_as", fix="name one of yours")
     file = write_trigger(place, spec)
     TriggerStore(place).begin(spec, _now())
     row = trigger_row(place, spec)
-    told = f"wrote {file}" + (f"; it ticks next at {row['next_at']}" if row["next_at"] else "")
     surface.warn(_input_faults(place, spec))
-    surface.show({"file": file, "trigger": row}, told)
+    next_tick = f"; it ticks next at {row['next_at']}" if row["next_at"] else ""
+    surface.show({"file": file, "trigger": row}, f"wrote {file}{next_tick}")
 
 
 def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
-    """Return why the agent will refuse each run of a schedule, which brings nothing but its constants: warnings."""
+    """Return warnings if the agent will refuse the constant inputs of a schedule."""
     from dataclasses import replace
 
     from hive_agents.agents import serving_agent
@@ -94,27 +99,27 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
         if is_scheduled(spec):
             accepted_input(serving_agent(place, spec.agent)[0], spec.input)
     except HiveError as error:
-        return [replace(found, severity="warning") for found in error.diagnostics]
+        return [replace(diagnostic, severity="warning") for diagnostic in error.diagnostics]
     return []
 
 
 @app.command("list")
 @with_surface()
 def list_(surface: Surface) -> None:
-    """The triggers, and what is wrong with those that aren't sound."""
+    """List the triggers, and the errors of faulty ones."""
     from hive_agents.triggers import all_triggers, reaches, trigger_row
 
     place = surface.workspace
     surface.asker.operator("list triggers")
     sound, faulty = all_triggers(place)
-    who = surface.asker.token_holder()
-    rows = [trigger_row(place, spec) for spec in sound if reaches(place, spec, who)]
-    found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
+    holder = surface.asker.token_holder()
+    rows = [trigger_row(place, spec) for spec in sound if reaches(place, spec, holder)]
+    diagnostics = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
     value: dict[str, Any] = {"triggers": rows}
-    if found:
-        value["diagnostics"] = [diagnostic.to_json() for diagnostic in found]
+    if diagnostics:
+        value["diagnostics"] = [diagnostic.to_json() for diagnostic in diagnostics]
     if not surface.as_json:
-        surface.warn(found)
+        surface.warn(diagnostics)
     empty = f"{count(len(faulty), 'faulty trigger')} only" if faulty else "no triggers yet: hive trigger add"
     surface.show(value, _table(rows) if rows else empty)
 
@@ -122,14 +127,14 @@ def list_(surface: Surface) -> None:
 @app.command("remove")
 @with_surface()
 def remove(surface: Surface, id: TriggerArgument) -> None:
-    """Remove a trigger and what is remembered of it; its runs stay."""
+    """Remove a trigger and its state; its runs stay."""
     from hive_agents.triggers import TriggerStore, reached_trigger, remove_trigger
 
     place = surface.workspace
     surface.asker.operator("remove triggers")
-    who = surface.asker.token_holder()
-    if who is not None:
-        reached_trigger(place, id, who)
+    holder = surface.asker.token_holder()
+    if holder is not None:
+        reached_trigger(place, id, holder)
     file = remove_trigger(place, id)
     TriggerStore(place).forget(id)
     surface.show({"id": id, "removed": True}, f"removed {file}")
@@ -141,10 +146,10 @@ def fire(
     surface: Surface,
     id: TriggerArgument,
     input: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="Inputs over the trigger's constant ones.")
+        str | None, typer.Option("--input", metavar="JSON", help="Inputs that replace the trigger's constant ones.")
     ] = None,
 ) -> None:
-    """Start a trigger's run now, enabled or not; its schedule goes on as before."""
+    """Start a run of a trigger now, enabled or not; its schedule doesn't change."""
     import asyncio
     import uuid
 
@@ -160,12 +165,12 @@ def fire(
     store = TriggerStore(place)
     store.begin(spec, now)
     store.fired(id, run_id)
-    told = f"{run_id} is queued; `hive serve --headless` or `hive run --resume {run_id}` runs it"
-    surface.show({"run_id": run_id, "status": "queued", "trigger": id, "key": key}, told)
+    message = f"{run_id} is queued; `hive serve --headless` or `hive run --resume {run_id}` runs it"
+    surface.show({"run_id": run_id, "status": "queued", "trigger": id, "key": key}, message)
 
 
-def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec:
-    """Raises: HIVE-409 without just one kind, every fault of level 1; exit code 2."""
+def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> TriggerSpec:
+    """Return the trigger of these options. Raises: HIVE-409 unless it is of one kind, every fault of level 1."""
     from json import dumps
 
     from hive_agents.errors import HiveError
@@ -175,20 +180,20 @@ def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec
     if len(chosen) != 1:
         fix = 'give one of --cron "0 2 * * *", --every SECONDS, --webhook --secret-ref REF and --sse URL'
         raise HiveError.of("HIVE-409", "a trigger is of one kind", fix=fix, exit_code=2)
-    if "agent" not in given:
+    if "agent" not in fields:
         raise HiveError.of("HIVE-409", "a trigger starts an agent", fix="name it: --agent AGENT", exit_code=2)
     try:
-        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{safe_line(id)}.json")
+        return parse_trigger(dumps({"id": id, "type": chosen[0], **fields}), f"triggers/{safe_line(id)}.json")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
 
-def _from_file(path: Path, options: bool) -> TriggerSpec:
+def _from_file(path: Path, has_options: bool) -> TriggerSpec:
     from hive_agents.errors import HiveError
     from hive_agents.files import jsontext, read_bytes
     from hive_agents.triggers import parse_trigger
 
-    if options:
+    if has_options:
         fix = "write it into the file"
         raise HiveError.of("HIVE-409", "a file has the whole trigger: no other option goes with it", fix=fix)
     try:
@@ -206,8 +211,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for name in SHOWN:
         table.add_column(name.removesuffix("_id").replace("_", " "), no_wrap=name in ("id", "type"), overflow="fold")
     for row in rows:
-        told = {**row, "enabled": "yes" if row["enabled"] else "no"}
-        table.add_row(*("–" if told[name] is None else str(told[name]) for name in SHOWN))
+        row = {**row, "enabled": "yes" if row["enabled"] else "no"}
+        table.add_row(*("–" if row[name] is None else str(row[name]) for name in SHOWN))
     return table
 
 

@@ -12,12 +12,12 @@ _STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "di
 @with_surface()
 def command(
     surface: Surface,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what can act and what differs; change nothing.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what can act, and its changes; change nothing.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Set a .hive aside that wasn't made here, and begin a new one.")
+        bool, typer.Option("--rebuild", help="Set aside a .hive from another machine, and begin a new one.")
     ] = False,
 ) -> None:
-    """Let this workspace's tools, servers, endpoints and triggers act, as they are now, on this machine."""
+    """Trust this workspace's tools, servers, endpoints and triggers, as they are now, on this machine."""
     from hive_agents import machine, trust
 
     place = surface.trusting
@@ -26,24 +26,24 @@ def command(
     aside = machine.set_aside(state) if rebuild and foreign and not diff else None
     if not diff and not rebuild:
         trust.trust(place)
-    found = trust.parts(place)
-    trusted = all(part.status == "trusted" for part in found)
+    parts = trust.parts(place)
+    trusted = all(part.status == "trusted" for part in parts)
     lines: list[Any] = []
     if aside is not None:
         lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]
     elif foreign:
         lines += [styled(".hive was not made on this machine" if diff else ".hive counts as made here now", "yellow")]
-    for part in found:
+    for part in parts:
         lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + part.name)
         if diff and part.status in ("new", "changed"):
             lines += [f"    {line}" for line in part.text.splitlines()]
-    if not found:
+    if not parts:
         lines.append("nothing in this workspace can act by itself")
     value = {
         "trusted": trusted and not (foreign and diff),
         "state": "foreign" if foreign and diff else "own",
         "set_aside": aside.name if aside is not None else None,
-        "parts": [vars(part) for part in found],
+        "parts": [vars(part) for part in parts],
     }
     surface.show(value, *lines)
     raise typer.Exit(1 if diff and not value["trusted"] else 0)

@@ -24,7 +24,7 @@ def command(
     behavioral: Annotated[bool, typer.Option("--behavioral", help="Also run the deploy gate (level 3).")] = False,
     golden: GoldenOption = None,
 ) -> None:
-    """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
+    """Check a config: syntax, semantics, and with --behavioral whether it is better than the active one."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.errors import has_errors
@@ -65,7 +65,7 @@ def command(
 
 @contextmanager
 def _collecting(findings: list[Diagnostic]) -> Iterator[None]:
-    """Add what a check finds to the others' findings; wrong usage and a fault of the machine end the command."""
+    """Add the diagnostics of a failed check to `findings`; wrong usage and system errors are raised."""
     from hive_agents.errors import HiveError
 
     try:

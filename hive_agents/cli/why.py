@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 @with_surface()
 def command(
     surface: Surface,
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="What is searched for.")],
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The query.")],
     doc: Annotated[str, typer.Argument(help="The document that should be first: its path below documents/.")],
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
-    only_config: Annotated[bool, typer.Option("--only-config", help="Leave the document as it is.")] = False,
+    only_config: Annotated[bool, typer.Option("--only-config", help="Don't suggest edits of the document.")] = False,
     golden: GoldenOption = None,
 ) -> None:
-    """Find the smallest edits that put a document first, and what each costs other queries."""
+    """Find the smallest edits that rank a document first, and what each costs other queries."""
     from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import FILE, load_golden
     from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
@@ -55,10 +55,10 @@ def _parts(standing: DocumentRank, ways: list[Way], measured: int) -> list[Any]:
     if standing.rank == 1:
         return [f"{name} is first already"]
     where = f"at rank {standing.rank}" if standing.rank else "not returned"
-    told = f"{name} is {where}" + (f"; {standing.first} is first" if standing.first else "; nothing is")
+    head = f"{name} is {where}" + (f"; {standing.first} is first" if standing.first else "; nothing is")
     if not ways:
         return [
-            told,
+            head,
             "no single setting, no pair of them, no value of its metadata and none of the query's words do it",
         ]
     table = Table(title="what would put it first", title_justify="left")
@@ -73,4 +73,4 @@ def _parts(standing: DocumentRank, ways: list[Way], measured: int) -> list[Any]:
             figures = (str(cost.lose), lost, str(cost.win), figure(cost.difference, 4, signed=True))
         table.add_row(kinds[way.kind], safe_line(way.told), *figures)
     ending = f"costs are measured on {count(measured, 'other golden query')}, none of them held out"
-    return [told, table, ending if measured else "there is no golden set to measure costs with"]
+    return [head, table, ending if measured else "there is no golden set to measure costs with"]

@@ -194,7 +194,7 @@ def test_ctrl_c_before_anything_was_measured_shows_the_run_and_how_to_go_on(
         raise KeyboardInterrupt
 
     place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
-    monkeypatch.setattr(OptimizeRun, "_listened", interrupted)
+    monkeypatch.setattr(OptimizeRun, "_open_bus", interrupted)
     ran = optimize(place, *(["--json"] if as_json else []))
     (row,) = RunStore(place).list()
     assert (ran.code, row.status) == (130, "stopped")

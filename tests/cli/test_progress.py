@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.cli.terminal import told_now_and_then
+from hive_agents.cli.terminal import progress_lines
 from hive_agents.files import locked
 from tests.conftest import make_workspace
 from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
@@ -22,7 +22,7 @@ HIVE = [sys.executable, "-m", "hive_agents"]
 
 def test_work_that_takes_long_is_told_in_lines() -> None:
     lines: list[str] = []
-    with told_now_and_then(lines.append, first=0.0, every=0.01) as report:
+    with progress_lines(lines.append, first=0.0, every=0.01) as report:
         report("reading", 0, 100)
         report("reading", 50, 100)
         while not lines or "50" not in lines[-1]:
@@ -32,7 +32,7 @@ def test_work_that_takes_long_is_told_in_lines() -> None:
 
 def test_work_that_is_over_at_once_says_nothing() -> None:
     lines: list[str] = []
-    with told_now_and_then(lines.append) as report:
+    with progress_lines(lines.append) as report:
         report("reading", 1, 2)
     assert lines == []
 
@@ -105,7 +105,7 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
 
 def test_what_is_asked_before_there_is_an_index_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = make_workspace(tmp_path / "workspace", embedding=False)
-    monkeypatch.setattr("hive_agents.cli.surface.PATIENT", 0.1)
+    monkeypatch.setattr("hive_agents.cli.surface.WAIT_WITHOUT_INDEX", 0.1)
     with place.exclusive("indexing"):
         ran = hive("query", "key", "--config", "words", "-w", place.root, "--json")
     (found,) = ran.json["diagnostics"]

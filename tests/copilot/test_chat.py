@@ -325,7 +325,7 @@ def test_a_reader_is_told_that_a_damaged_database_was_set_aside(
     (place.documents / "faqs" / "broken.md").write_text("---\na: [\n---\n")
     place.database.write_bytes(b"not a database" * 1000)
     place.database.with_name("hive.db-wal").unlink(missing_ok=True)  # it holds whole pages while somebody else reads
-    Surface(as_json=False, quiet=True, folder=place.root).keep_fresh(told=False)
+    Surface(as_json=False, quiet=True, folder=place.root).keep_fresh(warnings=False)
     told = capsys.readouterr().err
     assert "HIVE-407" in told
     assert "broken.md" not in told
