@@ -167,7 +167,7 @@ def new(surface: Surface, name: Annotated[str, typer.Argument(help="Its name: a-
     input = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
     steps = [] if trusted else ["hive trust --diff", "hive trust"]
     steps += [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{input}'"]
-    hint = f'then take out "model" in agents/{name}.json: the models of hive.toml work for it'
+    hint = f'then remove "model" from agents/{name}.json, to use the models of hive.toml'
     value = {"agent": name, "files": files, "trusted": trusted, "next": steps}
     surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), hint)
 

@@ -91,7 +91,7 @@ def edit(
 
     notes, of = _notes(surface, agent, user, _thread_of_notes(surface, agent, thread), tenant)
     if not text.strip():
-        raise HiveError.of("HIVE-409", "a note needs words", fix='add --text "…"', exit_code=2)
+        raise HiveError.of("HIVE-409", "the note is empty", fix='add --text "…"', exit_code=2)
     note = AcceptedNote(text=" ".join(text.split()), run_id=None, by=surface.asker.caller().by, at=audit.now())
     if number is None:
         notes.add([note])
@@ -138,7 +138,7 @@ def _notes(
         and not (Scope(principal).administers and tenant == principal.tenant)
         and (thread or owner != asker)
     ):
-        why = "these are another's notes"
+        why = "these are somebody else's notes"
         raise HiveError.of("HIVE-415", why, fix="an admin of the tenant may read and change them", exit_code=1)
     notes = AcceptedNotes(place, tenant=tenant, agent_id=agent, of=f"thread:{thread}" if thread else user)
     return notes, {"tenant": tenant, "user": None if thread else user, "thread": thread}

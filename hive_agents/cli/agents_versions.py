@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    WHO_ASKS,
-    Surface,
-    count,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.deploy import decision_line
+from hive_agents.cli.surface import WHO_ASKS, HistoryReasonOption, Surface, count, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -21,8 +16,6 @@ if TYPE_CHECKING:
     from hive_agents.runtime import AgentDeployment
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
-HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")]
-_STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
 @with_surface(as_user=WHO_ASKS)
@@ -47,7 +40,8 @@ def propose(
     from hive_agents.errors import HiveError
 
     if (patch is None) == (file is None):
-        raise HiveError.of("HIVE-409", "say what changes", fix="give --patch FILE, or --file NEW.json", exit_code=2)
+        fix = "give --patch FILE, or --file NEW.json"
+        raise HiveError.of("HIVE-409", "one change is needed", fix=fix, exit_code=2)
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
     place = surface.workspace
@@ -141,8 +135,7 @@ def align(surface: Surface, agent: AgentArgument) -> None:
 def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
     """Return the decision with its figures, as lines."""
     verdict, figures = outcome.verdict, outcome.verdict.evaluation
-    word = "PASSED" if verdict.decision == "first" else verdict.decision.upper()
-    lines: list[Any] = [styled(word, f"bold {_STYLES[verdict.decision]}") + f" {agent}"]
+    lines: list[Any] = [decision_line(verdict.decision, agent)]
     lines += [safe_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
     new, old = figures.get("candidate"), figures.get("current")
     if new is not None and figures["n"]:

@@ -27,6 +27,6 @@ def command(
         backup = back_up(place, to, progress=progress)
     value = {"file": str(backup.path), "bytes": backup.bytes, "files": backup.files, "left_out": list(backup.left_out)}
     lines = [f"{backup.path} holds {count(backup.files, 'file')}, {backup.bytes:,} bytes"]
-    lines += [f"  without {name}, which is made anew" for name in backup.left_out]
+    lines += [f"  without {name}, which is rebuilt" for name in backup.left_out]
     lines.append(f"to restore: mkdir FOLDER; tar -xzf {backup.path} -C FOLDER; hive trust -w FOLDER")
     surface.show(value, *map(safe_line, lines))

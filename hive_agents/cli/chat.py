@@ -101,7 +101,7 @@ def _act_on_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | 
 
     if chat.thread_id is None or export + delete + (rename is not None) != 1:
         fix = "name it with --thread ID, and one of --export, --rename and --delete"
-        raise HiveError.of("HIVE-409", "which thread, and what is to become of it?", fix=fix, exit_code=2)
+        raise HiveError.of("HIVE-409", "exactly one action on one thread is possible", fix=fix, exit_code=2)
     if export:
         turns = chat.transcript()
         parts = [part for turn in turns for part in (safe_text(f"> {turn['text']}"), *rendered(turn), "")]

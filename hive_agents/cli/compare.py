@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.evaluate import SplitOption
-from hive_agents.cli.surface import (
-    GoldenOption,
-    Surface,
-    figure,
-    with_surface,
-)
+from hive_agents.cli.surface import GoldenOption, Surface, figure, with_surface
 from hive_agents.text import count
 
 if TYPE_CHECKING:

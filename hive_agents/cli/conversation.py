@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import Asker
 from hive_agents.cli.replies import in_words, pinned_filters, rendered
 from hive_agents.cli.surface import count
-from hive_agents.cli.terminal import ask
+from hive_agents.cli.terminal import ask, safe_lines
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime import Chat
-from hive_agents.text import safe_line, safe_text
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _STEPS = {"retrieve": "searching…", "rerank": "reading…", "permission_gate": "answering…"}
 HELP = """\
-/open N      the document of result N
-/why N       why result N is where it is
+/open N      show the document of result N
+/why N       explain the rank of result N
 /filters     the filters of every question; /filters status=effective adds one, /filters clear drops them
 /more        the next page of a list
-/good N, /wrong N   say so of result N; another person reviews it
-/as USER     read as somebody else, in a new thread
+/good N, /wrong N   rate result N; another person reviews it
+/as USER     read as another user, in a new thread
 /new         a new thread
-/threads     your threads; /threads ID goes on with one
+/threads     your threads; /threads ID continues one
 /quit        leave"""
 
 
@@ -56,12 +56,12 @@ class Conversation:
             "why": self.why,
             "filters": self.set_filters,
             "more": self.more,
-            "good": lambda rest: self.rate(rest, "relevant"),
-            "wrong": lambda rest: self.rate(rest, "wrong_document"),
+            "good": lambda argument: self.rate(argument, "relevant"),
+            "wrong": lambda argument: self.rate(argument, "wrong_document"),
             "as": self.switch,
             "new": self.new,
             "threads": self.threads,
-            "help": lambda rest: self.out.print(HELP),
+            "help": lambda argument: self.out.print(HELP),
         }
 
     def run(self) -> None:
@@ -82,8 +82,7 @@ class Conversation:
                 self.handle(line)
             except HiveError as error:
                 for diagnostic in error.diagnostics:
-                    lines = map(safe_line, str(diagnostic).split("\n"))
-                    self.out.print("\n".join(lines), style="red", soft_wrap=True)
+                    self.out.print(safe_lines(str(diagnostic)), style="red", soft_wrap=True)
 
     def line(self) -> str:
         """Return the next line of input; one that isn't typed is printed, so that the output can be read."""
@@ -104,12 +103,12 @@ class Conversation:
         if not line.startswith("/"):
             self.ask(Request(text=self.chosen(line), doc_id=self.doc_id, pinned=self.pinned()))
             return
-        name, _, rest = line[1:].partition(" ")
+        name, _, argument = line[1:].partition(" ")
         command = self.commands.get(name)
         if command is None:
             self.out.print(f"there is no /{safe_text(name)}; /help lists the commands")
         else:
-            command(rest.strip())
+            command(argument.strip())
 
     def chosen(self, line: str) -> str:
         """Return the option with that number, if the copilot has just asked a question; else the line."""
@@ -136,17 +135,18 @@ class Conversation:
         for part in rendered(self.reply):
             self.out.print(part)
 
-    def result(self, rest: str) -> dict[str, Any]:
+    def result(self, argument: str) -> dict[str, Any]:
+        """Return the result with that number. Raises: HIVE-409."""
         results = self.reply["results"] if self.reply else []
-        number = _number(rest)
+        number = _number(argument)
         if not 1 <= number <= len(results):
             fix = f"name one of the {count(len(results), 'result')} by its number" if results else "ask something first"
             raise HiveError.of("HIVE-409", "there is no such result", fix=fix)
         result: dict[str, Any] = results[number - 1]
         return result
 
-    def open(self, rest: str) -> None:
-        document = self.chat.document(self.result(rest)["doc_id"])
+    def open(self, argument: str) -> None:
+        document = self.chat.document(self.result(argument)["doc_id"])
         metadata = "\n".join(
             f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
             for name, value in document["metadata"].items()
@@ -156,54 +156,54 @@ class Conversation:
         # Not wrapped, so that code can be copied.
         self.out.print(re.sub(r"\n{3,}", "\n\n", safe_text(document["text"]).strip()), soft_wrap=True)
 
-    def why(self, rest: str) -> None:
-        result = self.result(rest)
+    def why(self, argument: str) -> None:
+        result = self.result(argument)
         assert self.reply is not None
         ranked = self.chat.why(self.reply["run_id"], result["doc_id"])
         self.out.print(safe_text(result["reason"]))
         for name, value in ranked.items():
             self.out.print(safe_text(f"  {name}: {'–' if value is None else value}"), style="dim")
 
-    def set_filters(self, rest: str) -> None:
-        if rest == "clear":
+    def set_filters(self, argument: str) -> None:
+        if argument == "clear":
             self.filters = []
-        elif rest:
-            pinned_filters(self.chat, [*self.filters, rest])
-            self.filters.append(rest)
+        elif argument:
+            pinned_filters(self.chat, [*self.filters, argument])
+            self.filters.append(argument)
         filters = [condition.model_dump() for condition in self.pinned()]
         self.out.print(safe_text(f"filters: {in_words(filters) or 'none'}"))
-        if not rest:
+        if not argument:
             for field, values in self.chat.field_values().items():
                 # Fields without listed values are dates and numbers, which are filtered by bounds.
                 usage = ", ".join(values) or f"{field}>=… and {field}<=…"
                 self.out.print(safe_text(f"  {field}: {usage}"), style="dim")
 
-    def more(self, rest: str) -> None:
+    def more(self, argument: str) -> None:
         if self.request is None or not self.reply or not self.reply["next_cursor"]:
             self.out.print("there is no next page")
             return
         self.ask(self.request.model_copy(update={"cursor": self.reply["next_cursor"]}))
 
-    def rate(self, rest: str, verdict: str) -> None:
-        result = self.result(rest)
+    def rate(self, argument: str, verdict: str) -> None:
+        result = self.result(argument)
         assert self.reply is not None
         item = self.chat.feedback().add(self.reply["run_id"], result["rank"], verdict)  # type: ignore[arg-type]
         self.out.print(f"{item.id} waits for a reviewer; thank you")
 
-    def switch(self, rest: str) -> None:
+    def switch(self, argument: str) -> None:
         place = self.chat.workspace
-        self.chat = Chat(place, Asker(place, rest or None).reader)
+        self.chat = Chat(place, Asker(place, argument or None).reader)
         self.reply = None
         self.out.print(f"You read as {self.chat.reader.user} of {self.chat.reader.tenant}, in a new thread.")
 
-    def new(self, rest: str) -> None:
+    def new(self, argument: str) -> None:
         self.chat.thread_id, self.reply = None, None
         self.out.print("A new thread.")
 
-    def threads(self, rest: str) -> None:
-        if rest:
-            self.chat.threads.require(rest)
-            self.chat.thread_id, self.reply = rest, None
+    def threads(self, argument: str) -> None:
+        if argument:
+            self.chat.threads.require(argument)
+            self.chat.thread_id, self.reply = argument, None
             for turn in self.chat.transcript():
                 self.out.print(safe_text(f"\n> {turn['text']}"), style="bold")
                 for part in rendered(turn):

@@ -20,7 +20,7 @@ REQUEST = {"request": "fewer distractors"}
 
 READERS = {
     "dana": "the copilot answers from what its reader may view; dana is of Quality Assurance",
-    "guest": "the same question of somebody else: that procedure isn't theirs, and nothing hints at it",
+    "guest": "the same question of guest, who may not view that procedure: nothing hints at it",
 }
 
 

@@ -5,16 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    ConfigArgument,
-    GoldenOption,
-    Surface,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.surface import ConfigArgument, GoldenOption, HistoryReasonOption, Surface, styled, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from hive_agents.verification import GateFinding
 
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
@@ -39,7 +35,7 @@ def command(
             help="Accept this tag's loss, so that its HIVE-303 doesn't block; repeatable, needs --reason.",
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")] = None,
+    reason: HistoryReasonOption = None,
     golden: GoldenOption = None,
 ) -> None:
     """Deploy a config if it passes the gate."""
@@ -52,7 +48,7 @@ def command(
     if override and not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
     if override and accept_tag:
-        why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
+        why = "--override asks another person to overrule the gate, --accept-tag accepts a tag's loss in your name"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
     place = surface.workspace
     operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
@@ -83,7 +79,7 @@ def command(
         lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
         if len(lost) == len(outcome.result.reasons) > 0 and not override:  # only lost tags block it
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
-            parts.append(safe_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
+            parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester)
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -92,11 +88,15 @@ def command(
     raise typer.Exit(0 if outcome.deployed else 1)
 
 
+def decision_line(decision: str, name: str) -> Text:
+    """Return the gate's decision on a config or an agent."""
+    word = "PASSED" if decision == "first" else decision.upper()
+    return styled(word, f"bold {_STYLES[decision]}") + f" {name}"
+
+
 def gate_parts(result: GateFinding) -> list[Any]:
     """Return the gate's decision and its figures as lines."""
-    style = _STYLES[result.decision]
-    word = "PASSED" if result.decision == "first" else result.decision.upper()
-    lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
+    lines: list[Any] = [decision_line(result.decision, result.candidate.config)]
     lines += [safe_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
     lines += [f"  watch: {safe_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
     lines += [f"  accepted: {safe_line(str(change))}" for change in result.accepted_tags]

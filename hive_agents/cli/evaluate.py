@@ -4,14 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    WHO_READS,
-    GoldenOption,
-    Surface,
-    count,
-    figure,
-    with_surface,
-)
+from hive_agents.cli.surface import WHO_READS, GoldenOption, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -92,5 +85,5 @@ def _parts(evaluation: Evaluation, hidden: str | None, visible: Collection[str])
             viewed = [hit for hit in query.hits if hit.doc_id in visible]
             hits = "  ".join(f"{marks[hit.label]}{hit.doc_id}" for hit in viewed[:5])
             table.add_row(query.query.id, query.query.query, figure(query.nudcg), hits)
-        parts += [table, "+ relevant   − distractor   · irrelevant   ? unjudged   = again"]
+        parts += [table, "+ relevant   − distractor   · irrelevant   ? unjudged   = repeated"]
     return parts

@@ -33,7 +33,7 @@ def add(
     chosen = next((name for name in VERDICTS if name == verdict.lower()), None)
     if chosen is None or (result is None) == (doc is None):
         fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
-        raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
+        raise HiveError.of("HIVE-409", "a verdict on one result is needed", fix=fix, exit_code=2)
     item = _queue(surface).add(run, result, chosen, doc_id=doc, comment=comment)
     surface.show(item.to_json(), safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer"))
 
@@ -74,7 +74,7 @@ def review(
         surface.show(value, _table(pending), count(len(pending), "pending opinion"))
         return
     if accept == reject:
-        raise HiveError.of("HIVE-409", "say what becomes of it", fix="add --accept or --reject", exit_code=2)
+        raise HiveError.of("HIVE-409", "a review needs one decision", fix="add --accept or --reject", exit_code=2)
     item = queue.review(item_id, accept=accept)
     effect = "; the golden set's training queries have the label" if accept else ""
     surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{effect}")

@@ -166,7 +166,7 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
     lines += _some([f"  {moved['from']} -> {moved['to']}" for moved in report.renamed])
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
     if report.beside:
-        lines.append(styled("named otherwise, since another document has the name:", "yellow"))
+        lines.append(styled("stored under another name, since another document has theirs:", "yellow"))
         lines += _some([f"  {moved['doc_id']} beside {moved['named']}, of {moved['file']}" for moved in report.beside])
     for conflict in report.conflicts:
         where = f"; what changed there: {conflict['note']}" if conflict["note"] else ""

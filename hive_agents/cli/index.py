@@ -4,13 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    INTERRUPTED,
-    Surface,
-    count,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.surface import INTERRUPTED, Surface, count, styled, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -63,7 +57,7 @@ def command(
         watched = (decision.evaluation or {}).get("watch", [])
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
-            lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
+            lines.append('  the old index stays in use; hive index --accept --reason "…" switches anyway')
     lines += [*_undeclared(place), *_other_languages(place)] if report.added else []
     for skipped in report.skipped:
         location = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"

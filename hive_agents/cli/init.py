@@ -22,9 +22,7 @@ def command(
     from hive_agents.sample import init_workspace
 
     if argument is not None and option is not None:
-        raise HiveError.of(
-            "HIVE-409", "two folders are named, and one workspace is made", fix="name one: hive init DIR"
-        )
+        raise HiveError.of("HIVE-409", "two folders are named for one workspace", fix="name one: hive init DIR")
     folder = argument or option or Path()
     path = init_workspace(folder, empty=empty)
     step = "hive import PATH" if empty else "hive index"

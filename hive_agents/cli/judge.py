@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import judge_rules
-from hive_agents.cli.judge_rules import WHO_ACTS, short
-from hive_agents.cli.surface import (
-    Surface,
-    figure,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.judge_rules import short
+from hive_agents.cli.surface import WHO_ASKS, Surface, figure, styled, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -40,7 +35,7 @@ def stats(
 
 
 @app.command("calibrate")
-@with_surface(as_user=WHO_ACTS)
+@with_surface(as_user=WHO_ASKS)
 def calibrate(
     surface: Surface,
     alpha: Annotated[
@@ -77,7 +72,7 @@ def calibrate(
 
 
 @app.command("audit")
-@with_surface(as_user=WHO_ACTS)
+@with_surface(as_user=WHO_ASKS)
 def audit(
     surface: Surface,
     decision: Annotated[int | None, typer.Argument(help="The decision to audit; without it, list the queue.")] = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, styled, with_surface
 from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Rules learned from people's decisions.", no_args_is_help=True)
 
-WHO_ACTS = "Act as USER (default: the local user)."
 RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 
 
 @app.command("mine")
-@with_surface(as_user=WHO_ACTS)
+@with_surface(as_user=WHO_ASKS)
 def mine(surface: Surface) -> None:
     """Find conditions under which people always decided alike, and request approval of rules with them."""
     from hive_agents.judging import DecisionLog
@@ -68,7 +67,7 @@ def show(surface: Surface, rule: RuleArgument) -> None:
 
 
 @app.command("approve")
-@with_surface(as_user=WHO_ACTS)
+@with_surface(as_user=WHO_ASKS)
 def approve(surface: Surface, rule: RuleArgument) -> None:
     """Approve a proposed rule as a shadow, which logs and does not act; security rules need two people.
 
@@ -84,7 +83,7 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
 
 
 @app.command("retire")
-@with_surface(as_user=WHO_ACTS)
+@with_surface(as_user=WHO_ASKS)
 def retire(
     surface: Surface,
     rule: RuleArgument,

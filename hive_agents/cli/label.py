@@ -57,7 +57,7 @@ def command(
     place = surface.workspace
     if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
         fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N'
-        raise HiveError.of("HIVE-409", "what is to be labelled?", fix=fix)
+        raise HiveError.of("HIVE-409", "exactly one source of questions is needed", fix=fix)
     if query is not None:
         require_words(query)
     schema = named_collection(place, collection)

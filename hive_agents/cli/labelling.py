@@ -20,7 +20,7 @@ KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant", "s": "skipped"}
 HELP = (
     "r relevant: answers it \u00b7 d distractor: looks right, misleads \u00b7 i irrelevant \u00b7 s skip \u00b7 o open"
     " \u00b7 u undo \u00b7 n next question \u00b7 q stop here\n"
-    "each is for the document asked about, or for those named: `r 2 5-7`, `i faqs/*`, `i all`, `o 3`"
+    "each applies to the current document, or to those named: `r 2 5-7`, `i faqs/*`, `i all`, `o 3`"
 )
 
 
@@ -43,7 +43,7 @@ class LabelPages:
         self._hits = list(hits)
         self._text_of = text_of
         self._labels: dict[str, str] = {}
-        self._done: list[list[str]] = []
+        self._history: list[list[str]] = []
         self._err = console(stderr=True)
 
     def ask(self) -> LabelledQuestion:
@@ -68,7 +68,7 @@ class LabelPages:
         if key == "n":
             return "next"
         if key == "u":
-            for doc_id in self._done.pop() if self._done else []:
+            for doc_id in self._history.pop() if self._history else []:
                 self._labels.pop(doc_id, None)
             return ""
         chosen = list(self._chosen(rest)) if rest.strip() else [current]
@@ -79,7 +79,7 @@ class LabelPages:
         else:
             doc_ids = [self._hits[index].doc_id for index in chosen]
             self._labels |= dict.fromkeys(doc_ids, KEYS[key])
-            self._done.append(doc_ids)
+            self._history.append(doc_ids)
         return ""
 
     def _chosen(self, text: str) -> Iterator[int]:

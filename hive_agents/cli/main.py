@@ -185,7 +185,7 @@ def _exit_code(words: list[str], as_json: bool) -> int:
         package = (error.name or "").partition(".")[0]
         if package in ("", "hive_agents", "graphs"):
             raise  # a bug of ours
-        message = f"{package} isn't installed: only a part of what this command needs is"
+        message = f"{package}, which this command needs, isn't installed"
         missing = HiveError.of("HIVE-411", message, fix="pip install hive-agents, with all that it depends on")
         show_failure(missing, as_json)
         return missing.exit_code

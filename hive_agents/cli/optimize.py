@@ -4,13 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    GoldenOption,
-    Surface,
-    console,
-    figure,
-    with_surface,
-)
+from hive_agents.cli.surface import GoldenOption, Surface, console, figure, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -251,7 +245,7 @@ def _what_next(result: dict[str, Any]) -> str:
     if by == "rejected":
         return f"nothing was deployed; {best} stays in configs/; {search_again}"
     if by == "superseded":
-        return f"nothing was deployed; its figures hold no more, so measure again: hive optimize, or hive deploy {best}"
+        return f"nothing was deployed; its figures are outdated, so measure again: hive optimize, or hive deploy {best}"
     if by == "expired":
         return f"nothing was deployed; ask again: hive deploy {best} --override --reason …; or {search_again}"
     return f"see it again: hive optimize --resume {result['run_id']}"

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    Surface,
-    console,
-    count,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.surface import Surface, console, count, styled, with_surface
 from hive_agents.cli.terminal import ask
 from hive_agents.text import safe_line
 

@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from hive_agents.cli.surface import Surface, count, figure, with_surface
+from hive_agents.cli.surface import HistoryReasonOption, Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
 @with_surface()
-def command(
-    surface: Surface,
-    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")] = None,
-) -> None:
+def command(surface: Surface, reason: HistoryReasonOption = None) -> None:
     """Activate the previous config again; repeat to go further back."""
     from hive_agents.verification import rollback
 

@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    Surface,
-    console,
-    input_object,
-    with_surface,
-)
+from hive_agents.cli.surface import Surface, console, input_object, with_surface
+from hive_agents.cli.terminal import safe_lines
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -45,7 +41,7 @@ def command(
         )
     if queue and (chat or resume is not None):
         fix = "hive run AGENT --queue, or `hive runs resume RUN` for a run that rests"
-        raise HiveError.of("HIVE-409", "--queue starts a run that nobody here works on", fix=fix)
+        raise HiveError.of("HIVE-409", "--queue goes with neither --chat nor --resume", fix=fix)
     if resume is not None:
         run = AgentRun.resume(place, Scope(surface.asker.caller().principal).run(place, resume).run_id)
     else:
@@ -98,7 +94,7 @@ class RunOutput:
 
     def text(self, node: str, text: str) -> None:
         if node in self._client_facing and text:
-            self.out.print("\n".join(map(safe_line, text.split("\n"))), end="", soft_wrap=True)
+            self.out.print(safe_lines(text), end="", soft_wrap=True)
             self._open = not text.endswith("\n")
 
 

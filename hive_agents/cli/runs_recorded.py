@@ -57,7 +57,8 @@ def record(
     from hive_agents.errors import HiveError
 
     if not case:
-        raise HiveError.of("HIVE-409", "say what it is recorded as", fix="hive runs record RUN --case", exit_code=2)
+        fix = "hive runs record RUN --case"
+        raise HiveError.of("HIVE-409", "a run is recorded as a case only", fix=fix, exit_code=2)
     place = surface.workspace
     _require_seen(surface, run)
     recorded, file = runtime.record_case(place, run, name=name)

@@ -118,10 +118,11 @@ def with_address(text: str, line: str) -> str:
     >>> with_address("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", 'url = "new"')
     '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
     """
+    setting = f"{line}\n" if line else ""
     head = re.search(r"^\[storage\][^\n]*\n?", text, re.MULTILINE)
     if head is None:
-        return f"{text.rstrip()}\n\n[storage]\n{line}\n".lstrip() if line else text
+        return f"{text.rstrip()}\n\n[storage]\n{setting}".lstrip() if line else text
     end = re.search(r"^\[", text[head.end() :], re.MULTILINE)
     stop = head.end() + end.start() if end else len(text)
     body = re.sub(r"^[ \t]*url[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
-    return f"{text[: head.end()].rstrip()}\n{line}{chr(10) if line else ''}{body}{text[stop:]}"
+    return f"{text[: head.end()].rstrip()}\n{setting}{body}{text[stop:]}"

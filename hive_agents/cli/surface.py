@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.terminal import console as console, duration, progress_lines, write as write
+from hive_agents.cli.terminal import console as console, duration, progress_lines, safe_lines, write as write
 from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
-from hive_agents.text import count as count, safe_line
+from hive_agents.text import count as count
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -41,11 +41,12 @@ FilterOption = Annotated[
         "--filter", "-f", help='field=value, field=a,b, field="a, b", field!=value, field>=value, field<value.'
     ),
 ]
+HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
 WHO_ASKS = "Act as USER (default: the local user)."
 WHO_READS = "Read as USER of access/*.json."
-INTERRUPTED = "what is embedded is kept, and searches use the index as it was; the same command goes on"
+INTERRUPTED = "embeddings so far are kept, and searches use the old index; run the command again to go on"
 ANNOUNCED_FROM = 3.0
 """Seconds of indexing from which an estimate is shown before it begins."""
 WAIT_WITH_INDEX = 1.0
@@ -77,13 +78,13 @@ class Surface:
         """
         from hive_agents.trust import untrusted_notice
 
-        notice = untrusted_notice(self.trusting)
+        notice = untrusted_notice(self.unwarned_workspace)
         if notice is not None and not self.quiet:
             self.warn([notice])
-        return self.trusting
+        return self.unwarned_workspace
 
     @cached_property
-    def trusting(self) -> Workspace:
+    def unwarned_workspace(self) -> Workspace:
         """The same workspace without that warning, for `hive trust`."""
         from hive_agents import Workspace
 
@@ -116,7 +117,7 @@ class Surface:
         err = console(stderr=True)
         for diagnostic in diagnostics:
             style = {"error": "red", "warning": "yellow"}.get(diagnostic.severity, "cyan")
-            err.print("\n".join(map(safe_line, str(diagnostic).split("\n"))), style=style, soft_wrap=True)
+            err.print(safe_lines(str(diagnostic)), style=style, soft_wrap=True)
 
     @contextmanager
     def progress(self, kept: str | None = None) -> Iterator[Callable[[str, int, int], None]]:
@@ -188,7 +189,7 @@ class Surface:
             except Busy as error:
                 if not searchable:
                     why = f"there is no index yet, and nothing can be asked before: {error.diagnostics[0].message}"
-                    fix = "ask again when it is built; who builds it says how far that is"
+                    fix = "try again when it is built; the process that builds it shows its progress"
                     raise Busy.of("HIVE-402", why, file=error.diagnostics[0].file, fix=fix) from None
                 if warnings:
                     message = f"{error.diagnostics[0].message}: this is the index as it was before"
@@ -305,7 +306,7 @@ def input_object(text: str) -> dict[str, Any]:
         raise HiveError(error.diagnostics, exit_code=2) from None
     if not isinstance(value, dict):
         fix = """write --input '{"topic": "bees"}'"""
-        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
+        raise HiveError.of("HIVE-104", "the input is not a JSON object", file="--input", path="$", fix=fix, exit_code=2)
     return value
 
 

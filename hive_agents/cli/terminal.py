@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from hive_agents.text import shown
+from hive_agents.text import safe_line, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,6 +121,11 @@ def forget_written() -> None:
 def has_result() -> bool:
     """Return whether `write` wrote anything to stdout."""
     return False in _written
+
+
+def safe_lines(text: str) -> str:
+    """Return a text of any number of lines, each as by `safe_line`."""
+    return "\n".join(map(safe_line, text.split("\n")))
 
 
 def ask(prompt: str) -> str:

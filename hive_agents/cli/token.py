@@ -34,15 +34,14 @@ def command(
     if not user:
         raise HiveError.of("HIVE-409", "a token needs a user", fix="name one with --user")
     if tenant is None:
-        known = known_principal(place, user)
-        tenant, default_groups, default_roles = known.tenant, known.groups, known.roles
+        default = known_principal(place, user)
     else:
-        default_groups, default_roles = frozenset(), frozenset({"reader"})
+        default = Principal(tenant, user, frozenset(), frozenset({"reader"}))
     principal = Principal(
-        tenant,
+        default.tenant,
         user,
-        default_groups if groups is None else _listed(groups),
-        default_roles if roles is None else _listed(roles),
+        default.groups if groups is None else _listed(groups),
+        default.roles if roles is None else _listed(roles),
     )
     token = mint(place, principal, ttl)
     summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"

@@ -75,7 +75,7 @@ def call(
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
     if not isinstance(arguments, dict):
-        raise HiveError.of("HIVE-409", "the arguments are no object", fix='write --args \'{"name": "value"}\'')
+        raise HiveError.of("HIVE-409", "the arguments are not a JSON object", fix='write --args \'{"name": "value"}\'')
     place = surface.workspace
     tools = workspace_tools(place).view(sub_agent=True)
     tools[name]  # raises for an unknown name, which is wrong usage and not a failed call

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    Surface,
-    count,
-    input_object,
-    with_surface,
-)
+from hive_agents.cli.surface import Surface, count, input_object, with_surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:

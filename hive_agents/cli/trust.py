@@ -20,7 +20,7 @@ def command(
     """Trust this workspace's tools, servers, endpoints and triggers, as they are now, on this machine."""
     from hive_agents import machine, trust
 
-    place = surface.trusting
+    place = surface.unwarned_workspace
     state = place.root / ".hive"
     foreign = state.is_dir() and any(state.iterdir()) and machine.origin(state) is None
     aside = machine.set_aside(state) if rebuild and foreign and not diff else None
@@ -32,7 +32,7 @@ def command(
     if aside is not None:
         lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]
     elif foreign:
-        lines += [styled(".hive was not made on this machine" if diff else ".hive counts as made here now", "yellow")]
+        lines += [styled(".hive was not made on this machine" if diff else ".hive is accepted as made here", "yellow")]
     for part in parts:
         lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + part.name)
         if diff and part.status in ("new", "changed"):

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    ConfigArgument,
-    GoldenOption,
-    Surface,
-    with_surface,
-)
+from hive_agents.cli.surface import ConfigArgument, GoldenOption, Surface, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.errors import Diagnostic
