@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -21,13 +21,13 @@ def command(
     ] = False,
 ) -> None:
     """Check the workspace: settings and their sources, models, index, active config, permissions, audit log, disk."""
-    surface.asker.operator("examine the workspace")
-    if documents:
-        _show_documents(surface)
     from hive_agents.doctor import examine
     from hive_agents.errors import HiveError
     from hive_agents.settings import describe_settings
 
+    surface.asker.operator("examine the workspace")
+    if documents:
+        _check_documents(surface)
     place = surface.workspace
     checks = examine(place)
     try:
@@ -46,7 +46,7 @@ def command(
     raise typer.Exit(0 if ok else 1)
 
 
-def _show_documents(surface: Surface) -> None:
+def _check_documents(surface: Surface) -> NoReturn:
     from hive_agents.importing import examine_documents
 
     with surface.progress() as progress:

@@ -182,7 +182,7 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
         lines += _some([f"  {doc_id}" for doc_id in report.gone])
     lines += [styled(line, "red") for line in _skipped(report.skipped)]
     if report.still_skipped:
-        lines.append(f"still not readable, as told before: {count(report.still_skipped, 'file')}")
+        lines.append(f"still not readable, as reported before: {count(report.still_skipped, 'file')}")
     if report.ignored:
         why = ", ".join(f"{number} {reason}" for reason, number in sorted(report.ignored.items()))
         lines.append(f"ignored: {why}")
