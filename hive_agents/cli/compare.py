@@ -51,7 +51,8 @@ def command(
         engines = compare_engines(place, first, queries)
         surface.show(engines.to_json(hide=hidden), *_engine_parts(engines, hidden))
         return
-    comparison = compare(place.engine(), first, chosen_config(place, b, surface, queries), queries)
+    second = chosen_config(place, b, surface, queries)
+    comparison = compare(place.engine(), first, second, queries)
     surface.show(comparison.to_json(hide=hidden), *_parts(comparison, hidden))
 
 
