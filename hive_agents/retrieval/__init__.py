@@ -1,8 +1,7 @@
 """Search over a workspace's documents: `SearchEngine.search(query, config) -> Ranking`.
 
-It stands on the store and files, and shows everything: who may view what is decided by `access` before it is asked. A
-new step of a search goes to `stages` with its key in `config`, a new lane to `lanes`, a new embedder or reranker to
-`providers`.
+It builds on the store and files, and hides nothing: `access` decides who may view what before it calls. A new step of a
+search goes to `stages` with its key in `config`, a new lane to `lanes`, a new embedder or reranker to `providers`.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""A filtered search by whichever way is cheaper for the filter's selectivity; the results are the same.
+"""Filtered search in the way that is cheaper for the filter's selectivity, with the same results.
 
-Few documents meet the filter: the search is restricted to them. Many: lanes are ranked without the filter, deeper
-than wanted, and what is off the filter is dropped here.
+A filter that few documents meet restricts the search to them. With one that many meet, lanes are ranked without it,
+deeper than needed, and filtered here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Branch = Literal["filter_first", "rank_then_filter"]
 
 @dataclass(frozen=True)
 class Adaptive:
-    """As `retrieve` gives it, with the branch taken and the count of documents that it rests on."""
+    """A search as `retrieve` returns it, with the branch taken and the number of matching documents that decided it."""
 
     search: Search
     branch: Branch
@@ -42,11 +42,11 @@ def adaptive(
     depth: int | None = None,
     count: int | None = None,
 ) -> Adaptive:
-    """Return the candidates inside `universe`, the chunks that meet a filter which isn't the config's.
+    """Return the candidates inside `universe`, a mask of the chunks that meet a filter beside the config's.
 
-    Up to `threshold` documents the search is restricted to them; above, each lane is ranked `overfetch` times as deep
-    as it is wanted, twice as deep again and so on, until enough of it is inside or it ends. `depth` replaces
-    `retrieval.candidates`; `count` is that of an earlier call for the same universe.
+    Up to `threshold` documents the search is restricted to them. Above, each lane is ranked to `overfetch` times its
+    depth, which doubles until enough of it is inside or the lane ends. `depth` replaces `retrieval.candidates`; `count`
+    is that of an earlier call for the same universe.
 
     Raises: as `retrieve`.
     """
@@ -55,22 +55,22 @@ def adaptive(
     if count <= threshold:
         return Adaptive(engine.retrieve(index, query, config, within=universe, depth=depth), "filter_first", count)
     require_words(query)
-    mask, wanted, params = admitted(index, config, None), depth or config.retrieval.candidates, config.bm25.params
+    mask, limit, params = admitted(index, config, None), depth or config.retrieval.candidates, config.bm25.params
     lanes: dict[str, Lane] = {}
     if config.retrieval.keyword:
-        lanes["keyword"] = _overfetched(lambda at: index.keyword(query, at, params, mask), universe, wanted, overfetch)
+        lanes["keyword"] = _overfetched(lambda at: index.keyword(query, at, params, mask), universe, limit, overfetch)
     if config.retrieval.vector or config.abstain.min_cosine is not None:
-        wanted = wanted if config.retrieval.vector else 1
-        lanes["vector"] = _overfetched(lambda at: index.vector([query], at, mask)[0], universe, wanted, overfetch)
+        limit = limit if config.retrieval.vector else 1
+        lanes["vector"] = _overfetched(lambda at: index.vector([query], at, mask)[0], universe, limit, overfetch)
     return Adaptive(fuse(index, query, lanes, config), "rank_then_filter", count)
 
 
-def _overfetched(rank: Callable[[int], Lane], universe: Mask, wanted: int, overfetch: int) -> Lane:
-    """Return the first `wanted` of a lane that are inside; `rank` gives the lane to a depth."""
-    depth = wanted * overfetch
+def _overfetched(rank: Callable[[int], Lane], universe: Mask, limit: int, overfetch: int) -> Lane:
+    """Return the first `limit` chunks of a lane that are inside; `rank` returns the lane to a depth."""
+    depth = limit * overfetch
     while True:
         lane = rank(depth)
-        inside = np.flatnonzero(universe[lane.chunks])[:wanted]
-        if len(inside) == wanted or len(lane.chunks) < depth:
+        inside = np.flatnonzero(universe[lane.chunks])[:limit]
+        if len(inside) == limit or len(lane.chunks) < depth:
             return Lane(lane.chunks[inside], lane.scores[inside])
         depth *= 2

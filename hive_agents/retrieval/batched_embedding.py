@@ -1,4 +1,4 @@
-"""Texts to vectors by a service that takes a bounded number of texts of a bounded length at a time."""
+"""Embedding by a service that limits the number of texts a request, and their length."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def embedded(
     """Return unit vectors, shape `(len(texts), dimensions)`.
 
     A text longer than `longest` characters gets the mean of its parts, weighted by length. `request` is called with up
-    to `batch` parts, from `at_once` threads; `progress` gets the number of texts that are done.
+    to `batch` parts, from `at_once` threads; `progress` gets the number of finished texts.
 
-    Raises: `without_direction()` for a vector of zeros, and what `request` raises: then no further batch is begun.
+    Raises: `without_direction()` for a vector of zeros, and what `request` raises; no further batch is started then.
     """
     sums = np.zeros((len(texts), dimensions), np.float64)
     parts = [(row, part) for row, text in enumerate(texts) for part in _parts(text, longest)]
     batches = [parts[start : start + batch] for start in range(0, len(parts), batch)]
     with ThreadPoolExecutor(at_once) as pool:
-        answers = pool.map(lambda some: request([text for _, text in some]), batches)
+        answers = pool.map(lambda sent: request([text for _, text in sent]), batches)
         try:
-            for some, vectors in zip(batches, answers, strict=True):
-                for (row, text), vector in zip(some, vectors, strict=True):
+            for sent, vectors in zip(batches, answers, strict=True):
+                for (row, text), vector in zip(sent, vectors, strict=True):
                     sums[row] += len(text) * vector / max(float(np.linalg.norm(vector)), 1e-12)
                 if progress:
-                    progress(some[-1][0] + (1 if some is batches[-1] else 0))
+                    progress(sent[-1][0] + (1 if sent is batches[-1] else 0))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -51,7 +51,7 @@ def embedded(
 
 
 def sendable(text: str) -> str:
-    """Return the text as every service takes it: neither empty nor with half of a character."""
+    """Return the text as every service accepts it: not blank, without lone surrogates."""
     return text.encode(errors="replace").decode() if text.strip() else "."
 
 

@@ -1,4 +1,4 @@
-"""Embedding models of Amazon Bedrock: Titan takes one text a request, Cohere up to 96."""
+"""Embedding models of Amazon Bedrock: Titan, with one text a request, and Cohere, with up to 96."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hive_agents.retrieval.minilm import WordPieces
 
 TITAN, COHERE = "amazon.titan-embed-text-v2", "cohere.embed-"
 _VERSION = "r1"
-"""Part of the model id: raise it whenever requests change so that vectors would."""
+"""Part of the model id: raise it when a change of requests changes vectors."""
 
 _BATCH = {TITAN: 1, COHERE: 96}
-_LONGEST = {TITAN: 20_000, COHERE: 2048}  # characters that the service is sure to take
+_LONGEST = {TITAN: 20_000, COHERE: 2048}  # characters that the service always accepts
 _AT_ONCE = 4
 
 Purpose = Literal["search_document", "search_query"]
@@ -29,7 +29,7 @@ Purpose = Literal["search_document", "search_query"]
 class BedrockEmbedder(WordPieces):
     """An `Embedder` over InvokeModel; no attempt of a request starts after `deadline` seconds, or lasts longer.
 
-    Raises: HIVE-401, here for a model that isn't known, from `embed` for a service that fails.
+    Raises: HIVE-401 from the constructor for an unknown model, from `embed` for a failure of the service.
     """
 
     def __init__(self, model: str, deadline: float = 8.0) -> None:
@@ -41,11 +41,11 @@ class BedrockEmbedder(WordPieces):
         self.model_id = f"bedrock-{model}-{self.dimensions}-{_VERSION}"
 
     def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
-        """A text longer than the service takes gets the mean of its parts, weighted by length, as a unit vector."""
+        """Return unit vectors; a text that is too long gets the mean of its parts, weighted by length."""
         return self._embed(texts, "search_document", progress)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return a question's vector; Cohere's models read it otherwise than a document."""
+        """Return a question's vector; Cohere's models embed it differently from a document."""
         vector: NDArray[np.float32] = self._embed([text], "search_query", None)[0]
         return vector
 
@@ -54,7 +54,7 @@ class BedrockEmbedder(WordPieces):
     ) -> NDArray[np.float32]:
         return embedded(
             texts,
-            lambda some: self._request(some, purpose),
+            lambda batch: self._request(batch, purpose),
             dimensions=self.dimensions,
             longest=_LONGEST[self._family],
             batch=_BATCH[self._family],
@@ -71,11 +71,11 @@ class BedrockEmbedder(WordPieces):
             body |= {"embedding_types": ["float"], "output_dimension": self.dimensions}
         with attempts_until(self._deadline):
             answer = invoke(self._client, f"bedrock:{self._model}", self._model, body)
-        found = [answer.get("embedding")] if self._family == TITAN else answer.get("embeddings")
-        if isinstance(found, dict):
-            found = found.get("float")
+        rows = [answer.get("embedding")] if self._family == TITAN else answer.get("embeddings")
+        if isinstance(rows, dict):
+            rows = rows.get("float")
         try:
-            vectors = np.asarray(found, np.float64)
+            vectors = np.asarray(rows, np.float64)
         except (TypeError, ValueError):
             vectors = np.zeros(0)
         if vectors.shape != (len(texts), self.dimensions) or not np.all(np.isfinite(vectors)):
@@ -105,11 +105,11 @@ def invoke(client: Any, name: str, model: str, body: dict[str, Any]) -> dict[str
 
 
 def as_diagnostic(error: Exception, name: str) -> Exception:
-    """HIVE-401 for a failure of the service; any other error as it is."""
-    known = failure(error, name)
-    if isinstance(known, ModelError):
-        return unusable(f"{known.kind}: {known.message}")
-    return known or error
+    """Return HIVE-401 for a failure of the service, any other error unchanged."""
+    fault = failure(error, name)
+    if isinstance(fault, ModelError):
+        return unusable(f"{fault.kind}: {fault.message}")
+    return fault or error
 
 
 def unusable(why: str) -> HiveError:

@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import Any
 
 from hive_agents.llm import attempts_until, open_client
+from hive_agents.retrieval.batched_embedding import sendable
 from hive_agents.retrieval.bedrock_embedding import as_diagnostic, unusable
 
-_MOST = 1000  # sources that one request takes
+_MOST = 1000  # texts in one request
 
 
 class BedrockReranker:
-    """No attempt of a request starts after `deadline` seconds, or lasts longer.
+    """A `Reranker` over Rerank; no attempt of a request starts after `deadline` seconds, or lasts longer.
 
-    Raises: HIVE-401 from `relevance` for a service that fails.
+    Raises: HIVE-401 from `relevance` for a failure of the service.
     """
 
     def __init__(self, model: str, deadline: float = 8.0) -> None:
@@ -23,7 +24,7 @@ class BedrockReranker:
         self.model_id = f"bedrock:{model}"
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Scores from 0 to 1, in the order of `texts`."""
+        """Return scores from 0 to 1, in the order of `texts`."""
         scores: list[float] = []
         for start in range(0, len(texts), _MOST):
             scores += self._scores(query, texts[start : start + _MOST])
@@ -32,24 +33,24 @@ class BedrockReranker:
     def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
         model = {"modelConfiguration": {"modelArn": self._arn}, "numberOfResults": len(texts)}
         request: dict[str, Any] = {
-            "queries": [{"type": "TEXT", "textQuery": {"text": _sendable(query)}}],
+            "queries": [{"type": "TEXT", "textQuery": {"text": sendable(query)}}],
             "sources": [_source(text) for text in texts],
             "rerankingConfiguration": {"type": "BEDROCK_RERANKING_MODEL", "bedrockRerankingConfiguration": model},
         }
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         while True:
             try:
                 with attempts_until(self._deadline):
                     page = self._client.rerank(**request)
             except Exception as error:
                 raise as_diagnostic(error, self.model_id) from error
-            found |= {result["index"]: float(result["relevanceScore"]) for result in page.get("results", [])}
+            scores |= {result["index"]: float(result["relevanceScore"]) for result in page.get("results", [])}
             if not page.get("nextToken") or not page.get("results"):
                 break
             request["nextToken"] = page["nextToken"]
-        if sorted(found) != list(range(len(texts))):
-            raise unusable(f"{self.model_id} scored {len(found)} of {len(texts)} texts")
-        return [found[index] for index in range(len(texts))]
+        if sorted(scores) != list(range(len(texts))):
+            raise unusable(f"{self.model_id} scored {len(scores)} of {len(texts)} texts")
+        return [scores[index] for index in range(len(texts))]
 
     @cached_property
     def _client(self) -> Any:
@@ -64,9 +65,5 @@ class BedrockReranker:
 
 
 def _source(text: str) -> dict[str, Any]:
-    document = {"type": "TEXT", "textDocument": {"text": _sendable(text)}}
+    document = {"type": "TEXT", "textDocument": {"text": sendable(text)}}
     return {"type": "INLINE", "inlineDocumentSource": document}
-
-
-def _sendable(text: str) -> str:
-    return text.encode(errors="replace").decode() if text.strip() else "."

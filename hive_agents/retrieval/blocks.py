@@ -1,8 +1,8 @@
-"""The blocks of a document: the Markdown parser that it is cut by, the section of a line, and headings as words.
+"""Markdown blocks: the parser that cuts documents, the section of a line, and the plain text of headings.
 
-The parser is CommonMark with tables, without what is inside a paragraph. Most lines of a text go on with one. The
-library asks seven rules, twice, whether a line ends it; here a look at its first sign comes before, which makes parsing
-plain text about twice as fast and changes no token.
+The parser is CommonMark with tables, without inline markup. Most lines continue a paragraph. The library asks seven
+rules, twice, whether a line ends it; here a check of the line's first character comes first, which makes parsing plain
+text about twice as fast and changes no token.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def block_parser() -> MarkdownIt:
             ruler.at(rule.name, rule.fn, {"alt": [name for name in rule.alt if name != "paragraph"]})
 
     def interruption(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        if _sign(state, line) not in _INTERRUPTING and _sign(state, line + 1) not in _BELOW_A_TABLES_HEAD:
+        if _first(state, line) not in _INTERRUPTING and _first(state, line + 1) not in _BELOW_A_TABLES_HEAD:
             return False
         return any(rule(state, line, end, silent) for rule in rules)
 
@@ -60,8 +60,8 @@ def block_parser() -> MarkdownIt:
     return parser
 
 
-def _sign(state: StateBlock, line: int) -> str:
-    """Return the first sign of a line, "" where there is none."""
+def _first(state: StateBlock, line: int) -> str:
+    """Return the first character of a line after its indentation, "" where there is none."""
     if line >= state.lineMax:
         return ""
     start = state.bMarks[line] + state.tShift[line]
@@ -69,59 +69,58 @@ def _sign(state: StateBlock, line: int) -> str:
 
 
 def is_heading(token: Token) -> bool:
-    """Return whether a heading begins here that cuts a text: none in a list or a quotation."""
+    """Return whether a token opens a heading outside lists and quotations; only these cut a text."""
     return token.type == "heading_open" and token.level == 0
 
 
 def section_of(heading: str, text: str, line: int) -> str:
-    """Return the path of headings above a line, from 0, of a chunk's text; `heading` is the chunk's own path.
+    """Return the path of headings above a line (from 0) of a chunk's text; `heading` is the path of the chunk.
 
-    No heading in a chunk is of a higher level than the one that it begins with, or belongs to: what stands above those
-    in the text is always in the path.
+    No heading in a chunk is of a higher level than the chunk's own, so that the chunk's path stays a prefix.
 
     >>> text = "## Lights\\n\\n### Front\\n\\nWhite.\\n\\n### Back\\n\\nRed.\\n"
     >>> [section_of("Bicycles > Lights", text, line) for line in (0, 4, 8)]
     ['Bicycles > Lights', 'Bicycles > Lights > Front', 'Bicycles > Lights > Back']
     """
-    begun = [path for at, path in _sections(heading, text) if at <= line]
-    return begun[-1] if begun else heading
+    above = [path for start, path in _sections(heading, text) if start <= line]
+    return above[-1] if above else heading
 
 
 @lru_cache(maxsize=512)
 def _sections(heading: str, text: str) -> tuple[tuple[int, str], ...]:
-    """Return the line that each section of a chunk begins with, and its path, in order."""
-    found = _headings(text)
-    if not found:
+    """Return the first line of each section of a chunk, and its path, in order."""
+    headings = _headings(text)
+    if not headings:
         return ()
-    first, level, own = found[0]
-    begins = not "".join(re.split(r"\r\n|\n|\r", text)[:first]).strip()
-    if begins and (heading == own or heading.endswith(_BELOW + own)):
-        above, least = heading[: len(heading) - len(own)].removesuffix(_BELOW), level
+    first_line, level, first = headings[0]
+    is_at_top = not "".join(re.split(r"\r\n|\n|\r", text)[:first_line]).strip()
+    if is_at_top and (heading == first or heading.endswith(_BELOW + first)):
+        prefix, top_level = heading[: len(heading) - len(first)].removesuffix(_BELOW), level
     else:
-        above, least = heading, 2 if heading else 1
+        prefix, top_level = heading, 2 if heading else 1
     path: dict[int, str] = {}
     sections = []
-    for at, level, name in found:
-        if level >= least:  # else it is a remark in code that is cut where its fence can't be seen
-            path = {higher: kept for higher, kept in path.items() if higher < level} | {level: name}
-            sections.append((at, _BELOW.join(filter(None, [above, *path.values()]))))
+    for line, level, name in headings:
+        if level >= top_level:  # else it is a comment in code whose opening fence is in another chunk
+            path = {above: title for above, title in path.items() if above < level} | {level: name}
+            sections.append((line, _BELOW.join(filter(None, [prefix, *path.values()]))))
     return tuple(sections)
 
 
 def _headings(text: str) -> list[tuple[int, int, str]]:
-    """Return line, level and words of each heading of a text."""
+    """Return (line, level, plain text) of each heading of a text."""
     if not _LIKE_A_HEADING.search(text):
         return []
     tokens = block_parser().parse(text)
     return [
-        (token.map[0], int(token.tag[1:]), plain_heading(heading_text(tokens[place + 1].content)))
-        for place, token in enumerate(tokens)
+        (token.map[0], int(token.tag[1:]), plain_heading(heading_text(tokens[index + 1].content)))
+        for index, token in enumerate(tokens)
         if is_heading(token) and token.map
     ]
 
 
 def plain_heading(text: str) -> str:
-    r"""Return the words of a heading; what only looks like a mark is one of its signs.
+    r"""Return a heading without its Markdown marks; characters that only look like marks stay.
 
     >>> marked = ("Q&amp;A", "**Why** `a_b`?", "The [API](api.md) &lt;v2&gt;", r"C\*, `&amp;`")
     >>> [plain_heading(text) for text in marked]
@@ -140,5 +139,5 @@ def _plain(text: str) -> str:
 def _mark_text(mark: re.Match[str]) -> str:
     if entity := mark["entity"]:
         sign = html.unescape(entity)
-        return sign if sign.isprintable() else " "  # none that a terminal obeys
+        return sign if sign.isprintable() else " "  # no control characters for a terminal
     return mark["sign"] or mark["code"] or _plain(mark["strong"] or mark["struck"] or mark["label"] or "")

@@ -1,8 +1,8 @@
-"""BM25, exact, over an inverted index whose storage is somebody else's.
+"""Exact BM25 over an inverted index in any storage.
 
-Every posting of every query term is added, so the list is that of a brute force. Speed comes from numpy's scatter,
-from terms kept decoded, and from a bound that makes a full sort needless: the k-th best score among the champions
-of the query's terms, read when all scores are final, cannot be above the k-th best score of all.
+Every posting of every query term is added, so the result is that of brute force. Speed comes from numpy's scatter, a
+cache of decoded terms, and a bound that avoids a full sort: the k-th best score among the champions of the query's
+terms, read when all scores are final, cannot be above the k-th best score of all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hive_agents.retrieval.postings import CHAMPIONS, ImpactCache, ImpactReader, Impacts
 
 _SPARSE = 12
-"""With fewer postings than one in this many documents, visiting them again beats scanning all scores."""
+"""With fewer postings than one in this many documents, a second pass over them is faster than a scan of all scores."""
 
 _FEW_CHAMPIONS = 32
 
@@ -31,10 +31,10 @@ _Query = list[tuple[int, str, Impacts, int]]
 
 @dataclass(frozen=True, slots=True)
 class BM25Params:
-    """`k1` (0 to 10) sets how soon repetition stops to count, `b` (0 to 1) how much length does.
+    """`k1` (0 to 10) sets how fast repetition saturates, `b` (0 to 1) the effect of length.
 
-    `title_boost` (0 to 10) is what one occurrence in the title counts in the frequency; a document's length counts
-    it once. At 0 a document that has a term in its title alone does not contain it, for df either.
+    `title_boost` (0 to 10) is the weight of an occurrence in the title in tf; in a document's length its weight is 1.
+    At 0 a document with a term in its title only does not contain it, for df either.
     """
 
     k1: float = 1.2
@@ -43,7 +43,7 @@ class BM25Params:
 
 
 class PostingSource(Protocol):
-    """Where postings are kept. Called from any thread that searches."""
+    """Storage of postings. Called from any thread that searches."""
 
     @property
     def n_docs(self) -> int: ...
@@ -54,7 +54,7 @@ class PostingSource(Protocol):
         ...
 
     def postings(self, term: str) -> tuple[int, bytes] | None:
-        """Return the df and the blob that `build_postings` made, None for an unknown term."""
+        """Return the df and the blob of `build_postings`, None for an unknown term."""
         ...
 
 
@@ -62,13 +62,13 @@ class BM25:
     """Ranks the documents of a source; one object serves all threads.
 
     score(d) = Σ_terms idf · tf / (tf + k1 · (1 - b + b · length / average length)),
-    idf = ln(1 + (N - df + 0.5) / (df + 0.5)). A term that stands twice in the query counts twice.
+    idf = ln(1 + (N - df + 0.5) / (df + 0.5)). A term that is twice in the query counts twice.
 
-    `scope` (shape `(n_docs,)`) says which documents exist for the reader: N, df and the average length are theirs,
-    and no other document shows in any bit of a result.
+    `scope` (shape `(n_docs,)`) is the documents that exist for the reader: N, df and the average length are theirs,
+    and no other document affects any bit of a result.
 
-    `cache_bytes` bounds the terms kept decoded: by default 48 MiB, above 126,000 documents 400 bytes for each.
-    Scorers of one source can share a `board` of their `dtype`.
+    `cache_bytes` bounds the decoded terms: by default 48 MiB, above 126,000 documents 400 bytes for each. Scorers of
+    one source can share a `board` of their `dtype`.
 
     Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), in the variant
     of Lucene 8 and later, without the constant factor k1 + 1.
@@ -99,9 +99,9 @@ class BM25:
     def top(
         self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """Return the k best documents and their scores, best first, ties in order of document number.
+        """Return the k best documents, or fewer, and their scores, best first, ties by document number.
 
-        Fewer where fewer match. Documents outside `mask` are left out; the statistics stay those of the collection.
+        Documents outside `mask` are left out; the statistics stay those of the collection.
         """
         if mask is not None and mask.shape != (self._n_docs,):
             raise ValueError(f"mask has shape {mask.shape}, the collection {self._n_docs} documents")
@@ -120,8 +120,7 @@ class BM25:
         return _best(docs, scores, k)
 
     def scores(self, terms: Sequence[str], docs: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the score of each of `docs`, the same bits as in `top`; 0 where nothing matches or the scope hides
-        it."""
+        """Return the score of each of `docs`, the same bits as in `top`; 0 without a match or outside the scope."""
         total = np.zeros(len(docs), self._dtype)
         for _, _, term, times in self._read(terms):
             impacts = term.at(docs)
@@ -129,12 +128,11 @@ class BM25:
         return total
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """Return how many documents of the scope have each term."""
+        """Return the df of each term in the scope."""
         return [(self.cache.get(word) or self._load(word)).df for word in terms]
 
     def _read(self, terms: Sequence[str]) -> _Query:
-        """Return the known terms, rarest first: one fixed order, so that scores do not depend on the order of the
-        words."""
+        """Return the terms with postings, rarest first: a fixed order, so that scores don't depend on that of words."""
         times: dict[str, int] = {}
         for word in terms:
             times[word] = times.get(word, 0) + 1
@@ -154,7 +152,7 @@ class BM25:
 
 
 class Board(threading.local):
-    """The scores of all documents while a query runs; each thread has its own, all zero between queries."""
+    """The scores of all documents during a query; each thread has its own, all zero between queries."""
 
     def __init__(self, n_docs: int, dtype: np.dtype[Any] = np.dtype(np.float32)) -> None:
         self.scores = np.zeros(n_docs, dtype)
@@ -171,7 +169,7 @@ class Board(threading.local):
                 np.add.at(scores, term.docs, term.impacts if times == 1 else term.impacts * times_type(times))
 
     def bound(self, query: _Query, k: int, mask: NDArray[np.bool_] | None) -> Any:
-        """Return a score that at least k allowed documents reach, None where the champions are too few to tell."""
+        """Return a score that at least k documents in `mask` reach, None with too few champions."""
         each = max(k, _FEW_CHAMPIONS)
         if k > CHAMPIONS * len(query):
             return None
@@ -188,7 +186,7 @@ class Board(threading.local):
         return scores[-k]
 
     def among_all(self, bound: Any, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-        """Return documents that reach the bound, ascending."""
+        """Return the documents that reach the bound, ascending; without a bound all with a score."""
         hit = self._hit
         if bound is None:
             np.greater(self.scores, 0, out=hit)
@@ -199,7 +197,7 @@ class Board(threading.local):
         return hit.nonzero()[0]
 
     def among_postings(self, query: _Query, bound: Any, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-        """As `among_all`, without a look at documents that hold no term of the query."""
+        """As `among_all`, but read only documents with a term of the query."""
         docs = query[0][2].docs if len(query) == 1 else np.concatenate([term.docs for _, _, term, _ in query])
         if bound is not None:
             docs = docs[self.scores.take(docs) >= bound]
@@ -211,7 +209,7 @@ class Board(threading.local):
         return docs
 
     def clear(self, query: _Query | None) -> None:
-        """Set back to zero: what `query` touched, or everything."""
+        """Reset to zero the scores of the documents of `query`, or all."""
         if query is None:
             self.scores.fill(0)
             return
@@ -219,15 +217,15 @@ class Board(threading.local):
             self.scores[term.docs] = 0
 
     def _distinct(self, docs: NDArray[np.intp]) -> NDArray[np.intp]:
-        # Several times cheaper than a sort: of all places that mark a document, one is read back.
-        places = np.arange(len(docs), dtype=np.int32)
-        self._mark[docs] = places
-        kept: NDArray[np.intp] = docs[self._mark[docs] == places]
-        return kept
+        # Several times cheaper than a sort: each document keeps the last of its positions.
+        positions = np.arange(len(docs), dtype=np.int32)
+        self._mark[docs] = positions
+        distinct: NDArray[np.intp] = docs[self._mark[docs] == positions]
+        return distinct
 
 
 def _best(docs: NDArray[np.intp], scores: NDArray[Any], k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the k best of ascending `docs`, best first; of equal ones the first documents."""
+    """Return the k best of ascending `docs`, best first, ties by document number."""
     if len(docs) > 16 * k:
         # A sample's k-th best is a safe bound too, and leaves about 16 k: a sort or partition of everything is slow.
         sample = np.sort(scores[::16])

@@ -1,4 +1,4 @@
-"""Cut a document at its headings: sections a reader would recognise, none longer than the limit."""
+"""Chunking of a Markdown document at its headings, with no chunk longer than the limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _A_WORD = re.compile(r"[^\W_]")
 _PART = 50_000
-_MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
+_MOST_PIECES = 4  # of one character: the tokenizer splits a Hangul syllable into three letters
 
 
 class Chunking(Format):
@@ -38,9 +38,9 @@ class Chunking(Format):
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a document; the pieces put together in order are the whole text.
+    """A piece of a document; the chunks in order, joined, are the whole text.
 
-    `heading_path` ends with the chunk's own heading; `ancestors` are the headings above its text.
+    `heading_path` ends with the chunk's own heading; `ancestors` is without it.
     """
 
     text: str
@@ -52,13 +52,13 @@ class Chunk:
         return " > ".join(self.heading_path)
 
     def embedded(self, title: str) -> str:
-        """Return what is embedded: the chunk's place in the document of that title, then its text."""
-        place = [part for part in self.heading_path if part != title]
-        return "\n".join(filter(None, [title, " > ".join(place), self.text.strip()]))
+        """Return the text to embed: the document's title, the headings, then the chunk's text."""
+        headings = [heading for heading in self.heading_path if heading != title]
+        return "\n".join(filter(None, [title, " > ".join(headings), self.text.strip()]))
 
 
 def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[Chunk]:
-    """Chunks of a Markdown text; a body without text is one chunk, which stands for its title."""
+    """Return the chunks of a Markdown text; an empty body is one chunk, so that its title can be found."""
     if not body.strip():
         return [Chunk(body, (), ())]
     return list(_Cutter(body, chunking, pieces).chunks())
@@ -100,40 +100,38 @@ class _Cutter:
         yield from self._section(section, path)
 
     def _section(self, blocks: list[_Block], path: dict[int, str]) -> Iterator[Chunk]:
-        """Yield one chunk for a section that fits, else pieces cut at the coarsest boundary that helps."""
+        """Yield one chunk for a section that fits, else chunks cut at the coarsest boundary that makes them fit."""
         whole = self._fits(blocks[0].start, blocks[-1].end)
-        groups = [blocks] if whole else list(self._groups(blocks))
-        for group in groups:
+        for group in [blocks] if whole else self._groups(blocks):
             first = group[0]
-            own: tuple[str, ...] = ()
             if first.level:
                 _descend(path, first)
-                own = (first.heading,)
-            above = tuple(path[level] for level in sorted(path))[: -1 if own else None]
+            heading_path = tuple(path[level] for level in sorted(path))
+            ancestors = heading_path[:-1] if first.level else heading_path
             for block in group[1:]:
                 if block.level:
                     _descend(path, block)
-            yield Chunk(self.body[first.start : group[-1].end], (*above, *own), above)
+            yield Chunk(self.body[first.start : group[-1].end], heading_path, ancestors)
 
     def _groups(self, blocks: list[_Block]) -> Iterator[list[_Block]]:
-        """Yield runs of blocks that fit together; a block that is too long alone is cut first.
+        """Yield runs of blocks that fit together; a block that is too long by itself is cut first.
 
-        A run ends with the section that it begins with, or in: its place in the document is that of all its text.
+        A run ends with the section of its first block, so that its heading path is right for all its text.
         """
         group: list[_Block] = []
-        within = reached = 0  # a heading of this level ends the run; the level of the last heading so far
+        within = reached = 0  # a heading up to this level ends the run; the level of the last heading so far
         for block in blocks:
             pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
                 if group and not self._fits(group[0].start, piece.end):
-                    # A heading at the end of a run belongs to what follows it.
-                    keep: list[_Block] = []
+                    # Headings at the end of a run go with the text that they are of.
+                    next_group: list[_Block] = []
                     follows = piece
                     while len(group) > 1 and _leads_to(group[-1], follows) and self._fits(group[-1].start, piece.end):
                         follows = group.pop()
-                        keep.insert(0, follows)
+                        next_group.insert(0, follows)
                     yield group
-                    group, within = keep, follows.level - 1
+                    group, within = next_group, follows.level - 1
                 elif group and 0 < piece.level <= within:
                     yield group
                     group = []
@@ -145,10 +143,10 @@ class _Cutter:
             yield group
 
     def _cut(self, block: _Block) -> Iterator[_Block]:
-        """Pieces of one block: at lines of code, lists and tables, else at sentences, else at words."""
+        """Yield pieces of a block, cut at lines or a paragraph's sentences, else at words."""
         pattern = _SENTENCE_END if block.kind == "paragraph" else _LINE_END
         text = self.body[block.start : block.end]
-        edges = [found.end() for found in pattern.finditer(text) if not self._in_fence(block.start + found.end())]
+        edges = [mark.end() for mark in pattern.finditer(text) if not self._in_fence(block.start + mark.end())]
         edges.append(len(text))
         start = end = 0
         for edge in edges:
@@ -169,27 +167,26 @@ class _Cutter:
             yield self._piece(block, start, end)
 
     def _with_words(self, pieces: list[_Block]) -> list[_Block]:
-        """Return the pieces of a block, where the last is no end of a fence alone: it gets the line before."""
+        """Return the pieces of a block; a last one without words, such as the end of a fence, gets the line before."""
         if len(pieces) < 2 or _A_WORD.search(self.body, pieces[-1].start, pieces[-1].end):
             return pieces
         *rest, before, last = pieces
-        at = self.body.rfind("\n", before.start, before.end - 1) + 1
-        if at <= before.start or not self._fits(at, last.end):
+        edge = self.body.rfind("\n", before.start, before.end - 1) + 1
+        if edge <= before.start or not self._fits(edge, last.end):
             return pieces
-        return [*rest, replace(before, end=at), _Block(at, last.end, last.kind)]
+        return [*rest, replace(before, end=edge), _Block(edge, last.end, last.kind)]
 
     def _piece(self, block: _Block, start: int, end: int) -> _Block:
-        own = (block.heading, block.level) if start == 0 else ("", 0)
-        return _Block(block.start + start, block.start + end, block.kind, *own)
+        heading = (block.heading, block.level) if start == 0 else ("", 0)
+        return _Block(block.start + start, block.start + end, block.kind, *heading)
 
     def _word_edge(self, text: str) -> int:
-        """Return where to cut so that at most `limit` word pieces come before: after a line, else a word, else
-        anywhere."""
-        hard = self._pieces(text)[self.limit][0]
-        for space in (text.rfind("\n", 0, hard) + 1, text.rfind(" ", 0, hard) + 1):
-            if _A_WORD.search(text, 0, space):
-                return space
-        return max(hard, 1)
+        """Return the last place for a cut after at most `limit` word pieces: after a line, else a word, else any."""
+        limit = self._pieces(text)[self.limit][0]
+        for edge in (text.rfind("\n", 0, limit) + 1, text.rfind(" ", 0, limit) + 1):
+            if _A_WORD.search(text, 0, edge):
+                return edge
+        return max(limit, 1)
 
     def _fits(self, start: int, end: int) -> bool:
         if (end - start) * _MOST_PIECES <= self.limit:
@@ -200,18 +197,18 @@ class _Cutter:
         return len(self._pieces(self.body[start:end])) <= self.limit
 
     def _between_words(self, position: int) -> bool:
-        """Return whether a cut here leaves the word pieces on both sides as they are in the whole text."""
+        """Return whether a cut here changes no word piece of the text on either side."""
         around = self.body[max(position - 1, 0) : position + 1]
         return position in (0, len(self.body)) or _WORD_END.search(around) is not None
 
     def _pieces(self, text: str) -> list[tuple[int, int]]:
-        """Return the word pieces of `text`, or of a beginning that has more than `limit`.
+        """Return the word pieces of `text`, or of a prefix that has more than `limit`.
 
-        A picture inside a document can be a line of a megabyte; counting all of what is left of it after
-        each cut would take minutes. The beginning ends between words, so that its pieces are the text's.
+        An embedded image can be a line of a megabyte; to count all of its rest after each cut would take minutes. The
+        prefix ends between words, so that its pieces are the text's.
         """
         for size in (2 * self.limit, 8 * self.limit, 32 * self.limit):
-            ends = [found.end() for found in _WORD_END.finditer(text, 0, size)]
+            ends = [end.end() for end in _WORD_END.finditer(text, 0, size)]
             if ends and size < len(text):
                 pieces = self.pieces.token_offsets(text[: ends[-1]])
                 if len(pieces) > self.limit:
@@ -223,9 +220,9 @@ class _Cutter:
         return before >= 0 and self.fences[before][0] < position < self.fences[before][1]
 
     def _blocks(self) -> Iterator[_Block]:
-        """Yield the top-level blocks of the Markdown, each with the white space behind it."""
+        """Yield the top-level blocks of the Markdown, each with the white space after it."""
         lines = _line_starts(self.body)
-        found: list[tuple[int, Token, str]] = []
+        opened: list[tuple[int, Token, str]] = []
         tokens = block_parser().parse(self.body)
         code = [token.map for token in tokens if token.type in ("fence", "code_block") and token.map]
         spans = [(lines[first], lines[last] if last < len(lines) else len(self.body)) for first, last in code]
@@ -233,13 +230,13 @@ class _Cutter:
         for index, token in enumerate(tokens):
             if token.level == 0 and token.nesting >= 0 and token.map and token.type != "inline":
                 content = tokens[index + 1].content if is_heading(token) else ""
-                found.append((lines[token.map[0]], token, content))
-        if not found:
+                opened.append((lines[token.map[0]], token, content))
+        if not opened:
             yield _Block(0, len(self.body), "paragraph")
             return
-        starts = [0, *(start for start, _, _ in found[1:])]
+        starts = [0, *(start for start, _, _ in opened[1:])]
         ends = [*starts[1:], len(self.body)]
-        for start, end, (_, token, content) in zip(starts, ends, found, strict=True):
+        for start, end, (_, token, content) in zip(starts, ends, opened, strict=True):
             if start == end:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
@@ -248,7 +245,7 @@ class _Cutter:
 
 
 def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
-    """Return where the word of each word piece of the text begins; it is read in parts that end with a line."""
+    """Return the start of the word of each word piece; the text is tokenized in parts that end with a line."""
     starts: list[NDArray[np.int64]] = []
     begin = 0
     while begin < len(body):
@@ -259,16 +256,16 @@ def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
 
 
 def _leads_to(block: _Block, follows: _Block) -> bool:
-    """Return whether it is a heading that what follows stands below, or beside."""
+    """Return whether a block is a heading, and what follows is its text or a heading of its level or below."""
     return block.level > 0 and (follows.level == 0 or block.level <= follows.level)
 
 
 def _descend(path: dict[int, str], heading: _Block) -> None:
-    """Put a heading on the path: it closes those of its level and below."""
+    """Put a heading on the path in place of those of its level and below."""
     for level in [level for level in path if level >= heading.level]:
         del path[level]
     path[heading.level] = heading.heading
 
 
 def _line_starts(text: str) -> list[int]:
-    return [0, *(found.end() for found in _LINE_END.finditer(text))]
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]

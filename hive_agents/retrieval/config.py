@@ -35,10 +35,10 @@ from hive_agents.retrieval.fusion import HALF_LIFE
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"
-"""A relative symlink to the config that serves, or `{"active": "v2.json"}` where symlinks can't be made.
+"""A relative symlink to the active config, or `{"active": "v2.json"}` where symlinks can't be made.
 
-What is left of the link by a copy that follows links, the text of the config, or by a checkout without links, its name,
-means the same.
+The text of the config, which a copy that follows links leaves, and its file name, which a checkout without links
+leaves, mean the same.
 """
 
 Method = Literal["keyword", "vector", "hybrid"]
@@ -66,7 +66,7 @@ def _checked(boost: dict[str, float]) -> dict[str, float]:
 
 
 def _faulty(entries: Mapping[str, float], message: LiteralString) -> ValidationError:
-    """Return one error for each entry, which says where it stands."""
+    """Return an error with a location for each entry."""
     kind = PydanticCustomError("boost_value_error", message)
     faults = [InitErrorDetails(type=kind, loc=(key,), input=value) for key, value in entries.items()]
     return ValidationError.from_exception_data("Boost", faults)
@@ -116,7 +116,7 @@ class Retrieval(Format):
 
     @property
     def lane_weights(self) -> list[float]:
-        """The weights of the lanes in use; a lane alone weighs 1, whatever the fusion would give it."""
+        """The weights of the lanes in use; a single lane has the weight 1."""
         return [self.weights.keyword, self.weights.vector] if self.method == "hybrid" else [1.0]
 
 
@@ -189,12 +189,12 @@ class RetrievalConfig(FileFormat):
 
     @property
     def conditions(self) -> dict[str, Condition]:
-        """The filters in one form; fields are and-ed."""
+        """The filters as conditions; fields are and-ed."""
         return {field: condition(value) for field, value in self.filters.items()}
 
     @property
     def max_results(self) -> int:
-        """What dynamic-k may return at most: `max_results`, else `top_k`."""
+        """The longest list that dynamic-k may return: `max_results`, else `top_k`."""
         return self.dynamic_k.max_results or self.retrieval.top_k
 
 
@@ -219,7 +219,7 @@ class StoredConfig:
 
 
 def config_hash(text: str) -> str:
-    """Return the hash of what a config says: white space and the order of keys don't count."""
+    """Return the hash of a config's JSON value: white space and the order of keys don't count."""
     return canonical_hash(json.loads(text))
 
 
@@ -228,9 +228,9 @@ def canonical_hash(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-@lru_cache(maxsize=64)  # what a text means never changes, and each question asks
+@lru_cache(maxsize=64)  # each search parses the active config
 def parse_config(text: str, file: str) -> StoredConfig:
-    """Raises `HiveError` with every diagnostic of level 1."""
+    """Return a config from its text. Raises: `HiveError` with every diagnostic of level 1."""
     value = jsontext.parse(text, file)
     return StoredConfig(formats.load_value(RetrievalConfig, value, file, text), text, file)
 
@@ -241,13 +241,13 @@ def read_config(workspace: Workspace, path: Path) -> StoredConfig:
 
 
 def find_config(workspace: Workspace, reference: str) -> StoredConfig:
-    """Return the config that a path, a file name or a name means, in that order.
+    """Return the config of a path, a file name or a name, tried in that order.
 
     Raises: HIVE-107 (exit code 2) when there is none, HIVE-111 when two files have that name.
     """
     path = find_config_file(workspace, reference)
     if workspace.relative(path) == f"configs/{LINK}":
-        path = active_target(workspace) or path  # the link is read, and never followed
+        path = active_target(workspace) or path  # the link is read, not followed
     return read_config(workspace, path)
 
 
@@ -288,7 +288,7 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
 
 
 def _files(workspace: Workspace) -> list[Path]:
-    # Not glob: it finds nothing in a folder that can't be read, and says nothing.
+    # Not glob, which finds nothing in an unreadable folder, without an error.
     return (
         sorted(path for path in workspace.configs.iterdir() if path.suffix == ".json")
         if workspace.configs.is_dir()
@@ -297,7 +297,7 @@ def _files(workspace: Workspace) -> list[Path]:
 
 
 def _name_in(path: Path) -> str | None:
-    """Return a file's declared name, or None where it can't be read: its faults are nobody else's."""
+    """Return the name in a file, or None where it can't be read: a faulty config doesn't break the others."""
     try:
         name = json.loads(read_bytes(path))["name"]
     except (HiveError, OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -308,7 +308,7 @@ def _name_in(path: Path) -> str | None:
 def active_target(workspace: Workspace) -> Path | None:
     """Return the file that active.json names, whether it exists or not; None without active.json.
 
-    Raises: HIVE-114 where it leaves configs/, HIVE-107 where it is neither form.
+    Raises: HIVE-114 for a file outside configs/, HIVE-107 for an active.json of no known form.
     """
     link = workspace.configs / LINK
     if link.is_symlink():
@@ -332,10 +332,10 @@ def active_target(workspace: Workspace) -> Path | None:
 
 
 def is_inside(file: Path, folder: Path) -> bool:
-    """Return whether `file`, wherever links lead, is directly in `folder`; so is a file that doesn't exist."""
-    # Not Path.resolve, which raises where links lead in a circle; such a file just doesn't exist.
-    there = file.is_symlink() or file.exists()
-    return not there or os.path.dirname(os.path.realpath(file)) == os.path.realpath(folder)
+    """Return whether `file` with its links resolved is directly in `folder`, or doesn't exist."""
+    # Not Path.resolve, which raises on a cycle of links.
+    exists = file.is_symlink() or file.exists()
+    return not exists or os.path.dirname(os.path.realpath(file)) == os.path.realpath(folder)
 
 
 def _pointer(workspace: Workspace, link: Path) -> str:
@@ -352,8 +352,7 @@ def _pointer(workspace: Workspace, link: Path) -> str:
 
 
 def _copied(workspace: Workspace, text: str) -> str | None:
-    """Return the config that a copy of the link stands for; None where it is none."""
-    # An archive or a copy that follows links leaves the config's text, a checkout without links its name.
+    """Return the file name of the config that a copy of the link has the text or the name of; None without one."""
     for path in config_files(workspace):
         if path.is_symlink():
             continue
@@ -369,7 +368,7 @@ def _unusable(why: str) -> HiveError:
 
 
 def point_active(workspace: Workspace, file: Path) -> None:
-    """Make active.json name `file`, in one step."""
+    """Make active.json name `file`, atomically."""
     path = workspace.configs / LINK
     with disk_errors(path):
         try:

@@ -1,4 +1,4 @@
-"""What ends a list, or thins it: the cliff of dynamic-k, and the chunks of one document."""
+"""The cut-off of dynamic-k, and the count of chunks of the same document."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def dynamic_k(
     weights: Sequence[float] = (1.0, 1.0),
     rrf_k: int = 60,
 ) -> int:
-    """Return how many of the fused `scores` (best first) to return.
+    """Return the length of the list to return from the fused `scores` (best first).
 
     With g_i = score_{i-1} - score_i, the list ends before the first rank i > `min_results` where g_i is over
-    `factor` times the mean of the gaps before it. The first gap never ends the list. The mean is at least the gap
-    of one rank step in every lane, so that a tie at the top doesn't make the next gap look like a cliff.
+    `factor` times the mean of the gaps before it. The first gap never ends the list. The mean counts as at least the
+    gap of one rank step in every lane, so that a gap after a tie at the top isn't taken for a cliff.
 
     >>> dynamic_k([.0328, .0318, .0307, .0295, .0281, .0266, .0198], 3.0, 1, 10)
     6
@@ -44,7 +44,7 @@ def dynamic_k(
 
 
 def occurrences(documents: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return how many earlier places hold the same document, along the last axis; any shape.
+    """Return for each place the number of earlier places with the same document, along the last axis; any shape.
 
     >>> occurrences(np.array([7, 3, 7, 7, 3])).tolist()
     [0, 0, 1, 2, 1]

@@ -1,4 +1,4 @@
-"""Which config serves: the text that was deployed, not the file it came from."""
+"""The active config: the text that was deployed, not the file that it came from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True)
 class Version:
-    """One deployment, as `config_versions` keeps it; `previous` is the version that a rollback goes back to."""
+    """One deployment, a row of `config_versions`; `previous` is the version that a rollback restores."""
 
     id: int
     name: str
@@ -56,7 +56,7 @@ DEPLOYMENTS = Ledger(
 
 @dataclass(frozen=True)
 class ActiveConfig:
-    """`version` is None where nothing was ever deployed here and `active.json` is honoured as the baseline."""
+    """`version` is None before the first deployment, when `active.json` names the baseline."""
 
     stored: StoredConfig
     version: Version | None
@@ -64,26 +64,27 @@ class ActiveConfig:
 
 
 def versions(workspace: Workspace) -> list[Version]:
-    """Return every deployment, newest first. Raises: HIVE-413 where the database lost some and the log is broken."""
+    """Return every deployment, newest first. Raises: HIVE-413 when the database lost some and the log is broken."""
     return DEPLOYMENTS.history(workspace).rows
 
 
 def unlogged_versions(workspace: Workspace) -> list[Version]:
-    """Return the rows after the audit log's last deployment, newest first: forged, or the log was cut."""
+    """Return the rows after the last deployment of the audit log, newest first: forged, or cut from the log."""
     return DEPLOYMENTS.history(workspace).unlogged
 
 
 def active_config(workspace: Workspace) -> ActiveConfig:
-    """Return the config that serves, with HIVE-404 or HIVE-405 as warnings where files and history differ.
+    """Return the active config, with HIVE-404 or HIVE-405 as warnings where files and history differ.
 
-    Raises: HIVE-408 where there is none, HIVE-114 where active.json leaves configs/.
+    Raises: HIVE-408 without one, HIVE-114 when active.json names a file outside configs/.
     """
     active = find_active(workspace)
     if active is None:
-        named = active_target(workspace)
+        target = active_target(workspace)
+        missing = f": {LINK} names {target.name}, which isn't there" if target else ""
         raise HiveError.of(
             "HIVE-408",
-            "the workspace has no active config" + (f": {LINK} names {named.name}, which isn't there" if named else ""),
+            f"the workspace has no active config{missing}",
             file=f"configs/{LINK}",
             path="$",
             fix="run `hive deploy CONFIG`, or name a config",
@@ -92,7 +93,7 @@ def active_config(workspace: Workspace) -> ActiveConfig:
 
 
 def find_active(workspace: Workspace) -> ActiveConfig | None:
-    """Return the config that serves as `active_config` does, None where there is none."""
+    """As `active_config`, but return None without one."""
     _finish_switch(workspace)
     history = DEPLOYMENTS.history(workspace)
     if not history.rows:
@@ -105,14 +106,14 @@ def find_active(workspace: Workspace) -> ActiveConfig | None:
 
 
 def announce_switch(workspace: Workspace) -> None:
-    """Leave a mark that the files are about to follow the history, for the next command if this one is killed."""
+    """Mark that files are about to follow the history, so that the next command finishes if this one is killed."""
     atomic_write(_mark(workspace), b"", mode=0o600)
 
 
 def follow_history(workspace: Workspace) -> None:
-    """Make this host's files follow what another host has deployed; a text that people edited here stays.
+    """Make this host's files follow a deployment of another host; a file that was edited here stays.
 
-    Raises: HIVE-402 while a deployment goes on here, HIVE-413 as `versions`.
+    Raises: HIVE-402 during a deployment here, HIVE-413 as `versions`.
     """
     with workspace.exclusive("following a deployment", timeout=0):
         history = versions(workspace)
@@ -124,7 +125,7 @@ def follow_history(workspace: Workspace) -> None:
 
 
 def settle(workspace: Workspace, version: Version) -> None:
-    """Make the files follow the history: active.json names the version's file, which is written where it is gone."""
+    """Make active.json name the version's file, and write that file where it is missing."""
     file = workspace.root / version.file
     if not file.exists():
         atomic_write_text(file, version.text)
@@ -133,7 +134,7 @@ def settle(workspace: Workspace, version: Version) -> None:
 
 
 def _finish_switch(workspace: Workspace) -> None:
-    """Finish what a killed deployment left undone; one that still runs holds the lock."""
+    """Finish a killed deployment; one that still runs holds the lock."""
     if not _mark(workspace).exists():
         return
     with suppress(HiveError), exclusive(workspace, "finishing a deployment", timeout=0):
@@ -152,8 +153,8 @@ def _differences(workspace: Workspace, latest: Version, unlogged: list[Version])
     warnings, target = [], None
     try:
         target = active_target(workspace)
-    except HiveError as error:  # what serves is known; a link that can't be used is no reason to stop
-        warnings += [replace(found, severity="warning") for found in error.diagnostics]
+    except HiveError as error:  # the history decides; an unusable link is no reason to stop
+        warnings += [replace(fault, severity="warning") for fault in error.diagnostics]
     if unlogged:
         warnings.append(
             Diagnostic(

@@ -1,10 +1,10 @@
-"""Distraction detection: where keyword and vector search disagree, a hit may only look right."""
+"""Distraction detection: the disagreement of keyword and vector search about a hit."""
 
 from __future__ import annotations
 
 
 def disagreement(keyword_rank: int | None, vector_rank: int | None, candidates: int) -> float:
-    """|r_bm25 - r_vector| / max(r_bm25, r_vector), in [0, 1); a missing rank counts as candidates + 1.
+    """Return |r_bm25 - r_vector| / max(r_bm25, r_vector), in [0, 1); a missing rank is candidates + 1.
 
     >>> round(disagreement(2, 3, 100), 4), round(disagreement(1, 12, 100), 4), round(disagreement(1, None, 100), 4)
     (0.3333, 0.9167, 0.9901)

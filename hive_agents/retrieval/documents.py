@@ -1,7 +1,4 @@
-"""Collections and their documents: a Markdown file becomes front matter, title and body.
-
-And the files as they stand now, and which of them are still what they were when they were read.
-"""
+"""Collections and their documents: Markdown files with front matter, title and body, and which files have changed."""
 
 from __future__ import annotations
 
@@ -62,20 +59,21 @@ class Collection(FileFormat):
         return [name for name, field in self.fields.items() if field.filterable]
 
     def digest(self) -> str:
-        """Return the hash of all that decides what is in the index."""
-        kept = self.model_dump_json(exclude={"description": True, "fields": {"__all__": {"synonyms"}}})
-        return hashlib.sha256(kept.encode()).hexdigest()
+        """Return the hash of everything that affects the index."""
+        relevant = self.model_dump_json(exclude={"description": True, "fields": {"__all__": {"synonyms"}}})
+        return hashlib.sha256(relevant.encode()).hexdigest()
 
 
 def collection_names(workspace: Workspace) -> list[str]:
-    # Not glob: it finds nothing in a folder that can't be read, and says nothing.
+    # Not glob, which finds nothing in an unreadable folder, without an error.
     return sorted(path.stem for path in (workspace.root / "collections").iterdir() if path.suffix == ".json")
 
 
 def load_collection(workspace: Workspace, name: str | None = None) -> Collection:
-    """Return the collection `name`; without a name the only one there is.
+    """Return the collection `name`; without a name the only one.
 
-    Raises: HIVE-211 when there is none of that name; level 1 for a broken file.
+    Raises: HIVE-211 for an unknown name, HIVE-409 without a name unless there is one collection; level 1 for a broken
+    file.
     """
     names = collection_names(workspace)
     if name is None and len(names) == 1:
@@ -86,7 +84,7 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
             "the workspace has no collection" if not names else "the workspace has several collections",
             fix="name one of: " + ", ".join(names) if names else "add collections/<name>.json",
         )
-    for file in sorted(names, key=lambda file: file != name):  # another file's fault is nobody else's
+    for file in sorted(names, key=lambda file: file != name):  # a faulty file doesn't break the others
         path = workspace.root / "collections" / f"{file}.json"
         if file != name and f'"{name}"' not in read_bytes(path).decode("utf-8", errors="replace"):
             continue
@@ -104,7 +102,7 @@ def no_such_collection(name: str, names: list[str], file: str | None = None, lin
 
 @dataclass(frozen=True)
 class Document:
-    """`metadata` holds the collection's declared fields; `front_matter` all that the file says."""
+    """`metadata` has the collection's declared fields, `front_matter` all of the file's."""
 
     doc_id: str
     title: str
@@ -117,43 +115,43 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentListing:
-    """What lies below a folder of documents: each file with its status, by doc_id, and what is a link."""
+    """The document files below a folder, with their status, by doc_id; and the links, which are no documents."""
 
     files: dict[str, os.stat_result]
     links: list[str]
 
 
 def document_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """(doc_id, path) of each document below `root`, by doc_id. Raises: as `list_documents`."""
+    """Return (doc_id, path) of each document below `root`, by doc_id. Raises: as `list_documents`."""
     top = unlinked(root)
     return ((doc_id, top / doc_id) for doc_id in list_documents(root).files)
 
 
 def list_documents(root: Path) -> DocumentListing:
-    """Return the files `**/*.md` below `root`, and the links that would be one or a folder of them.
+    """Return the files `**/*.md` below `root`, and the links with such a name or to a folder.
 
     Hidden files, pipes and links are no documents.
 
-    Raises: HIVE-403 for a folder that can't be listed, whose documents must not look deleted; HIVE-114 where `root` is
-    a link.
+    Raises: HIVE-403 for a folder that can't be listed, as its documents must not count as deleted; HIVE-114 if `root`
+    is a link.
     """
     files: dict[str, os.stat_result] = {}
     links: list[str] = []
     top = str(unlinked(root))
-    left = [""]
-    while left:
-        below = left.pop()
+    pending = [""]
+    while pending:
+        below = pending.pop()
         try:
             entries = list(os.scandir(os.path.join(top, below)))
         except OSError as error:
-            _refuse(error)
+            _require_missing(error)
             continue
         for entry in entries:
             name = f"{below}{entry.name}"
             if entry.name.startswith("."):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                left.append(f"{name}/")
+                pending.append(f"{name}/")
             elif entry.is_symlink():
                 if name.endswith(".md") or entry.is_dir():
                     links.append(name)
@@ -165,7 +163,7 @@ def list_documents(root: Path) -> DocumentListing:
     return DocumentListing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
 
 
-def _refuse(error: OSError) -> None:
+def _require_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         name = Path(error.filename).name
         message = f"cannot list {name}: {error.strerror}"
@@ -173,13 +171,16 @@ def _refuse(error: OSError) -> None:
 
 
 def content_hash(data: bytes) -> str:
-    """Return the hash of a document's bytes, and of how they are analyzed where that isn't as for most."""
-    apart = not data.isascii() and is_special_writing(data.decode("utf-8", "replace"))
-    return hashlib.sha256(data + SPECIAL_WRITING.encode() if apart else data).hexdigest()
+    """Return the hash of a document's bytes, and of the analyzer's version for special scripts if it has any."""
+    special = not data.isascii() and is_special_writing(data.decode("utf-8", "replace"))
+    return hashlib.sha256(data + SPECIAL_WRITING.encode() if special else data).hexdigest()
 
 
 def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document:
-    """Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8."""
+    """Return a document from its file's bytes.
+
+    Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8.
+    """
     file = f"documents/{doc_id}"
     text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
     block, body = files.frontmatter.split(text, file)
@@ -217,10 +218,10 @@ def _typed(value: Any, schema: FieldSchema) -> Any:
     if schema.type in ("text", "keyword"):
         return keyword_text(value)
     if schema.type == "boolean":
-        known = value if isinstance(value, bool) else _SPOKEN.get(str(value).lower())
-        if known is None:
+        truth = value if isinstance(value, bool) else _TRUTH_WORDS.get(str(value).lower())
+        if truth is None:
             raise ValueError(f"{value!r} is neither true nor false")
-        return known
+        return truth
     if schema.type == "number":
         value = _number(value) if isinstance(value, str) else value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
@@ -229,12 +230,12 @@ def _typed(value: Any, schema: FieldSchema) -> Any:
     return iso_date(value)
 
 
-_SPOKEN = {"yes": True, "on": True, "no": False, "off": False}
+_TRUTH_WORDS = {"yes": True, "on": True, "no": False, "off": False}
 
 
 def _number(text: str) -> float:
-    """Return what front matter left as text because a number would not be written so, such as 1.50 or 007."""
-    if "n" in text.lower():  # nan and infinity are no amounts
+    """Return a number that front matter keeps as text to keep its digits, such as 1.50 or 007."""
+    if "n" in text.lower():  # not nan or infinity
         raise ValueError(f"{text!r}"[:40])
     try:
         return float(text)
@@ -243,7 +244,7 @@ def _number(text: str) -> float:
 
 
 def keyword_text(value: Any) -> str:
-    """Return a keyword as text; `draft: true` is `true`, and a number is as Python writes it.
+    """Return a keyword as text; `draft: true` is `true`, and numbers are in Python's notation.
 
     >>> keyword_text(True), keyword_text(2.0)
     ('true', '2.0')
@@ -252,7 +253,7 @@ def keyword_text(value: Any) -> str:
 
 
 def iso_date(value: Any) -> str:
-    """Return a date as ISO 8601 text, so that dates sort as text; a date-time keeps its time.
+    """Return a date as ISO 8601 text, which sorts by time; a date-time keeps its time.
 
     >>> iso_date("2025-03-01")
     '2025-03-01'
@@ -269,9 +270,9 @@ _PAST_THE_DAY = {"lte": "lt", "gt": "gte"}
 
 
 def date_bound(operator: str, bound: Any) -> tuple[str, str]:
-    """Return a filter's bound in the form that is compared with dates as text: a day without a time is all of that day.
+    """Return a filter's operator and bound for a comparison as text; a date without a time means the whole day.
 
-    Raises: ValueError where it is no date.
+    Raises: ValueError for a bound that is no date.
 
     >>> date_bound("lte", "2025-03-01"), date_bound("gt", "2025-03-01"), date_bound("gte", "2025-03-01")
     (('lt', '2025-03-02'), ('gte', '2025-03-02'), ('gte', '2025-03-01'))
@@ -288,18 +289,18 @@ def date_bound(operator: str, bound: Any) -> tuple[str, str]:
 
 
 COARSEST = 2_000_000_000
-"""Nanoseconds by which times of files are told apart at the least: FAT's are even seconds."""
+"""The coarsest resolution of file times, in nanoseconds: FAT's two seconds."""
 
 Looking = Callable[[int, int], None]
-"""Called with how many files are read, of how many."""
+"""Called with the number of files read so far, and of all that are to be read."""
 
 
 class DocumentFolder:
-    """What lies below `documents/` at one moment. Raises: as `list_documents`.
+    """A snapshot of the files below `documents/`. Raises: as `list_documents`.
 
-    A file whose stamp (size, times, inode) is the one that it was read under holds what it held then. A file that was
-    changed so shortly before it was read that another change could leave the same stamp is read again, until it can't.
-    With `thorough` every file is read, whatever its stamp says.
+    A file whose stamp (size, times, inode) is the stored one is unchanged. No stamp is stored of a file that was
+    changed so shortly before that another change could leave the same stamp: it is read again. With `thorough` every
+    file is read.
     """
 
     def __init__(
@@ -316,35 +317,35 @@ class DocumentFolder:
         self._began = time.time_ns()  # before the files are listed
         listed = list_documents(workspace.documents)
         self.links = listed.links
-        """What would be a document, or a folder of documents, and is a link."""
+        """Links with the name of a document, or to a folder."""
         self.unreadable: dict[str, str] = {}
-        """Why a file can't be read; complete once `hashes` is asked for."""
+        """doc_id → why the file can't be read; complete once `hashes` is computed."""
         self._listed = listed.files
-        self._known: dict[str, tuple[str, str]] = {
+        self._stored: dict[str, tuple[str, str]] = {
             doc_id: (stamp, digest)
             for doc_id, stamp, digest in connection.execute("SELECT doc_id, stamp, content_hash FROM file_stamps")
         }
-        self._trusted = {} if thorough else self._known
+        self._trusted = {} if thorough else self._stored
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """The hash of each file that can be read, by doc_id; one whose stamp is known is not opened."""
+        """The hash of each readable file, by doc_id; a file with an unchanged stamp isn't opened."""
         stamps = self._stamps
-        found = {
-            doc_id: known[1]
+        hashes = {
+            doc_id: stored[1]
             for doc_id, stamp in stamps.items()
-            if (known := self._trusted.get(doc_id)) is not None and known[0] == stamp
+            if (stored := self._trusted.get(doc_id)) is not None and stored[0] == stamp
         }
-        unknown = [doc_id for doc_id in stamps if doc_id not in found]
-        for number, doc_id in enumerate(unknown):
-            self._looking(number, len(unknown))
+        changed = [doc_id for doc_id in stamps if doc_id not in hashes]
+        for number, doc_id in enumerate(changed):
+            self._looking(number, len(changed))
             data = self.read(doc_id)
             if data is not None:
-                found[doc_id] = content_hash(data)
-        return {doc_id: found[doc_id] for doc_id in stamps if doc_id in found}
+                hashes[doc_id] = content_hash(data)
+        return {doc_id: hashes[doc_id] for doc_id in stamps if doc_id in hashes}
 
     def read(self, doc_id: str) -> bytes | None:
-        """Return the file's content; None where it went away meanwhile, or is `unreadable`."""
+        """Return the file's content; None when it has been deleted, or is `unreadable`."""
         try:
             doc_id.encode()
             return read_bytes(self._workspace.documents / doc_id)
@@ -362,20 +363,20 @@ class DocumentFolder:
         return self._listed[doc_id].st_size
 
     def remember(self) -> None:
-        """Keep the stamps that the files were read under, for the next look."""
+        """Store the stamps of the files, for the next snapshot."""
         from hive_agents.store import transaction
 
         settled = self._began - _lag(self._workspace) - COARSEST
-        kept = {
+        stamped = {
             doc_id: (self._stamps[doc_id], digest)
             for doc_id, digest in self.hashes.items()
             if max(self._listed[doc_id].st_mtime_ns, self._listed[doc_id].st_ctime_ns) < settled
         }
-        gone = self._known.keys() - kept.keys()
-        new = [(doc_id, *one) for doc_id, one in kept.items() if self._known.get(doc_id) != one]
+        gone = self._stored.keys() - stamped.keys()
+        new = [(doc_id, *entry) for doc_id, entry in stamped.items() if self._stored.get(doc_id) != entry]
         if gone or new:
             with transaction(self._connection):
-                self._connection.executemany("DELETE FROM file_stamps WHERE doc_id = ?", [(one,) for one in gone])
+                self._connection.executemany("DELETE FROM file_stamps WHERE doc_id = ?", [(doc_id,) for doc_id in gone])
                 self._connection.executemany("INSERT OR REPLACE INTO file_stamps VALUES (?, ?, ?)", new)
 
     @cached_property
@@ -384,11 +385,11 @@ class DocumentFolder:
 
 
 def _stamp(status: os.stat_result) -> str:
-    # The time of the last change of any kind is the one that nobody can set back.
+    # ctime, as programs can set mtime back.
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _lag(workspace: Workspace) -> int:
-    """Return by how many nanoseconds the file system's clock, which stamps the files, is behind ours."""
+    """Return by how many nanoseconds the file system's clock, which sets the times of files, is behind ours."""
     with tempfile.TemporaryFile(dir=unlinked(workspace.state)) as probe:
         return time.time_ns() - os.fstat(probe.fileno()).st_mtime_ns

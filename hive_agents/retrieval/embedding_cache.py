@@ -1,8 +1,8 @@
-"""Embeddings by content: an unchanged text is never embedded twice.
+"""A cache of embeddings by the hash of the text, so that an unchanged text is never embedded twice.
 
 `.hive/embeddings/*.npz` is the cache of documents' texts; `embeddings/*.npz` in the workspace is a tracked seed, so
-that a fresh clone embeds nothing. `.hive/questions/*.npz` has the questions of golden sets. All hold `hashes` (n, 32)
-uint8, `vectors` (n, dim) float32, `model` and a `checksum` of the first two.
+that a fresh clone embeds nothing. `.hive/questions/*.npz` has the questions of golden sets. Each file has `hashes`
+(n, 32) uint8, `vectors` (n, dim) float32, `model` and a `checksum` of the first two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hive_agents.machine import cores
 from hive_agents.retrieval.providers import Embedder
 from hive_agents.workspace import Workspace
 
-SHARD = 256  # texts embedded between two writes: what an interruption can cost
+SHARD = 256  # texts embedded between two writes: the most that an interruption loses
 
 _Vectors = dict[bytes, NDArray[np.float32]]
 
@@ -38,9 +38,9 @@ def text_hash(text: str) -> bytes:
 
 
 def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequence[str]) -> NDArray[np.float32]:
-    """Return the vectors of questions that are measured again and again, shape `(len(questions), dimensions)`.
+    """Return the vectors of the questions of a golden set, shape `(len(questions), dimensions)`.
 
-    They are kept below `.hive/`, by hash: a question is embedded once. Where nothing can be written none is kept.
+    They are cached below `.hive/`, by hash; not where nothing can be written.
 
     Raises: as `Embedder.embed_query`.
     """
@@ -50,9 +50,9 @@ def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequen
         path = workspace.state_folder("questions") / f"{_slug(embedder)}.npz"
         known = _read(path, embedder) or {}
     hashes = [text_hash(question) for question in questions]
-    wanted = [(key, text) for key, text in dict(zip(hashes, questions, strict=True)).items() if key not in known]
-    for start in range(0, len(wanted), SHARD):
-        part = wanted[start : start + SHARD]
+    missing = [(key, text) for key, text in dict(zip(hashes, questions, strict=True)).items() if key not in known]
+    for start in range(0, len(missing), SHARD):
+        part = missing[start : start + SHARD]
         known |= zip((key for key, _ in part), _embed_questions(embedder, [text for _, text in part]), strict=True)
         if path is not None:
             with suppress(HiveError):
@@ -61,7 +61,7 @@ def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequen
 
 
 def _embed_questions(embedder: Embedder, questions: Sequence[str]) -> list[NDArray[np.float32]]:
-    """Return each question's vector, several at a time; each by itself, so that none depends on the others."""
+    """Return each question's vector, in parallel; not as a batch, in which a vector could depend on the others."""
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(embedder.embed_query, questions))
 
@@ -71,7 +71,7 @@ def _slug(embedder: Embedder) -> str:
 
 
 def _read(path: Path, embedder: Embedder) -> _Vectors | None:
-    """Return what `path` holds for this model, nothing of a damaged file; None for another model's."""
+    """Return the vectors of a file, none of a damaged one; None for another model's."""
     try:
         with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
             stored = load_arrays(file)
@@ -84,7 +84,7 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
         return {}  # a damaged cache costs time, nothing else
     if vectors.shape != (len(hashes), embedder.dimensions) or vectors.dtype != np.float32:
         return {}
-    # A zeroed vector is like nothing, and would be served like any other.
+    # Drop zeroed vectors, which match nothing.
     unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01
     return dict(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
 
@@ -109,33 +109,36 @@ def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
 
 
 class EmbeddingCache:
+    """The cached vectors of documents' texts by one model: those of the seed and of `.hive/embeddings/`."""
+
     def __init__(self, workspace: Workspace, embedder: Embedder) -> None:
         self._embedder = embedder
         self._slug = _slug(embedder)
         self._folder = workspace.state_folder("embeddings")
         self._seed = workspace.root / "embeddings" / f"{self._slug}.npz"
         self._known: _Vectors = {}
-        self._take(self._seed)
-        # What can't be read is replaced with the rest; another model's vectors wait for its return.
-        self._shards = {path for path in self._folder.glob("*.npz") if self._take(path)}
+        self._load(self._seed)
+        # Damaged files are replaced by `compact`; those of other models stay.
+        self._shards = {path for path in self._folder.glob("*.npz") if self._load(path)}
 
-    def _take(self, path: Path) -> bool:
-        """Take over what `path` holds for this model; False where it is another model's."""
-        found = _read(path, self._embedder)
-        self._known |= found or {}
-        return found is not None
+    def _load(self, path: Path) -> bool:
+        """Add the vectors of a file; return False for another model's."""
+        vectors = _read(path, self._embedder)
+        self._known |= vectors or {}
+        return vectors is not None
 
     def missing(self, hashes: Sequence[bytes]) -> int:
+        """Return how many different texts aren't cached."""
         return len({value for value in hashes if value not in self._known})
 
     def vectors(
         self, hashes: Sequence[bytes], texts: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> NDArray[np.float32]:
-        """Shape `(n, dimensions)`; embeds what isn't known yet, and saves it every `SHARD` texts."""
-        wanted = {value: text for value, text in zip(hashes, texts, strict=True) if value not in self._known}
-        todo = sorted(wanted.items(), key=lambda item: len(item[1]))
+        """Return shape `(n, dimensions)`; embed the texts that aren't cached, and save them every `SHARD` texts."""
+        missing = {value: text for value, text in zip(hashes, texts, strict=True) if value not in self._known}
+        todo = sorted(missing.items(), key=lambda item: len(item[1]))
         shards = [todo[start : start + SHARD] for start in range(0, len(todo), SHARD)]
-        random.Random(0).shuffle(shards)  # long texts among short ones: what is left takes as long as what was
+        random.Random(0).shuffle(shards)  # mixed lengths, so that progress is even
         finished = 0
         for part in shards:
             report = None if progress is None else lambda done, base=finished: progress(base + done, len(todo))
@@ -150,7 +153,7 @@ class EmbeddingCache:
         return np.stack([self._known[value] for value in hashes])
 
     def compact(self, hashes: Sequence[bytes]) -> None:
-        """Keep what of `hashes` is known, in one file; no other process may be writing."""
+        """Replace the files by one with the cached vectors of `hashes`; no other process may be writing."""
         whole = self._folder / f"{self._slug}.npz"
         if self._shards - {whole}:
             self._write(whole, hashes)

@@ -1,4 +1,4 @@
-"""Embedding models and rerankers of an endpoint: OpenAI's `/embeddings`, and `/rerank` as Jina and Cohere shaped it."""
+"""Embedding models and rerankers of an endpoint: OpenAI's `/embeddings`, and `/rerank` as of Jina and Cohere."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hive_agents.retrieval.batched_embedding import embedded, sendable
 from hive_agents.retrieval.minilm import WordPieces
 
 _VERSION = "e1"
-"""Part of the model id: raise it whenever requests change so that vectors would."""
+"""Part of the model id: raise it when a change of requests changes vectors."""
 
 BATCH = 64
-_LONGEST = 8_000  # characters of a text that a request holds
+_LONGEST = 8_000  # characters of a text in a request
 _AT_ONCE = 2
 _MOST_DOCUMENTS = 500
 
 
 class _Model:
-    """One model of an endpoint, asked without an event loop."""
+    """One model of an endpoint, called without an event loop."""
 
     def __init__(self, endpoint: Endpoint, model: str, deadline: float) -> None:
         self.name = f"{endpoint.name}:{model}"
         self._endpoint, self._model, self._deadline = endpoint, model, deadline
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
-        """Raises: HIVE-401 for a server that fails, with the failure's kind in its words."""
+        """Return the server's answer. Raises: HIVE-401 for a failure, with its kind in the message."""
         try:
             with breaker_of(self._endpoint.url, self.name).attempt(self.name):
                 body = {"model": self._model, **body}
@@ -41,9 +41,9 @@ class _Model:
 
 
 class EndpointEmbedder(_Model, WordPieces):
-    """An `Embedder` whose dimensions are those of the first answer, remembered in `.hive/endpoints.json`.
+    """An `Embedder` with the dimensions of the first answer, which `.hive/endpoints.json` remembers.
 
-    Raises: HIVE-401 from all but the constructor for a server that fails.
+    Raises: HIVE-401 from all but the constructor for a failure of the server.
     """
 
     def __init__(self, endpoint: Endpoint, model: str, deadline: float) -> None:
@@ -61,7 +61,7 @@ class EndpointEmbedder(_Model, WordPieces):
         return f"endpoint-{self.name}-{self.dimensions}-{_VERSION}"
 
     def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
-        """A text longer than a request holds gets the mean of its parts, weighted by length, as a unit vector."""
+        """Return unit vectors; a text that is too long gets the mean of its parts, weighted by length."""
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
         return embedded(
@@ -82,8 +82,8 @@ class EndpointEmbedder(_Model, WordPieces):
     def _request(self, texts: list[str]) -> NDArray[np.float64]:
         answer = self._post("/embeddings", {"input": texts})
         try:
-            rows = sorted(answer["data"], key=lambda one: one["index"])
-            vectors = np.asarray([one["embedding"] for one in rows], np.float64)
+            rows = sorted(answer["data"], key=lambda row: row["index"])
+            vectors = np.asarray([row["embedding"] for row in rows], np.float64)
         except (LookupError, TypeError, ValueError):
             vectors = np.zeros(0)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.size or not np.all(np.isfinite(vectors)):
@@ -91,19 +91,19 @@ class EndpointEmbedder(_Model, WordPieces):
         self._require_dimensions(vectors.shape[1])
         return vectors
 
-    def _require_dimensions(self, found: int) -> None:
-        known = self._abilities.known.dimensions
-        if found == known:
+    def _require_dimensions(self, dimensions: int) -> None:
+        previous = self._abilities.known.dimensions
+        if dimensions == previous:
             return
-        self._abilities.learn(lambda old: old.model_copy(update={"dimensions": found}))
-        if known:
-            why = f"{self.name} answers with {found} numbers a vector, and used to answer with {known}"
+        self._abilities.learn(lambda old: old.model_copy(update={"dimensions": dimensions}))
+        if previous:
+            why = f"{self.name} answers with {dimensions} numbers a vector, and used to answer with {previous}"
             fix = "another model is served under this name: run `hive index`, which embeds everything again"
             raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.embedding", fix=fix, exit_code=3)
 
 
 class EndpointReranker(_Model):
-    """Raises: HIVE-401 from `relevance` for a server that fails."""
+    """A `Reranker` over `/rerank`. Raises: HIVE-401 from `relevance` for a failure of the server."""
 
     @property
     def model_id(self) -> str:
@@ -118,15 +118,15 @@ class EndpointReranker(_Model):
 
     def _scores(self, query: str, texts: list[str]) -> list[float]:
         answer = self._post("/rerank", {"query": sendable(query), "documents": texts, "top_n": len(texts)})
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         try:
-            for one in answer["results"]:
-                found[int(one["index"])] = float(one["relevance_score"])
+            for result in answer["results"]:
+                scores[int(result["index"])] = float(result["relevance_score"])
         except (LookupError, TypeError, ValueError):
             raise _unusable(f"{self.name} answered no relevance_score for each text") from None
-        if sorted(found) != list(range(len(texts))) or not np.all(np.isfinite(list(found.values()))):
-            raise _unusable(f"{self.name} scored {len(found)} of {len(texts)} texts")
-        return [found[index] for index in range(len(texts))]
+        if sorted(scores) != list(range(len(texts))) or not np.all(np.isfinite(list(scores.values()))):
+            raise _unusable(f"{self.name} scored {len(scores)} of {len(texts)} texts")
+        return [scores[index] for index in range(len(texts))]
 
 
 def _unusable(why: str) -> HiveError:

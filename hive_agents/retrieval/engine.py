@@ -1,4 +1,4 @@
-"""The door of retrieval: a query and a config give a ranking."""
+"""`SearchEngine`, the entry point of retrieval: a query and a config give a ranking."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
 class SearchEngine:
     r"""Searches a workspace's index; cheap to open, safe to share between threads.
 
-    Without `engines` all is searched here, whatever the settings name.
+    Without `engines` the settings' search engines aren't used.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -67,16 +67,17 @@ class SearchEngine:
         return open_reranker(self.workspace)
 
     def search(self, query: str, config: ConfigLike = None) -> Ranking:
-        """Return the ranking of one query. `config` is a name, a dict or a `RetrievalConfig`; None means the active
-        one.
+        """Return the ranking of one query.
 
-        Raises: HIVE-409 for a query without words, HIVE-401 without a model, 206 to 208 for filters,
-        HIVE-406 before the first `index()`.
+        `config` is a name, a dict or a `RetrievalConfig`; None means the active one.
+
+        Raises: HIVE-409 for a query without words, HIVE-401 without a model, HIVE-206 to 208 for filters, HIVE-406
+        before the first `index()`.
         """
         return self.search_many([query], config)[0]
 
     def search_many(self, queries: Sequence[str], config: ConfigLike = None) -> list[Ranking]:
-        """Return one ranking a query, in order; the vector lane is computed as one batch."""
+        """Return a ranking for each query, in order; the vector lane is computed as one batch."""
         chosen = self.resolve(config)
 
         def show(index: SqliteIndex) -> list[Ranking]:
@@ -86,11 +87,11 @@ class SearchEngine:
             return self.with_index(chosen.collection, show)
 
     def run(self, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
-        """As `search_many`, without the look-ups that only a reader needs."""
+        """As `search_many`, without the texts that only a reader needs."""
         return self.with_index(config.collection, lambda index: self.run_on(index, queries, config))
 
     def index(self, collection: str) -> SqliteIndex:
-        """Return the index of a collection as it stands now; it stays open until it is replaced."""
+        """Return the current index of a collection; it stays open until it is replaced."""
         with self._lock:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
@@ -109,14 +110,14 @@ class SearchEngine:
         return formats.load_value(RetrievalConfig, dict(config), "config")
 
     def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
-        """Return what `work` makes of one state of the index; done again where the index is replaced meanwhile."""
+        """Return the result of `work` on one state of the index; repeated if the index is replaced meanwhile."""
         for _ in range(5):
             index = self.index(collection)
             try:
                 return work(index)
             except StaleIndex:
                 continue
-            except EngineFault:  # the engine's copy goes after the generation that it is of
+            except EngineFault:  # expected of a replaced generation: its copy in the engine is deleted
                 if index.is_live():
                     raise
         raise HiveError.of(
@@ -124,13 +125,13 @@ class SearchEngine:
         )
 
     def run_on(self, index: LaneIndex, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
-        """As `run`, on an index that `with_index` gave, or on a scope of it."""
-        found = retrieve_many(index, queries, config)
+        """As `run`, on an index from `with_index`, or on a scope of it."""
+        searches = retrieve_many(index, queries, config)
         if config.rerank.enabled:
-            found = [self.rerank(index, search, config) for search in found]
-        return [finish(search, config) for search in found]
+            searches = [self.rerank(index, search, config) for search in searches]
+        return [finish(search, config) for search in searches]
 
-    # The stages by themselves, for a caller that puts a gate between them.
+    # The single stages, for a caller with a view gate between them.
     retrieve = staticmethod(retrieve)
     finish = staticmethod(finish)
     present = staticmethod(present)
@@ -143,14 +144,14 @@ class SearchEngine:
         *,
         allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
     ) -> Search:
-        """As `stages.rerank`, by the reranker of the workspace. Raises: HIVE-214 where none is configured."""
+        """As `stages.rerank`, with the configured reranker. Raises: HIVE-214 without one."""
         if search.cut.reason == "abstain":
             return search
         return rerank(index, search, config, self.required_reranker, allowed=allowed)
 
     @property
     def required_reranker(self) -> Reranker:
-        """The reranker that searches use. Raises: HIVE-214 where none is configured."""
+        """The reranker that searches use. Raises: HIVE-214 without one."""
         reranker = self.reranker or self._configured_reranker
         if reranker is None:
             raise HiveError.of(
@@ -163,7 +164,7 @@ class SearchEngine:
 
     @property
     def saved_seconds(self) -> float:
-        """How much longer all searches so far would have taken without a cache of the reranker's scores."""
+        """The seconds that the cache of the reranker's scores has saved so far."""
         from hive_agents.retrieval.rerank_cache import CachedReranker
 
         return self.reranker.saved_seconds if isinstance(self.reranker, CachedReranker) else 0.0

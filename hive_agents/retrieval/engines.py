@@ -1,9 +1,9 @@
-"""Engines that people run beside Hive, and how a generation of the index gets there and takes over.
+"""External search engines, and the copies of an index generation in them.
 
-The embedded generation is built as ever, and each engine gets a copy of it. Copies are known by collection and
-`index_hash`, and chunks by their numbers in the generation: two hosts with the same documents use the same copy, and
-no host is ever answered from another state than its own. A copy is complete before the generation takes over here, and
-what was searched before goes away after that.
+The embedded generation is always built, and each engine gets a copy of it. Copies are identified by collection and
+`index_hash`, and chunks by their numbers in the generation: two hosts with the same documents share a copy, and no host
+gets results of a state other than its own. A copy is complete before its generation goes live here; the previous copy
+is deleted after that.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """A server of the settings. Every method raises HIVE-434 where it can't be used, and HIVE-431 without trust."""
+    """A configured server. Every method raises HIVE-434 when it can't be used, and HIVE-431 without trust."""
 
     @property
     def name(self) -> str:
-        """How it is shown to people, without secrets."""
+        """The name in messages, without secrets."""
 
     def ship(self, generation: GenerationReader, progress: Progress) -> None:
-        """Make a complete copy of the generation; one that is there, or there in part, isn't sent again."""
+        """Make a complete copy of the generation; what is already there isn't sent again."""
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
-        """Let this copy be the collection's, and drop those of it that aren't in `keep` (hashes)."""
+        """Make a copy the collection's, and delete its copies whose hashes aren't in `keep`."""
 
     def words(self, generation: GenerationReader) -> WordLane | None:
-        """Return the keyword lane of the copy; None where this engine ranks no words."""
+        """Return the keyword lane of the copy; None if this engine has none."""
 
     def vectors(self, generation: GenerationReader) -> VectorLane | None:
-        """Return the vector lane of the copy; None where this engine ranks no vectors."""
+        """Return the vector lane of the copy; None if this engine has none."""
 
     def reasons(self, config: RetrievalConfig) -> Mapping[str, str]:
-        """Return why each lane that this engine ranks may differ from the embedded one, by the lane's name."""
+        """Return lane → why its results may differ from the embedded lane's, for the lanes of this engine."""
 
 
 def ship(workspace: Workspace, engines: Sequence[Engine], collection: Schema, state: State, progress: Progress) -> None:
-    """Let each engine have a complete copy of the generation of `state`."""
+    """Make a complete copy of the generation of `state` in each engine."""
     if not engines:
         return
     generation = GenerationReader(workspace, collection, state)
@@ -65,16 +65,17 @@ def ship(workspace: Workspace, engines: Sequence[Engine], collection: Schema, st
 
 
 def switch(connection: sqlite3.Connection, engines: Sequence[Engine], collection: str) -> None:
-    """Let the copies of the live generation be the collection's; all but its and its candidate's go."""
+    """Make the copies of the live generation the collection's, and delete all but its and its candidate's."""
     states: tuple[State, ...] = ("live", "candidate")
-    found = [find_generation(connection, collection, state) for state in states]
-    if found[0] is not None:
+    live, candidate = (find_generation(connection, collection, state) for state in states)
+    if live is not None:
+        keep = {live.index_hash} | ({candidate.index_hash} if candidate is not None else set())
         for engine in engines:
-            engine.switch(collection, found[0].index_hash, {one.index_hash for one in found if one is not None})
+            engine.switch(collection, live.index_hash, keep)
 
 
 class LaneBatch:
-    """A `WordBatch` over an engine: each lane is asked of it."""
+    """A `WordBatch` over an engine, which ranks each lane."""
 
     def __init__(
         self,

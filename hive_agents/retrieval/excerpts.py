@@ -1,4 +1,4 @@
-"""The passage of a chunk that shows why it was found."""
+"""The passage of a chunk that matches a query best."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ LENGTH = 240
 
 
 def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return the run of sentences of at most `length` characters that holds most of the query's words."""
+    """Return the run of sentences, up to `length` characters, with most of the query's words."""
     return _excerpt(text, query, length, language)[0]
 
 
 def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, int]:
-    """Return the excerpt, and the line of the text that its best sentence stands in."""
-    wanted = set(terms(query, language))
+    """Return the excerpt, and the line number (from 0) of its best sentence."""
+    query_terms = set(terms(query, language))
     numbered = list(_plain_sentences(text))
     if not numbered:
         return "", 0
     lines, sentences = zip(*numbered, strict=True)
     best, best_score = 0, -1.0
-    found = [wanted & set(terms(sentence, language)) for sentence in sentences]
+    matches = [query_terms & set(terms(sentence, language)) for sentence in sentences]
     for start in range(len(sentences)):
         size, seen = 0, set()
         for end in range(start, len(sentences)):
             size += len(sentences[end]) + 1
             if size > length and end > start:
                 break
-            seen |= found[end]
-        score = len(seen) + (0.5 if found[start] else 0.0)
+            seen |= matches[end]
+        score = len(seen) + (0.5 if matches[start] else 0.0)
         if score > best_score:
             best, best_score = start, score
     shown, last = sentences[best], best
@@ -58,19 +58,19 @@ def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, in
             break
         shown += " " + sentence
         last += 1
-    often = Counter(word for each in found for word in each)
-    place = max(range(best, last + 1), key=lambda each: sum(1 / often[word] for word in found[each]))
+    counts = Counter(term for matched in matches for term in matched)
+    place = max(range(best, last + 1), key=lambda index: sum(1 / counts[term] for term in matches[index]))
     return shown if len(shown) <= length else _cut(shown, length), lines[place]
 
 
 def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
-    """Return the excerpt of a chunk, and the section that it stands in.
+    """Return the excerpt of a chunk, and the heading path of its section.
 
-    It is of what other documents don't say as well, unless the query asks for just that.
+    Boilerplate is left out unless it has words of the query that the rest of the chunk doesn't have.
     """
     if row.own is not None:
-        wanted = set(terms(query, language))
-        if wanted & set(terms(row.own, language)) == wanted & set(terms(row.text, language)):
+        query_terms = set(terms(query, language))
+        if query_terms & set(terms(row.own, language)) == query_terms & set(terms(row.text, language)):
             shown, line = _excerpt(row.own, query, LENGTH, language)
             if shown:
                 return shown, section_of(row.heading, row.own, line)
@@ -79,8 +79,7 @@ def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
 
 
 def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield the number of the line, and what a reader reads: sentences without marks, a table's cells, and lines of
-    code as they stand."""
+    """Yield (line number, text) of each sentence and table row, without marks, and of each line of code."""
     fence = ""
     for number, line in enumerate(_LINE_END.split(markdown)):
         opened = _FENCE.match(line)
@@ -100,7 +99,7 @@ def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def plain_text(markdown: str) -> str:
-    """Return one line of Markdown as text, without the marks; of a table's row the cells.
+    """Return one line of Markdown as text, without marks; of a table row its cells.
 
     >>> plain_text("- see [Webhooks](../api-docs/webhooks.md) and `retry`")
     'see Webhooks and retry'
@@ -125,6 +124,6 @@ def _shown(mark: re.Match[str]) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return the text's beginning, ended after a word where one ends near."""
-    begun = text[: length - 1]
-    return (begun[: begun.rfind(" ", length // 2)] if " " in begun[length // 2 :] else begun) + "…"
+    """Return the start of a text, cut after a word if one ends in the second half."""
+    start = text[: length - 1]
+    return (start[: start.rfind(" ", length // 2)] if " " in start[length // 2 :] else start) + "…"

@@ -16,7 +16,7 @@ from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
-    """Return the best chunk's ranks in each lane, over all documents, and what became of it.
+    """Return the ranks of the document's best chunk in each lane and after fusion, and what cut it off.
 
     Raises: HIVE-409 for an unknown document.
     """
@@ -24,13 +24,13 @@ def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_i
 
 
 def _named(index: SqliteIndex, name: str) -> str:
-    """Return the document that a doc_id, a chunk_id or a path names; a folder may itself be called documents."""
-    known = set(index.doc_ids())
+    """Return the doc_id for a doc_id, a chunk_id or a path; a folder may itself be called documents."""
+    doc_ids = set(index.doc_ids())
     for doc_id in (name, re.sub(r"#\d+$", "", name)):
         for path in (doc_id, doc_id.removeprefix("documents/")):
-            if path in known:
+            if path in doc_ids:
                 return path
-    fix = did_you_mean(name, known, "doc_id is the path below documents/")
+    fix = did_you_mean(name, doc_ids, "doc_id is the path below documents/")
     raise HiveError.of("HIVE-409", f'there is no document "{name}" in the index', fix=fix)
 
 
@@ -41,8 +41,8 @@ def _explained(
     chunks = index.chunks_of(doc_id)
     search = engine.run_on(index, [query], config)[0]
     returned = search.returned.tolist()
-    mine = set(chunks.tolist())
-    rank = next((place for place, chunk in enumerate(returned, start=1) if chunk in mine), None)
+    own_chunks = set(chunks.tolist())
+    rank = next((place for place, chunk in enumerate(returned, start=1) if chunk in own_chunks), None)
     mask = index.select(config.conditions)
     conditions = config.conditions if len(chunks) else {}
     refused = [field for field, condition in conditions.items() if not _passes(index, field, condition, chunks)]
@@ -50,11 +50,11 @@ def _explained(
     lanes: dict[str, Any] = {}
     if not refused:
         if config.retrieval.keyword:
-            lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), mine)
+            lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), own_chunks)
         if config.retrieval.vector:
-            lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], mine)
+            lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], own_chunks)
     candidates = search.fused.chunks
-    fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in mine), None)
+    fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in own_chunks), None)
     return {
         "doc_id": doc_id,
         "chunks": len(chunks),
@@ -102,8 +102,8 @@ def _passes(index: LaneIndex, field: str, condition: Condition, chunks: ChunkNum
     return mask is None or bool(mask[chunks].any())
 
 
-def _best(lane: Lane, mine: set[int]) -> dict[str, Any] | None:
-    places = np.flatnonzero(np.isin(lane.chunks, list(mine)))
+def _best(lane: Lane, chunks: set[int]) -> dict[str, Any] | None:
+    places = np.flatnonzero(np.isin(lane.chunks, list(chunks)))
     if not len(places):
         return None
     return {"rank": int(places[0]) + 1, "score": float(lane.scores[places[0]])}

@@ -1,4 +1,4 @@
-"""The values of a collection's fields, and the documents that meet a filter: of all, or of those in a scope."""
+"""The values of a collection's fields, filters on them and boosts by them, in the whole index or in a scope."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Chunks = NDArray[np.bool_]
 
 class ValueRows(Protocol):
     def __call__(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
-        """(value, document number) of all documents, by value; `where` is SQL over value and number."""
+        """Return (value, document number) of all documents, by value; `where` is SQL over value and number."""
 
 
 class FieldValues:
-    """`visible` (shape `(n_documents,)`, None means all) says which documents there are, also for an error's text.
+    """The fields of the documents in `visible` (shape `(n_documents,)`, None means all); messages name no others.
 
     `chunk_documents` (shape `(n_chunks,)`) is the document number of each chunk.
     """
@@ -54,7 +54,7 @@ class FieldValues:
         self._factors: Recent[BoostKey, NDArray[np.float64]] = Recent(_FILTERS)
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """Return each value, in order of its text, with the number of documents that have it."""
+        """Return (value, number of documents) of each value, in order of its text."""
         counted = self._values.get(field, lambda: list(Counter(v for v, _ in self._rows(field, "1")).items()))
         return list(counted)
 
@@ -68,20 +68,19 @@ class FieldValues:
     def factors(self, boosts: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
         """Return each document's factor, shape `(n_documents,)`, 1 where it has no boosted value.
 
-        Raises: HIVE-206 and 207 for a field that can't be boosted so. A value that no document has is no fault here:
-        it may have left with the last document that had it.
+        Raises: HIVE-206 and 207 for a field that can't be boosted so. A value that no document has is accepted: its
+        last document may have been deleted.
         """
         return self._factors.get(boost_key(boosts), lambda: self._factors_of(boosts))
 
     def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
         """Return a HIVE-208 for each boosted value that no document has."""
         kind = self._collection.fields[field].type
-        known = [] if HALF_LIFE in boost else [value for value, _ in self.values(field)]
-        return [
-            _no_value(field, shown, known, f"boosts.{field}")
-            for shown in (() if HALF_LIFE in boost else (boost_text(value, kind) for value in boost))
-            if shown not in known
-        ]
+        if HALF_LIFE in boost:
+            return []
+        known = [value for value, _ in self.values(field)]
+        boosted = [boost_text(value, kind) for value in boost]
+        return [_no_value(field, value, known, f"boosts.{field}") for value in boosted if value not in known]
 
     def _factors_of(self, boosts: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
         factors = np.ones(self._n_documents)
@@ -98,39 +97,39 @@ class FieldValues:
         return factors
 
     def newest_day(self, field: str, half_life: float) -> float | None:
-        """Return the day that ages are counted from, in days since 1970; None where no document has a date."""
-        newest = self._newest(field)
-        return newest_day(np.array(list(newest.values())), half_life) if newest else None
+        """Return the day that ages are counted from, in days since 1970; None without dates."""
+        dates = self._dates(field)
+        return newest_day(np.array(list(dates.values())), half_life) if dates else None
 
     def _age(self, field: str, half_life: float, factors: NDArray[np.float64]) -> None:
-        newest = self._newest(field)
-        if newest:
-            days = np.array(list(newest.values()))
-            factors[list(newest)] *= by_age(newest_day(days, half_life) - days, half_life)
+        dates = self._dates(field)
+        if dates:
+            days = np.array(list(dates.values()))
+            factors[list(dates)] *= by_age(newest_day(days, half_life) - days, half_life)
 
-    def _newest(self, field: str) -> dict[int, float]:
-        """Return the newest date of each document that has any, in days since 1970."""
-        newest: dict[int, float] = {}
+    def _dates(self, field: str) -> dict[int, float]:
+        """Return document number → newest date, in days since 1970, of the documents with a date."""
+        dates: dict[int, float] = {}
         for value, document in self._rows(field, "1"):
             day = days_of(value)
-            newest[document] = max(day, newest.get(document, day))
-        return newest
+            dates[document] = max(day, dates.get(document, day))
+        return dates
 
     def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> DocumentMask:
         allowed = np.ones(self._n_documents, np.bool_) if self._visible is None else self._visible.copy()
-        for field, wanted in conditions:
-            allowed &= self._with(field, wanted, checked and self._visible is not None)
+        for field, condition in conditions:
+            allowed &= self._with(field, condition, checked and self._visible is not None)
         return allowed
 
-    def _with(self, field: str, wanted: Condition, checked: bool) -> DocumentMask:
+    def _with(self, field: str, condition: Condition, checked: bool) -> DocumentMask:
         path = f"filters.{field}"
         schema = self._filterable(field, path)
         allowed = np.ones(self._n_documents, np.bool_)
-        if wanted.include is not None:
-            allowed &= self._having(field, wanted.include, path, checked)
-        if wanted.exclude:
-            allowed &= ~self._having(field, wanted.exclude, path, checked)
-        for operator, bound in wanted.bounds:
+        if condition.include is not None:
+            allowed &= self._having(field, condition.include, path, checked)
+        if condition.exclude:
+            allowed &= ~self._having(field, condition.exclude, path, checked)
+        for operator, bound in condition.bounds:
             allowed &= self._within(field, schema.type, operator, bound, path)
         return allowed
 
@@ -170,7 +169,7 @@ class FieldValues:
         elif not isinstance(bound, (int, float)):
             raise HiveError.of("HIVE-104", f"{bound!r} is not a number", path=path, fix="use a number without quotes")
         else:
-            value = float(bound)  # SQLite knows no integers past 64 bits
+            value = float(bound)  # SQLite has no integers past 64 bits
         mask = np.zeros(self._n_documents, np.bool_)
         mask[[document for _, document in self._rows(field, f"{column} {_SQL_BOUNDS[operator]} ?", value)]] = True
         return mask
@@ -181,7 +180,7 @@ class FieldValues:
 
 
 def filter_text(value: Scalar, kind: str) -> str:
-    """Return a filter's value as documents' values of a field of this type are written."""
+    """Return a filter's value in the form of the stored values of a field of this type."""
     if kind == "date":
         try:
             return iso_date(value)
@@ -191,7 +190,7 @@ def filter_text(value: Scalar, kind: str) -> str:
 
 
 def boost_text(value: str, kind: str) -> str:
-    """Return a boost's key, which JSON makes a text, as documents' values of a field of this type are written."""
+    """Return a boost's key, a text in JSON, in the form of the stored values of a field of this type."""
     if kind == "number":
         return _number_text(value)
     return value.lower() if kind == "boolean" else value
@@ -205,7 +204,7 @@ def _number_text(value: str) -> str:
 
 
 def days_of(value: str) -> float:
-    """Return a stored date as days since 1970; one without a time zone is taken as UTC."""
+    """Return a stored date as days since 1970; one without a time zone is UTC."""
     moment = dt.datetime.fromisoformat(value)
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() / _DAY
 

@@ -1,4 +1,4 @@
-"""Filters: what each field of a document must be, before anything is scored."""
+"""Filters: conditions on the fields of documents."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BOUNDS = ("gte", "gt", "lte", "lt")
 
 @dataclass(frozen=True)
 class Condition:
-    """One field: any of `include` (None: no such demand), none of `exclude`, inside `bounds`.
+    """A condition on one field: any of `include` (None: any value), none of `exclude`, inside `bounds`.
 
-    A document that lacks the field meets no positive demand and every exclusion.
+    A document without the field meets only exclusions.
     """
 
     include: tuple[Scalar, ...] | None = None
@@ -31,7 +31,7 @@ class Condition:
 
 
 def condition(value: Any) -> Condition:
-    """Return the condition that a filter's JSON value means.
+    """Return a filter's JSON value as a condition.
 
     >>> condition("faq").include, condition({"not": ["faq"]}).exclude, condition({"gte": 3}).bounds
     (('faq',), ('faq',), (('gte', 3),))
@@ -91,12 +91,12 @@ _OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 
 
 def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[str, Any]:
-    """Return filters of the command line as a config's `filters`; `types` gives each field's type.
+    """Return filters of the command line as a config's `filters`; `types` is field → type.
 
-    A value in double quotes may have commas. A field given twice with = means any of both; other operators on one field
-    are and-ed if they are bounds.
+    A value in double quotes may have commas. A field with two `=` or two `!=` gets the values of both; bounds are
+    and-ed.
 
-    Raises: HIVE-409 for an expression that can't be read or doesn't go with another.
+    Raises: HIVE-409 for an expression that can't be parsed or combined with another.
 
     >>> parse_filters(["category=faq,guide", "owner!=dana", "year>=2024"], {"year": "number"})
     {'category': ['faq', 'guide'], 'owner': {'not': ['dana']}, 'year': {'gte': 2024}}
@@ -105,13 +105,13 @@ def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[
     """
     filters: dict[str, Any] = {}
     for expression in expressions:
-        found = _EXPRESSION.match(expression.strip())
-        parts = [] if found is None else _parted(found["value"], expression)
-        if found is None or not parts:
+        match = _EXPRESSION.match(expression.strip())
+        parts = [] if match is None else _parted(match["value"], expression)
+        if match is None or not parts:
             raise HiveError.of(
                 "HIVE-409", f'"{expression}" is not a filter', fix="use field=value, field!=value, field>=value"
             )
-        field, operator = found["field"], found["operator"]
+        field, operator = match["field"], match["operator"]
         values = [_scalar(part, types.get(field, "keyword")) for part in parts]
         if operator in _OPERATORS:
             bounds = filters.setdefault(field, {})
@@ -134,7 +134,7 @@ def _parted(text: str, expression: str) -> list[str]:
 
 
 def _joined(old: Any, new: Any, expression: str) -> Any:
-    """Both filters of one field as one, if they are of one kind."""
+    """Return two filters of the same kind on one field as one filter."""
     if isinstance(old, dict) and isinstance(new, dict) and "not" in old:
         return {"not": [*old["not"], *new["not"]]}
     if not isinstance(old, dict) and not isinstance(new, dict):

@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion, and the factors by a field's value, age or boilerplate that multiply its scores."""
+"""Reciprocal rank fusion, and factors on its scores by a field's value, by age or by boilerplate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Fused:
 
 
 def rrf(lanes: Sequence[Lane], weights: Sequence[float], k: int) -> Fused:
-    """score(d) = Σ_lanes weight / (k + rank_lane(d)); a lane that lacks d adds 0.
+    """Return the fused ranking: score(d) = Σ_lanes weight / (k + rank_lane(d)); a lane without d adds 0.
 
     Source: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet" (2009), with weights.
     """
@@ -45,7 +45,7 @@ def rrf(lanes: Sequence[Lane], weights: Sequence[float], k: int) -> Fused:
 
 
 def rrf_scores(ranks: Sequence[NDArray[np.intp]], weights: Sequence[float], k: int) -> NDArray[np.float64]:
-    """RRF scores of any shape of ranks; rank 0 means absent.
+    """Return the RRF scores of ranks of any shape; rank 0 means absent.
 
     >>> rrf_scores([np.array([1, 2]), np.array([1, 0])], [1, 1], 60).round(5).tolist()
     [0.03279, 0.01613]
@@ -57,17 +57,17 @@ def rrf_scores(ranks: Sequence[NDArray[np.intp]], weights: Sequence[float], k: i
 
 
 def rank_step(rank: int, weights: Sequence[float], k: int) -> float:
-    """Return the gap between two neighbours at `rank` - 1 and `rank` in every lane."""
+    """Return the difference of the scores of two documents at `rank` - 1 and `rank` in every lane."""
     return sum(weight * (1 / (k + rank - 1) - 1 / (k + rank)) for weight in weights)
 
 
 def boost_key(boosts: Mapping[str, Mapping[str, float]]) -> BoostKey:
-    """Return the boosts as a key of a dict, in one order."""
+    """Return the boosts as a hashable key, independent of their order."""
     return tuple(sorted((field, tuple(sorted(boost.items()))) for field, boost in boosts.items()))
 
 
 def by_age(days: NDArray[np.float64], half_life: float) -> NDArray[np.float64]:
-    """Return the factor of each age in days: it halves with every half-life, and is 1 for what is newer than new.
+    """Return the factor of each age in days: it halves with every half-life, and is 1 for negative ages.
 
     >>> by_age(np.array([0.0, 30.0, 60.0]), 30.0).tolist()
     [1.0, 0.5, 0.25]
@@ -77,7 +77,7 @@ def by_age(days: NDArray[np.float64], half_life: float) -> NDArray[np.float64]:
 
 
 def by_boilerplate(shares: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
-    """Return the factor of each share of boilerplate: 1 for none, `weight` for nothing else.
+    """Return the factor of each share of boilerplate: 1 for the share 0, `weight` for the share 1.
 
     >>> by_boilerplate(np.array([0.0, 0.5, 1.0]), 0.5).tolist()
     [1.0, 0.75, 0.5]
@@ -86,11 +86,11 @@ def by_boilerplate(shares: NDArray[np.float64], weight: float) -> NDArray[np.flo
 
 
 def newest_day(days: NDArray[np.float64], half_life: float) -> float:
-    """Return the day that ages are counted from: the newest, less the few that stand far ahead of all others.
+    """Return the day that ages are counted from: the newest one that is no outlier.
 
-    A date in 2099 means "for ever", or is a slip; counted from it, every other document would be equally old. At most
-    one document in twenty is left out so, and only over a gap of ten half-lives that is wider than all older dates are
-    apart.
+    A date in 2099 means "for ever", or is a typo; counted from it, every other document would be equally old. At most
+    one document in twenty is an outlier, and only above a gap of ten half-lives that exceeds the range of all older
+    dates.
 
     >>> newest_day(np.array([*range(40), 30000.0]), 30.0)
     39.0
@@ -105,7 +105,7 @@ def newest_day(days: NDArray[np.float64], half_life: float) -> float:
 
 
 def boosted(fused: Fused, multipliers: Iterable[NDArray[np.float64]]) -> Fused:
-    """Return the ranking with each score multiplied by its factors, best first again, ties by chunk number."""
+    """Return the ranking with each score multiplied by its factors, sorted again, ties by chunk number."""
     scores = fused.scores
     for factors in multipliers:
         scores = scores * factors
