@@ -1,6 +1,6 @@
 """Chat models by name, in chains with deadlines, counted in tokens and dollars.
 
-It stands on settings and credentials, and knows no prompt. A new provider is a file that makes a `ChatModel` and a line
+It builds on settings and credentials, and has no prompts. A new provider is a file that makes a `ChatModel` and a line
 in `chain`; prices are data in `prices.json`.
 """
 

@@ -1,4 +1,4 @@
-"""What a server can do, found out once and remembered in `.hive/endpoints.json`."""
+"""Abilities of model servers, which are probed once and stored in `.hive/endpoints.json`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from hive_agents.llm.prices import CHARACTERS_PER_TOKEN
 
 OutputWay = Literal["tool", "schema", "prompt"]
 WAYS: tuple[OutputWay, ...] = ("tool", "schema", "prompt")
-"""How a structured answer is asked for: a forced tool call, a JSON schema for the answer, or words and one repair."""
-
+"""Ways to a structured answer: a forced tool call, a JSON schema for the answer, or the prompt, with one repair."""
 
 SAMPLES = 20
-"""Counted answers that say how long a server's tokens are."""
+"""Answers with a token count from which a server's token length is estimated."""
 
 
 class TokenLength(Format):
-    """How many characters a server's tokens have, in what it is sent and in what it writes, as far as it counts.
+    """Totals of characters and tokens of up to `SAMPLES` answers, for the number of characters in a token.
 
-    `counted` are the tokens of what was `sent`, `answered` those of what was `written`: more than can be read, as
-    thoughts and the marks of a call count, too.
+    `counted` is the tokens of the characters `sent`, `answered` those of the characters `written`: thoughts and the
+    syntax of calls count there, too.
 
     >>> TokenLength().with_answer((1200, 300), (90, 45)).per_token
     (4.0, 2.0)
@@ -39,7 +38,7 @@ class TokenLength(Format):
     answered: int = 0
 
     def with_answer(self, sent: tuple[int, int], written: tuple[int, int]) -> TokenLength:
-        """Return it with the (characters, tokens) of one more answer, as long as more of them say more."""
+        """Return the totals with the (characters, tokens) of one more answer; unchanged after `SAMPLES`."""
         if self.samples >= SAMPLES or sent[1] <= 0 or written[1] < 0:
             return self
         return TokenLength(
@@ -52,13 +51,13 @@ class TokenLength(Format):
 
     @property
     def per_token(self) -> tuple[float, float]:
-        """Return the characters of a token in what is sent, and in what is written."""
+        """The characters of a token in requests, and in answers."""
         sent = self.sent / self.counted if self.counted else CHARACTERS_PER_TOKEN
         return sent, self.written / self.answered if self.written and self.answered else sent
 
 
 class Abilities(Format):
-    """`structured` is the way that worked, `without` what parameters are refused, `dimensions` a vector's."""
+    """`structured` is the way that worked, `without` the refused parameters, `dimensions` the length of a vector."""
 
     structured: OutputWay | None = None
     without: list[str] = []
@@ -67,7 +66,7 @@ class Abilities(Format):
 
 
 class AbilityFile:
-    """The abilities of one model of one server; `file` None remembers them in this object alone."""
+    """The abilities of one model of one server; with `file` None only this object has them."""
 
     def __init__(self, file: Path | None, server: str, model: str) -> None:
         self._file, self._key = file, f"{server} {model}"
@@ -75,7 +74,7 @@ class AbilityFile:
         self.known = self._read().get(self._key, Abilities())
 
     def learn(self, change: Callable[[Abilities], Abilities]) -> None:
-        """Apply a change, also to what other processes have learnt meanwhile."""
+        """Apply a change to the stored abilities, which other processes may have changed, too."""
         with self._lock:
             if self._file is None:
                 self.known = change(self.known)
@@ -83,12 +82,12 @@ class AbilityFile:
             with locked(self._file.with_suffix(".lock"), "remembering what a model server can do"):
                 stored = self._read()
                 self.known = stored[self._key] = change(stored.get(self._key, self.known))
-                told = {key: one.model_dump() for key, one in sorted(stored.items())}
-                atomic_write(self._file, json.dumps(told, indent=2).encode() + b"\n", mode=0o600)
+                entries = {key: abilities.model_dump() for key, abilities in sorted(stored.items())}
+                atomic_write(self._file, json.dumps(entries, indent=2).encode() + b"\n", mode=0o600)
 
     def _read(self) -> dict[str, Abilities]:
         try:
             stored = json.loads(read_bytes(self._file)) if self._file is not None else {}
             return {key: Abilities.model_validate(one) for key, one in stored.items()}
         except (OSError, ValueError, AttributeError, ValidationError):
-            return {}  # what can't be read is found out again
+            return {}  # an unreadable file is replaced

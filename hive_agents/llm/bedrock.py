@@ -1,4 +1,4 @@
-"""Amazon Bedrock through boto3: one way to make a client, one way to read its failures."""
+"""Amazon Bedrock through boto3: clients, and their errors as `ModelError`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.llm.failures import refused
 from hive_agents.llm.model import ErrorKind, ModelError
 
 ATTEMPTS = 3
-"""boto3 retries throttling and server errors by itself; nothing around it retries again."""
+"""boto3 retries throttling and server errors itself; no caller retries."""
 
 _THROTTLING = {"ThrottlingException", "TooManyRequestsException", "ServiceQuotaExceededException", "Throttling"}
 _TIMEOUT = {"ModelTimeoutException", "RequestTimeout", "RequestTimeoutException"}
@@ -24,17 +24,17 @@ _NO_LOGIN = (
 ).split()
 _NO_MODEL = ("ResourceNotFoundException", "model identifier is invalid", "model ID")
 
-_started = threading.local()
+_deadline = threading.local()
 
 
 class AttemptTooLate(TimeoutError):
-    """boto3 was about to try again for a caller who has given up."""
+    """The caller's deadline has passed before an attempt of boto3."""
 
 
 def open_client(service: str, read_timeout: float) -> Any:
-    """Return a boto3 client; endpoints, credentials and region come from where boto3 looks for them.
+    """Return a boto3 client; endpoints, credentials and region come from boto3's usual sources.
 
-    `AWS_ENDPOINT_URL`, and its form for one service, are boto3's own; `AWS_REGION` isn't, and is read here.
+    boto3 reads `AWS_ENDPOINT_URL` and its form for one service, but not `AWS_REGION`, which is read here.
 
     Raises: HIVE-401 without a region or with a profile that doesn't exist.
     """
@@ -59,21 +59,21 @@ def open_client(service: str, read_timeout: float) -> Any:
 
 @contextmanager
 def attempts_until(seconds: float) -> Iterator[None]:
-    """In this thread, no attempt starts later than `seconds` from now: what nobody waits for isn't paid for."""
-    _started.until = time.monotonic() + seconds
+    """In this thread, refuse attempts that start later than `seconds` from now: nobody waits for their answers."""
+    _deadline.at = time.monotonic() + seconds
     try:
         yield
     finally:
-        del _started.until
+        del _deadline.at
 
 
 def _refuse_when_late(**_: Any) -> None:
-    if time.monotonic() > getattr(_started, "until", float("inf")):
+    if time.monotonic() > getattr(_deadline, "at", float("inf")):
         raise AttemptTooLate("the deadline has passed")
 
 
 def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
-    """Return what a boto3 error means for model `name`; None for an error that isn't boto3's."""
+    """Return a boto3 error as one of the model `name`; None for an error that isn't boto3's."""
     from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, ClientError
     from urllib3.exceptions import HTTPError, TimeoutError
@@ -84,7 +84,7 @@ def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
         return ModelError("timeout", f"{name}: {error}")
     if isinstance(error, ParserError):
         return ModelError("garbage", f"{name}: {error}")
-    if isinstance(error, HTTPError):  # a stream's connection, which botocore reads without its own errors
+    if isinstance(error, HTTPError):  # of a stream's connection, which botocore doesn't wrap
         return ModelError("server", f"{name}: {error}")
     if not isinstance(error, BotoCoreError):
         return None
@@ -99,16 +99,16 @@ def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
 
 
 def _refused(response: Any, name: str) -> ModelError | HiveError:
-    said = response.get("Error", {})
-    code, message = said.get("Code", ""), said.get("Message", "")
-    code = code[:1].upper() + code[1:]  # events of a stream name their exceptions in lower case
+    error = response.get("Error", {})
+    code, message = error.get("Code", ""), error.get("Message", "")
+    code = code[:1].upper() + code[1:]  # events of a stream start the names of exceptions in lower case
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    told = f"{name}: {code}: {message}"
+    why = f"{name}: {code}: {message}"
     if status == 404 or any(part in f"{code} {message}" for part in _NO_MODEL):
         fix = "check the name, and that the model is enabled in this region"
-        return HiveError.of("HIVE-401", told, file="hive.toml", path="models", fix=fix, exit_code=3)
+        return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
     if code in _THROTTLING:
         status = 429
     elif code in _TIMEOUT:
         status = 408
-    return refused(status, told)
+    return refused(status, why)

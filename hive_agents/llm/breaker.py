@@ -1,4 +1,4 @@
-"""A circuit breaker per model: one that failed again and again isn't waited for each time."""
+"""Circuit breakers: a model that failed repeatedly isn't called for a while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 15.0, 240.0
 
 
 class Breaker:
-    """After `FAILURES` outages in a row calls fail at once, until a pause is over that doubles with each further one.
+    """After `FAILURES` outages in a row calls fail at once, for a pause that doubles with each further outage.
 
     >>> seconds = [0.0]
     >>> breaker = Breaker(clock=lambda: seconds[0])
@@ -39,20 +39,20 @@ class Breaker:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures = 0
-        self._closed_until = 0.0
+        self._open_until = 0.0
         self._last = ""
 
     @property
     def open(self) -> bool:
-        """Whether the model isn't asked now."""
-        return self._failures >= FAILURES and self._closed_until > self._clock()
+        """Whether calls fail at once now."""
+        return self._failures >= FAILURES and self._open_until > self._clock()
 
     @contextmanager
     def attempt(self, name: str) -> Iterator[None]:
-        """One call of the model `name`. Raises: ModelError `unavailable` where it isn't to be made now."""
+        """Count a call of the model `name`. Raises: ModelError `unavailable` while the breaker is open."""
         if self.open:
-            left = self._closed_until - self._clock()
-            why = f"{name} failed {self._failures} times in a row and is not asked again for {left:.0f} s"
+            remaining = self._open_until - self._clock()
+            why = f"{name} failed {self._failures} times in a row and is not asked again for {remaining:.0f} s"
             raise ModelError("unavailable", f"{why}; the last time: {self._last}")
         try:
             yield
@@ -68,22 +68,22 @@ class Breaker:
     def _failed(self, error: ModelError) -> None:
         self._failures, self._last = self._failures + 1, error.message
         pause = FIRST_PAUSE * 2.0 ** max(0, self._failures - FAILURES)
-        self._closed_until = self._clock() + min(pause, LONGEST_PAUSE)
+        self._open_until = self._clock() + min(pause, LONGEST_PAUSE)
 
 
 _breakers: dict[tuple[str, str], Breaker] = {}
 
 
 def breaker_of(server: str, model: str) -> Breaker:
-    """Return the one of this process for a model of a server, which all chains share."""
+    """Return the breaker of a model of a server, which all chains of this process share."""
     return _breakers.setdefault((server, model), Breaker())
 
 
 def forget_breakers() -> None:
-    """Let what failed before count no more: models that are opened from now on are asked."""
+    """Forget past failures; chains that are open keep their breakers."""
     _breakers.clear()
 
 
 def resting() -> int:
-    """Return how many models of this process failed again and again, and aren't asked now."""
+    """Return the number of open breakers in this process."""
     return sum(breaker.open for breaker in list(_breakers.values()))

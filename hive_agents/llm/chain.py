@@ -1,4 +1,4 @@
-"""Models by name, tried in order: what one cannot answer, the next one may."""
+"""Chains of models by name, of which each is a fallback for the one before it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Meter:
-    """What the models of one run did: `calls` that were asked for, `attempts` that it took."""
+    """The use of models in a run: `calls` of chains, and the `attempts` at models that they took."""
 
     calls: int = 0
     attempts: int = 0
@@ -57,7 +57,7 @@ class Meter:
 
     @property
     def unpriced(self) -> list[str]:
-        """Models whose dollars are counted as 0 because their price isn't known."""
+        """Models without a known price, whose dollars count as 0."""
         return sorted(name for name, usage in self.by_model.items() if not usage.priced)
 
     def to_json(self) -> dict[str, Any]:
@@ -72,9 +72,9 @@ class Meter:
 
 
 class Chain:
-    """A `ChatModel` of several; `deadline` holds for each of them, and `meter` counts them all.
+    """A `ChatModel` of several; `deadline` is for each of them, and `meter` counts them all.
 
-    `breakers` are those of the models that are asked over a network, by name; `rate` looks up what a token costs.
+    `breakers` are those of the models behind a network, by name; `rate` returns the price of a token.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Chain:
 
     @cached_property
     def rate(self) -> float:
-        """Dollars for a token that is sent to the dearest of the models; 0 where no price is known."""
+        """Dollars for an input token of the most expensive model; 0 without a known price."""
         return self._rate()
 
     async def complete(
@@ -110,9 +110,9 @@ class Chain:
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> ChatResult:
-        """Return the first usable answer; `result.usage` is what all attempts of this call cost together.
+        """Return the first usable answer; `result.usage` is that of all attempts of this call.
 
-        Raises: ModelError; of the kind that all models failed with, or else `exhausted`.
+        Raises: ModelError, of the kind that all failures share or else `exhausted`.
         """
         self.meter.calls += 1
         sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
@@ -120,10 +120,10 @@ class Chain:
         for model in self.models:
             self.meter.attempts += 1
             try:
-                with self._attempt(model), _told_of(model) as told:
-                    _told_sent(model)
+                with self._attempt(model), _chat_span(model) as traced:
+                    _mark_sent(model)
                     result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
-                    told.note(**_counted(result.usage))
+                    traced.note(**_token_facts(result.usage))
             except ModelError as error:
                 self.meter.failed(model.name, error)
                 if error.kind not in PASSING:
@@ -138,7 +138,7 @@ class Chain:
     async def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float | None = None
     ) -> AsyncGenerator[ChatDelta, None]:
-        """Yield the pieces of the first model that gives any; once there are pieces, its failure is the call's.
+        """Yield the pieces of the first model that gives any; a failure after that isn't tried with another model.
 
         Raises: ModelError, as `complete`.
         """
@@ -149,13 +149,13 @@ class Chain:
             begun, result = False, None
             try:
                 stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
-                with self._attempt(model), _told_of(model, current=False) as told:
-                    _told_sent(model)
+                with self._attempt(model), _chat_span(model, current=False) as traced:
+                    _mark_sent(model)
                     async with aclosing(stream) as deltas:
                         async for delta in deltas:
                             if delta.result is not None:
                                 result = delta.result
-                                told.note(**_counted(result.usage))
+                                traced.note(**_token_facts(result.usage))
                                 break
                             begun = True
                             yield delta
@@ -165,10 +165,10 @@ class Chain:
                 self.meter.failed(model.name, error)
                 if begun or error.kind not in PASSING:
                     spent = sum((earlier.usage for _, earlier in failed), error.usage)
-                    raise _of(error, spent) from error
+                    raise _with_usage(error, spent) from error
                 failed.append((model.name, error))
             except (GeneratorExit, asyncio.CancelledError):
-                if begun:  # the listener left: what was written is paid for, and nobody says how much it was
+                if begun:  # the listener left: the answer so far is paid for, but not counted
                     self.meter.add(model.name, Usage(priced=False))
                 raise
             else:
@@ -191,9 +191,9 @@ class Chain:
         deadline: float,
         sampling: dict[str, Any],
     ) -> ChatResult:
-        wanted = json_schema(schema) if schema is not None else None
+        plain_schema = json_schema(schema) if schema is not None else None
         async with within(deadline, model.name):
-            result = await model.complete(messages, schema=wanted, tools=tools, deadline=deadline, **sampling)
+            result = await model.complete(messages, schema=plain_schema, tools=tools, deadline=deadline, **sampling)
         if schema is not None and (result.structured is not None or not result.tool_calls):
             answer = result.structured if result.structured is not None else result.text
             structured = validated(answer, schema, usage=result.usage)
@@ -201,8 +201,8 @@ class Chain:
         return result.model_copy(update={"model": model.name})
 
 
-def _told_sent(model: ChatModel) -> None:
-    """A model that doesn't tell when its request is out counts as asked from now on."""
+def _mark_sent(model: ChatModel) -> None:
+    """Call `sent` now for a model that doesn't call it itself."""
     if not getattr(model, "tells_when_sent", False):
         sent()
 
@@ -215,11 +215,11 @@ def open_chain(
     workspace: Workspace | None = None,
     scripts: dict[Path, Script] | None = None,
 ) -> Chain:
-    """Return the models of `names` as one; endpoints and a relative `scripted:FILE` are the `workspace`'s.
+    """Return a chain of the models `names`; endpoints and a relative `scripted:FILE` are the `workspace`'s.
 
-    Chains that are given the same `scripts` use up one script together, as the roles of a run do.
+    Chains with the same `scripts` share the lines of a script, as the roles of a run do.
 
-    Raises: HIVE-401 for no name or a model that cannot be had, HIVE-105 for what is no name.
+    Raises: HIVE-401 without names or for a model that can't be opened, HIVE-105 for an invalid name.
     """
     if not names:
         fix = 'set models.chat in hive.toml, for example ["bedrock:…"]'
@@ -236,7 +236,7 @@ def open_chain(
 
 
 def price_of(settings: Settings, name: str) -> Price | None:
-    """Return what the model `name` costs: by its endpoint, else by the price lists; None where nobody says."""
+    """Return the price of the model `name`, of its endpoint or else of the price lists; None if it isn't known."""
     endpoint = settings.models.endpoints.get(name.partition(":")[0])
     return (endpoint.price or list_price(name, endpoint.base_url)) if endpoint else list_price(name)
 
@@ -246,9 +246,9 @@ def _dearest(settings: Settings, names: Iterable[str]) -> float:
 
 
 def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> None:
-    """Refuse a limit in dollars that couldn't be kept, before anything is spent.
+    """Check that a limit in dollars can be enforced.
 
-    Raises: HIVE-409 for a model whose price isn't known, unless `max_usd` is 0, which is no limit.
+    Raises: HIVE-409 for a model without a known price, unless `max_usd` is 0, which is no limit.
     """
     unknown = [name for name in dict.fromkeys(names) if max_usd and price_of(settings, name) is None]
     if unknown:
@@ -263,7 +263,7 @@ def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> 
 def _open(
     name: str, settings: Settings, workspace: Workspace | None, scripts: dict[Path, Script]
 ) -> tuple[ChatModel, str]:
-    """Return the model, and the server that it is asked over; none for a script."""
+    """Return the model and its server; "" for a script."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model.strip()):
         fix = "write provider:model, for example bedrock:… or scripted:FILE"
@@ -287,27 +287,26 @@ def _open(
     return opened, opened.server
 
 
-def _told_of(model: ChatModel, *, current: bool = True) -> AbstractContextManager[Span]:
+def _chat_span(model: ChatModel, *, current: bool = True) -> AbstractContextManager[Span]:
     name = model.name
     return span(f"chat {name}", current=current, gen_ai__operation__name="chat", gen_ai__request__model=name)
 
 
-def _counted(usage: Usage) -> dict[str, int]:
+def _token_facts(usage: Usage) -> dict[str, int]:
     return {"gen_ai__usage__input_tokens": usage.input_tokens, "gen_ai__usage__output_tokens": usage.output_tokens}
 
 
-def _of(error: ModelError, spent: Usage) -> ModelError:
-    """Return the failure with what all attempts cost."""
-    return ModelError(error.kind, error.message, usage=spent, retry_after=error.retry_after, outage=error.outage)
+def _with_usage(error: ModelError, usage: Usage) -> ModelError:
+    return ModelError(error.kind, error.message, usage=usage, retry_after=error.retry_after, outage=error.outage)
 
 
 def _all_failed(failed: Sequence[tuple[str, ModelError]]) -> ModelError:
     spent = sum((error.usage for _, error in failed), Usage())
     kinds = {error.kind for _, error in failed}
-    told = "; ".join(error.message if name in error.message else f"{name}: {error.message}" for name, error in failed)
+    why = "; ".join(error.message if name in error.message else f"{name}: {error.message}" for name, error in failed)
     if len(failed) > 1:
-        told = f"all {len(failed)} models failed: {told}"
+        why = f"all {len(failed)} models failed: {why}"
     outage = all(error.outage for _, error in failed)
-    asked_for = min(error.retry_after for _, error in failed)
+    retry_after = min(error.retry_after for _, error in failed)
     kind = kinds.pop() if len(kinds) == 1 else "exhausted"
-    return ModelError(kind, told, usage=spent, retry_after=asked_for, outage=outage)
+    return ModelError(kind, why, usage=spent, retry_after=retry_after, outage=outage)

@@ -1,4 +1,4 @@
-"""One server of `[models.endpoints]`: requests with a deadline and retries, and its failures by kind."""
+"""A server of `[models.endpoints]`: requests with a deadline and retries, and failures by kind."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hive_agents.workspace import Workspace
 ATTEMPTS = 3
 FIRST_WAIT = 0.2
 MOST_BYTES = 64 << 20
-"""Of one answer; vectors of a batch are the longest."""
+"""The limit of an answer; a batch of vectors is the longest."""
 
 _MOST_SHOWN = 300
-_AGAIN = ("throttling", "server")
+_RETRIED = ("throttling", "server")
 
 
 class Endpoint:
-    """Made by `open_endpoint`. The secret is looked up for each request, and no message holds it."""
+    """A server, from `open_endpoint`. The secret is resolved for each request, and is in no message."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:
         settings = workspace.settings.models.endpoints[name]
@@ -42,22 +42,22 @@ class Endpoint:
         self.price: Price | None = settings.price
         self.memory: Path = workspace.state / "endpoints.json"
         self._workspace, self._reference = workspace, settings.api_key_ref
-        self._headers()
+        self._headers()  # raises for a key that can't be resolved
 
     async def post(self, path: str, body: Mapping[str, Any], deadline: float, model: str) -> dict[str, Any]:
-        """Return the object that the server answers; attempts that pass are made again within `deadline` seconds.
+        """Return the server's answer, a JSON object; transient failures are retried within `deadline` seconds.
 
-        Raises: ModelError; HIVE-401 for a model or path that isn't there, HIVE-421 for a key that can't be had.
+        Raises: ModelError; HIVE-401 for an unknown model or path, HIVE-421 for a key that can't be resolved.
         """
-        for pause in _Attempts(deadline):
+        for attempt in _Attempts(deadline):
             try:
-                async with self._asked(path, body, pause.left) as response:
+                async with self._request(path, body, attempt.left) as response:
                     data = bytearray()
                     async for part in response.aiter_bytes():
                         _grow(data, part, model)
                 return self._object(response, data, model)
             except Exception as error:
-                wait = pause.after(self._failure(error, model))
+                wait = attempt.wait_after(self._failure(error, model))
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt raises")
 
@@ -66,12 +66,12 @@ class Endpoint:
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the objects of a stream of server-sent events, up to `[DONE]` or its end.
 
-        Only the beginning is tried again. Raises: as `post`.
+        A failure is retried only before the first line. Raises: as `post`.
         """
         begun = False
-        for pause in _Attempts(deadline):
+        for attempt in _Attempts(deadline):
             try:
-                async with self._asked(path, body, pause.left) as response:
+                async with self._request(path, body, attempt.left) as response:
                     kind = response.headers.get("content-type", "")
                     if response.status_code != 200 or "event-stream" not in kind:
                         yield self._object(response, await response.aread(), model)
@@ -85,65 +85,64 @@ class Endpoint:
                             yield self._event(data, model)
                     return
             except Exception as error:
-                known = self._failure(error, model)
+                failure = self._failure(error, model)
                 if begun:
-                    raise known from error
-                wait = pause.after(known)
+                    raise failure from error
+                wait = attempt.wait_after(failure)
             await asyncio.sleep(wait)
 
     def post_blocking(self, path: str, body: Mapping[str, Any], deadline: float, model: str) -> Any:
         """As `post`, for callers without an event loop; the answer may be a list. Raises: as `post`."""
-        for pause in _Attempts(deadline):
+        for attempt in _Attempts(deadline):
             try:
-                with httpx.Client(verify=_tls(), timeout=_timeout(pause.left)) as client:
+                with httpx.Client(verify=_tls(), timeout=_timeout(attempt.left)) as client:
                     with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
                         data = bytearray()
                         for part in response.iter_bytes():
                             _grow(data, part, model)
-                            pause.require_time(model)
+                            attempt.require_time(model)
                 return self._value(response, data, model)
             except Exception as error:
-                wait = pause.after(self._failure(error, model))
+                wait = attempt.wait_after(self._failure(error, model))
             time.sleep(wait)
         raise AssertionError("the last attempt raises")
 
     async def models(self, deadline: float) -> list[str]:
-        """Return the names of the models that the server says it has. Raises: as `post`."""
+        """Return the names of the server's models, sorted. Raises: as `post`."""
         try:
             async with self._client(deadline) as client:
                 response = await client.get(self.url + "/models", headers=self._headers())
             listed = self._object(response, response.content, self.name)["data"]
-            return sorted(str(one["id"]) for one in listed)
+            return sorted(str(model["id"]) for model in listed)
         except (KeyError, TypeError):
             raise ModelError("garbage", f"{self.name}: /models answered no list of models") from None
         except Exception as error:
             raise self._failure(error, self.name) from error
 
     @asynccontextmanager
-    async def _asked(self, path: str, body: Mapping[str, Any], seconds: float) -> AsyncIterator[httpx.Response]:
-        """The response to a request, which is told as sent just before it is, and taken back where it is refused."""
-
+    async def _request(self, path: str, body: Mapping[str, Any], seconds: float) -> AsyncIterator[httpx.Response]:
+        """Yield the response to a request, with `sent` called just before it is sent, and undone if it is refused."""
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
         async def content() -> AsyncIterator[bytes]:
-            # First: once it is out, other tasks have their turn, and whoever is killed meanwhile has sent it.
+            # Before the data: a process that is killed while it is sent must have counted it.
             sent()
             yield data
 
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data))}
-        told: dict[str, Any] = {"headers": self._headers() | headers, "content": content()}
+        url, headers = self.url + path, self._headers() | headers
         async with self._client(seconds) as client:
-            async with client.stream("POST", self.url + path, **told) as response:
+            async with client.stream("POST", url, headers=headers, content=content()) as response:
                 if response.status_code != 200:
                     sent(-1)
                 yield response
 
     def _client(self, seconds: float) -> httpx.AsyncClient:
-        # One a call: a client belongs to one event loop, and commands, hosts and notebooks each have their own.
+        # One for each call: a client belongs to one event loop, and notebooks and servers have several.
         return httpx.AsyncClient(verify=_tls(), timeout=_timeout(seconds))
 
     def _headers(self) -> dict[str, str]:
-        """Raises: HIVE-421 for a key that can't be had, HIVE-409 for what is no reference to one."""
+        """Raises: HIVE-421 for a key that can't be resolved, HIVE-409 for an invalid reference."""
         if not self._reference:
             return {}
         return {"Authorization": f"Bearer {resolve(self._workspace, self._reference).reveal()}"}
@@ -178,11 +177,11 @@ class Endpoint:
             raise ModelError(
                 "garbage", f"{model} answered what is not JSON: {_shortened(data.decode(errors='replace'))}"
             )
-        given = value if isinstance(value, dict) else {"message": data.decode(errors="replace")}
-        raise _refusal_of(response.status_code, given, model, _seconds(response.headers.get("retry-after", "")))
+        answer = value if isinstance(value, dict) else {"message": data.decode(errors="replace")}
+        raise _refusal_of(response.status_code, answer, model, _seconds(response.headers.get("retry-after", "")))
 
     def _failure(self, error: Exception, model: str) -> Exception:
-        """Return a failure by kind, without the secret in its words; a fault of this program as it is."""
+        """Return an error as a ModelError without the secret; errors of this program unchanged."""
         if isinstance(error, httpx.TimeoutException):
             return ModelError("timeout", f"{model} gave no answer in time")
         if isinstance(error, httpx.TransportError):
@@ -197,7 +196,7 @@ class Endpoint:
 
 
 class _Attempts:
-    """The attempts of one request: how long is left, and how long to wait before the next."""
+    """The attempts of one request: the time that is left, and the wait before the next attempt."""
 
     def __init__(self, deadline: float) -> None:
         self._end = time.monotonic() + deadline
@@ -213,13 +212,13 @@ class _Attempts:
         return max(0.01, self._end - time.monotonic())
 
     def require_time(self, model: str) -> None:
-        """Raises: ModelError `timeout` when the deadline is over; httpx counts from byte to byte."""
+        """Raises: ModelError `timeout` after the deadline; httpx's timeout starts again with each byte."""
         if time.monotonic() > self._end:
             raise ModelError("timeout", f"{model} gave no answer in time")
 
-    def after(self, failure: Exception) -> float:
-        """Return the seconds to wait before the next attempt. Raises: the failure where there is none."""
-        if not isinstance(failure, ModelError) or failure.kind not in _AGAIN or self._made >= ATTEMPTS:
+    def wait_after(self, failure: Exception) -> float:
+        """Return the seconds to wait before the next attempt. Raises: the failure if there is none."""
+        if not isinstance(failure, ModelError) or failure.kind not in _RETRIED or self._made >= ATTEMPTS:
             raise failure
         wait = failure.retry_after or FIRST_WAIT * 2.0 ** (self._made - 1)
         if wait >= self.left:
@@ -228,11 +227,14 @@ class _Attempts:
 
 
 def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
-    """Raises: HIVE-401 for an endpoint that isn't configured or whose workspace isn't trusted, HIVE-421 without its
-    key, HIVE-409 where the key is no reference."""
-    known = workspace.settings.models.endpoints
-    if name not in known:
-        fix = did_you_mean(name, known, f"add [models.endpoints.{name}] with a base_url")
+    """Return a configured endpoint.
+
+    Raises: HIVE-401 for an unknown endpoint or a workspace that isn't trusted, HIVE-421 without its key, HIVE-409 for
+    an invalid reference to it.
+    """
+    configured = workspace.settings.models.endpoints
+    if name not in configured:
+        fix = did_you_mean(name, configured, f"add [models.endpoints.{name}] with a base_url")
         raise HiveError.of("HIVE-401", f'there is no endpoint "{name}"', file="hive.toml", path="models", fix=fix)
     if not is_trusted(workspace):
         why = f'the endpoint "{name}" is not used: this workspace is not trusted on this machine'
@@ -242,21 +244,21 @@ def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
 
 
 def _refusal_of(status: int, answer: Mapping[str, Any], model: str, retry_after: float) -> ModelError | HiveError:
-    """Return what a server says is wrong, in the shapes of OpenAI, Ollama, vLLM and gateways."""
-    said = answer.get("error") or answer.get("message") or answer.get("detail") or ""
+    """Return a server's error message as an error; it may have the form of OpenAI, Ollama, vLLM or a gateway."""
+    message = answer.get("error") or answer.get("message") or answer.get("detail") or ""
     code = ""
-    if isinstance(said, Mapping):
-        code = f"{said.get('code') or ''} {said.get('type') or ''}".strip()
-        said = said.get("message") or said
+    if isinstance(message, Mapping):
+        code = f"{message.get('code') or ''} {message.get('type') or ''}".strip()
+        message = message.get("message") or message
     if status == 200:
         status = int(code.split()[0]) if code.split()[:1] and code.split()[0].isdigit() else 500
     if 300 <= status < 400:
-        said = "it redirects: set base_url to the final address"
-    return refused(status, f"{model}: status {status}: {_shortened(str(said))}", code=code, retry_after=retry_after)
+        message = "it redirects: set base_url to the final address"
+    return refused(status, f"{model}: status {status}: {_shortened(str(message))}", code=code, retry_after=retry_after)
 
 
 def _seconds(header: str) -> float:
-    """Return what Retry-After asks for, in seconds or as a date; 0 for what is neither."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 for neither."""
     try:
         return max(0.0, float(header))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A chat model of an endpoint: OpenAI's chat completions, as its many imitators speak them."""
+"""Chat models of endpoints, through OpenAI's chat completions and the variants of other servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 PATH = "/chat/completions"
 _DISPENSABLE = ("max_tokens", "temperature", "stream_options")
 _NOT_TAKEN = ("unsupported", "garbage", "truncated")
-"""How a server fails that can't answer in a certain way."""
+"""Failures of a server that doesn't support a way of structured answers."""
 
 _THOUGHTS = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 
@@ -63,9 +63,9 @@ class EndpointModel:
     async def _structured(
         self, body: dict[str, Any], schema: dict[str, Any], tools: Sequence[Tool], deadline: float
     ) -> ChatResult:
-        """Ask in the way that is known to work, or find one out: a way that fails makes room for the next.
+        """Request a structured answer in the way that is known to work, or try one way after the other.
 
-        What isn't an answer counts as a failure of the way only until one has worked; after that it is the model's.
+        An invalid answer is a failure of the way until one has worked; after that it is the model's.
         """
         known = self.abilities.known.structured
         lost = Usage()
@@ -74,8 +74,8 @@ class EndpointModel:
                 result = await self._in_way(way, body, schema, tools, deadline)
             except ModelError as error:
                 error.usage = lost = lost + error.usage
-                not_taken = error.kind == "unsupported" or (known is None and error.kind in _NOT_TAKEN)
-                if way == WAYS[-1] or not not_taken:
+                unsupported = error.kind == "unsupported" or (known is None and error.kind in _NOT_TAKEN)
+                if way == WAYS[-1] or not unsupported:
                     raise
                 continue
             if way != known and not result.tool_calls:
@@ -93,34 +93,34 @@ class EndpointModel:
                 Tool(name=answer, description=schema.get("description") or "Gives the answer.", parameters=schema)
             )
             choice: Any = "required" if tools else {"type": "function", "function": {"name": answer}}
-            asked = {**body, "tools": [*body.get("tools", ()), spec], "tool_choice": choice}
-            result = self._result(await self._ask(asked, deadline), asked)
-            given = next((call.args for call in result.tool_calls if call.name not in offered), None)
+            request = {**body, "tools": [*body.get("tools", ()), spec], "tool_choice": choice}
+            result = self._result(await self._ask(request, deadline), request)
+            arguments = next((call.args for call in result.tool_calls if call.name not in offered), None)
             others = [call for call in result.tool_calls if call.name in offered]
-            if given is None and not others:
+            if arguments is None and not others:
                 raise ModelError("garbage", f"{self.name} did not call the tool it had to", usage=result.usage)
-            structured = None if given is None else validated(given, schema, usage=result.usage)
+            structured = None if arguments is None else validated(arguments, schema, usage=result.usage)
             return result.model_copy(update={"structured": structured, "tool_calls": others})
         if way == "schema":
             form = {"type": "json_schema", "json_schema": {"name": answer_tool(schema, ()), "schema": schema}}
-            asked = {**body, "response_format": form}
-            return self._checked(self._result(await self._ask(asked, deadline), asked), schema)
-        asked = {**body, "messages": _in_words(body["messages"], schema)}
-        result = self._result(await self._ask(asked, deadline), asked)
+            request = {**body, "response_format": form}
+            return self._checked(self._result(await self._ask(request, deadline), request), schema)
+        request = {**body, "messages": _in_words(body["messages"], schema)}
+        result = self._result(await self._ask(request, deadline), request)
         try:
             return self._checked(result, schema)
         except ModelError as error:
             if error.kind == "truncated":
                 raise
             repair = f"That is not what was asked for: {error.message[:500]}\nGive the corrected JSON object alone."
-            said = [{"role": "assistant", "content": result.text}, {"role": "user", "content": repair}]
-            asked = {**asked, "messages": [*asked["messages"], *said]}
-            repaired = self._result(await self._ask(asked, deadline), asked)
+            turns = [{"role": "assistant", "content": result.text}, {"role": "user", "content": repair}]
+            request = {**request, "messages": [*request["messages"], *turns]}
+            repaired = self._result(await self._ask(request, deadline), request)
             spent = result.usage + repaired.usage
             return self._checked(repaired.model_copy(update={"usage": spent}), schema)
 
     def _checked(self, result: ChatResult, schema: dict[str, Any]) -> ChatResult:
-        """Return the result with its text read as the answer, unless the model called tools instead."""
+        """Return the result with its text parsed as the answer, unless the model called tools instead."""
         if result.tool_calls:
             return result
         text = _THOUGHTS.sub("", result.text, count=1)
@@ -136,56 +136,56 @@ class EndpointModel:
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
         body = self._body(messages, tools) | {"stream": True, "stream_options": {"include_usage": True}}
-        said = _Said()
+        partial = _StreamedMessage()
         async with aclosing(arriving(self._events(body, deadline), deadline, self.name)) as events:
             try:
                 async for event in events:
-                    text = said.add(event)
+                    text = partial.add(event)
                     if text:
                         yield ChatDelta(text=text)
             except ModelError as error:
-                if said.text or said.calls or error.kind == "timeout":  # a server counts what nobody waits for
-                    error.usage = self._usage(said.usage, body, said.written)
+                if partial.text or partial.calls or error.kind == "timeout":  # the server goes on, and counts it
+                    error.usage = self._usage(partial.usage, body, partial.written)
                 raise
-        if not said.finish:
-            spent = self._usage(said.usage, body, said.written)
-            kind: ErrorKind = "server" if said.text or said.calls else "garbage"
+        if not partial.finish:
+            spent = self._usage(partial.usage, body, partial.written)
+            kind: ErrorKind = "server" if partial.text or partial.calls else "garbage"
             raise ModelError(kind, f"{self.name}: the stream ended without an answer", usage=spent)
-        yield ChatDelta(text="", result=self._read(said.message(), said.finish, said.usage, body))
+        yield ChatDelta(text="", result=self._read(partial.message(), partial.finish, partial.usage, body))
 
     async def _events(self, body: dict[str, Any], deadline: float) -> AsyncGenerator[dict[str, Any], None]:
         while True:
-            asked = self._without(body)
+            request = self._without(body)
             try:
-                async with aclosing(self._endpoint.events(PATH, asked, deadline, self.name)) as events:
+                async with aclosing(self._endpoint.events(PATH, request, deadline, self.name)) as events:
                     async for event in events:
                         yield event
                 return
             except ModelError as error:
-                if not self._dispensed(error, asked):
+                if not self._dispensed(error, request):
                     raise
 
     async def _ask(self, body: dict[str, Any], deadline: float) -> dict[str, Any]:
         while True:
-            asked = self._without(body)
+            request = self._without(body)
             try:
-                return await self._endpoint.post(PATH, asked, deadline, self.name)
+                return await self._endpoint.post(PATH, request, deadline, self.name)
             except ModelError as error:
-                if not self._dispensed(error, asked):
+                if not self._dispensed(error, request):
                     raise
 
     def _without(self, body: dict[str, Any]) -> dict[str, Any]:
-        asked = {key: value for key, value in body.items() if key not in self.abilities.known.without}
-        if "max_tokens" in body and "max_tokens" not in asked:
-            asked["max_completion_tokens"] = body["max_tokens"]  # the name that OpenAI's newer models want
-        return asked
+        request = {key: value for key, value in body.items() if key not in self.abilities.known.without}
+        if "max_tokens" in body and "max_tokens" not in request:
+            request["max_completion_tokens"] = body["max_tokens"]  # the name that OpenAI's newer models want
+        return request
 
-    def _dispensed(self, error: ModelError, asked: Mapping[str, Any]) -> bool:
-        """Return whether the server refused a parameter that can be left out, which it then is from now on."""
-        named = next((one for one in _DISPENSABLE if one in asked and one in error.message), None)
-        if error.kind != "unsupported" or named is None:
+    def _dispensed(self, error: ModelError, request: Mapping[str, Any]) -> bool:
+        """Return whether the server refused a parameter that can be left out, and leave it out from now on."""
+        refused = next((name for name in _DISPENSABLE if name in request and name in error.message), None)
+        if error.kind != "unsupported" or refused is None:
             return False
-        self.abilities.learn(lambda old: old.model_copy(update={"without": sorted({*old.without, named})}))
+        self.abilities.learn(lambda old: old.model_copy(update={"without": sorted({*old.without, refused})}))
         return True
 
     def _body(self, messages: Sequence[Message], tools: Sequence[Tool], **sampling: Any) -> dict[str, Any]:
@@ -212,11 +212,11 @@ class EndpointModel:
         calls = self._calls(message.get("tool_calls"), finish, spent)
         return ChatResult(text=text, tool_calls=calls, usage=spent, model=self.name)
 
-    def _calls(self, given: Any, finish: Any, spent: Usage) -> list[ToolCall]:
+    def _calls(self, tool_calls: Any, finish: Any, spent: Usage) -> list[ToolCall]:
         calls = []
-        for number, one in enumerate(given or ()):
+        for number, call in enumerate(tool_calls or ()):
             try:
-                function = one["function"]
+                function = call["function"]
                 name, arguments = str(function["name"]), function.get("arguments") or {}
             except (LookupError, TypeError, AttributeError):
                 raise ModelError("garbage", f"{self.name}: a tool call without a function", usage=spent) from None
@@ -224,7 +224,7 @@ class EndpointModel:
                 arguments = self._arguments(name, arguments, finish, spent)
             if not isinstance(arguments, dict):
                 raise ModelError("garbage", f"{self.name}: the arguments of {name} are no object", usage=spent)
-            calls.append(ToolCall(name=name, args=arguments, id=str(one.get("id") or f"call_{number}")))
+            calls.append(ToolCall(name=name, args=arguments, id=str(call.get("id") or f"call_{number}")))
         return calls
 
     def _arguments(self, name: str, text: str, finish: Any, spent: Usage) -> Any:
@@ -236,9 +236,9 @@ class EndpointModel:
             raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
 
     def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
-        """Return what the server counted, else an estimate by length and by what it counted before.
+        """Return the server's count, else an estimate by length and by its earlier counts.
 
-        No request is of no tokens: zeros stand for a count that wasn't made, and a budget would never be used up.
+        A count of zero is none: with it a budget would never be used up.
         """
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
@@ -249,7 +249,7 @@ class EndpointModel:
             return estimated_usage(self._price, _length(body), len(written), per_token=per_token)
         if self.abilities.known.tokens.samples < SAMPLES:
             sizes = (_length(body), tokens[0]), (len(written), tokens[1])
-            with suppress(HiveError):  # where nothing can be kept, estimates are rather too high
+            with suppress(HiveError):  # without a stored token length, estimates are too high
                 self.abilities.learn(lambda old: old.model_copy(update={"tokens": old.tokens.with_answer(*sizes)}))
         return usage_at(self._price, tokens[0], max(0, tokens[1]))
 
@@ -258,8 +258,8 @@ def _length(body: Mapping[str, Any]) -> int:
     return len(json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False))
 
 
-class _Said:
-    """What a stream has said so far."""
+class _StreamedMessage:
+    """The part of a message that a stream has sent so far."""
 
     def __init__(self) -> None:
         self.text, self.refusal, self.finish = "", "", ""
@@ -267,7 +267,7 @@ class _Said:
         self.usage: Any = None
 
     def add(self, event: Mapping[str, Any]) -> str:
-        """Take over one event; returns its text."""
+        """Add an event and return its text."""
         self.usage = event.get("usage") or self.usage
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else {}
@@ -305,6 +305,7 @@ class _Said:
 
 
 def _breaks_off(text: str) -> bool:
+    """Return whether a text is the start of JSON that ends too early."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -315,14 +316,14 @@ def _breaks_off(text: str) -> bool:
 
 
 def _text(content: Any) -> str:
-    """Return a message's text, which some servers send in parts."""
+    """Return the text of a message; some servers send it as a list of parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""
 
 
 def _written(text: str, calls: Any) -> str:
-    """Return all that was written, for its length."""
+    """Return the text and the calls, for their length."""
     return text + (json.dumps(calls) if calls else "")
 
 

@@ -1,4 +1,4 @@
-"""What a server's refusal of a request means, whichever client it reached."""
+"""HTTP error statuses as errors of models, for all clients."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _REFUSAL = re.compile(r"content[ _]?(filter|policy)|guardrail|safety system", re
 _NO_CREDIT = re.compile(r"insufficient_quota|billing", re.IGNORECASE)
 
 
-def refused(status: int, told: str, *, code: str = "", retry_after: float = 0.0) -> ModelError | HiveError:
-    """Return what an HTTP status means, with the words that came with it; HIVE-401 for a model that isn't there."""
+def refused(status: int, message: str, *, code: str = "", retry_after: float = 0.0) -> ModelError | HiveError:
+    """Return the error of an HTTP status and its message; HIVE-401 for an unknown model."""
     if status == 404:
         fix = "check the name and the address; `hive models test` says what answers"
-        return HiveError.of("HIVE-401", told, file="hive.toml", path="models", fix=fix, exit_code=3)
-    return ModelError(_kind(status, f"{code} {told}"), told, retry_after=retry_after)
+        return HiveError.of("HIVE-401", message, file="hive.toml", path="models", fix=fix, exit_code=3)
+    return ModelError(_kind(status, f"{code} {message}"), message, retry_after=retry_after)
 
 
 def _kind(status: int, words: str) -> ErrorKind:
@@ -31,7 +31,7 @@ def _kind(status: int, words: str) -> ErrorKind:
         return "throttling"
     if status in (408, 504):
         return "timeout"
-    if _OVERFLOW.search(words):  # llama.cpp and some gateways say so with status 500
+    if _OVERFLOW.search(words):  # llama.cpp and some gateways use status 500 for it
         return "overflow"
     if 300 <= status < 500:
         return "refusal" if _REFUSAL.search(words) else "unsupported"

@@ -1,8 +1,8 @@
-"""JSON Schema (2020-12) as models and approvals use it: `jsonschema` with references, patterns and work kept in bounds.
+"""JSON Schema (2020-12) for untrusted schemas: `jsonschema` with bounds on references and patterns.
 
-A schema may come from a model or a file that somebody sent, so nothing in one may fetch, hang or exhaust the stack:
-references stay inside the schema and are followed a limited number of times, and patterns are matched by a
-linear-time engine (Rust's `regex`, through pydantic) instead of by `re`, in which `(a+)+$` takes years.
+A schema may come from a model or an uploaded file, so it must not fetch, hang or exhaust the stack: references stay
+inside the schema and are followed a limited number of times, and patterns are matched by a linear-time engine (Rust's
+`regex`, through pydantic) instead of `re`, in which `(a+)+$` takes years.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from referencing import Registry
 
 LONGEST_PATTERN, LONGEST_MATCHED = 200, 10_000
-"""Characters of a pattern and of a text that one is matched with; together they bound a match to milliseconds."""
+"""Characters of a pattern and of a matched text; together they bound a match to milliseconds."""
 
 MOST_REFERENCES = 20_000
-"""How often one check follows a `$ref`; definitions that double each other would go on forever."""
+"""How often a check follows a `$ref`; definitions can refer to each other exponentially often."""
 
 _REFUSED = frozenset({"patternProperties", "$dynamicRef", "$id"})
-"""`jsonschema` matches the first with `re`; the others lead references around the bounds."""
+"""`jsonschema` matches the first with `re`; the others redirect references past the bounds."""
 
 _WORDS = {
     "minimum": "less than {}",
@@ -48,22 +48,21 @@ _followed: ContextVar[int] = ContextVar("followed")
 
 
 class _TooMuch(Exception):
-    """The references of a schema lead on and on."""
+    """A check followed more than `MOST_REFERENCES` references."""
 
 
 def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> list[str]:
-    """Return everything in `value` that `schema` doesn't allow, each with its path.
+    """Return everything in `value` that `schema` doesn't allow, each with its path. The schema must have no `defects`.
 
-    With `closed`, an object whose `properties` are named allows no others, unless it has `additionalProperties`.
-    The schema must have no `defects`.
+    With `closed`, an object schema with `properties` allows no others, unless it has `additionalProperties`.
 
     >>> faults({"n": 0}, {"properties": {"n": {"minimum": 1}}, "required": ["n", "why"]})
     ['n is 0, less than 1', 'why is missing']
     """
     token = _followed.set(0)
     try:
-        found = _validator(closed)(schema, registry=_nothing_to_fetch()).iter_errors(value)
-        return list(dict.fromkeys(told for error in found for told in _sentences(error)))
+        errors = _validator(closed)(schema, registry=_nothing_to_fetch()).iter_errors(value)
+        return list(dict.fromkeys(sentence for error in errors for sentence in _sentences(error)))
     except (RecursionError, _TooMuch):
         return ["$ cannot be checked: the schema's references lead on and on"]
     finally:
@@ -71,7 +70,7 @@ def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> li
 
 
 def defects(schema: Any) -> list[str]:
-    """Return what keeps values from being checked with `schema`, each with its path in the schema.
+    """Return the faults of a schema that make it unusable here, each with its path in the schema.
 
     >>> defects({"properties": {"n": {"type": "integr"}}})
     ['properties.n.type is not valid in a JSON schema: "integr"; did you mean "integer"?']
@@ -80,20 +79,20 @@ def defects(schema: Any) -> list[str]:
     from jsonschema.exceptions import best_match
 
     try:
-        wrong = best_match(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema))
-        if wrong is None:
+        error = best_match(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema))
+        if error is None:
             return list(_out_of_bounds(schema))
     except RecursionError:
         return ["$ nests too deep"]
-    given = json.dumps(wrong.instance, ensure_ascii=False, default=str)
-    known = next((one.validator_value for one in [wrong, *(wrong.context or ())] if one.validator == "enum"), ())
-    guess = closest(str(wrong.instance), known)
+    value = json.dumps(error.instance, ensure_ascii=False, default=str)
+    known = next((cause.validator_value for cause in [error, *(error.context or ())] if cause.validator == "enum"), ())
+    guess = closest(str(error.instance), known)
     hint = f'; did you mean "{guess}"?' if guess else ""
-    return [f"{jsontext.show_path(list(wrong.absolute_path))} is not valid in a JSON schema: {given:.80}{hint}"]
+    return [f"{jsontext.show_path(list(error.absolute_path))} is not valid in a JSON schema: {value:.80}{hint}"]
 
 
 def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    """Yield every object of a valid schema that is a schema, with where it is."""
+    """Yield (path, subschema) of every subschema that is an object, `schema` included; it must be valid."""
     if not isinstance(schema, dict):
         return
     yield path, schema
@@ -134,7 +133,7 @@ def _out_of_bounds(schema: Any) -> Iterator[str]:
 
 @cache
 def _nothing_to_fetch() -> Registry[Any]:
-    """Return an empty registry: one that says so can't be changed, and takes long to make."""
+    """Return an empty registry, so that nothing is fetched; cached, as it is slow to make."""
     from referencing import Registry
 
     return Registry()
@@ -182,13 +181,13 @@ def _closed(validator: Any, properties: Any, value: Any, schema: Any) -> Iterato
 def _standard(keyword: str) -> Callable[..., Iterator[ValidationError]]:
     from jsonschema import Draft202012Validator
 
-    found: Callable[..., Iterator[ValidationError]] = Draft202012Validator.VALIDATORS[keyword]
-    return lambda *arguments: found(*arguments) or iter(())
+    check: Callable[..., Iterator[ValidationError]] = Draft202012Validator.VALIDATORS[keyword]
+    return lambda *arguments: check(*arguments) or iter(())
 
 
 @lru_cache(256)
 def _compiled(pattern: str) -> SchemaValidator:
-    """Raises: ValueError for one that a linear-time engine can't take."""
+    """Raises: ValueError for a pattern that a linear-time engine can't match."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     if len(pattern) > LONGEST_PATTERN:
@@ -201,17 +200,17 @@ def _compiled(pattern: str) -> SchemaValidator:
 
 
 def _sentences(error: ValidationError) -> Iterator[str]:
-    """Yield an error as sentences; of alternatives, the one with the fewest faults."""
+    """Yield an error as sentences; of `anyOf` and `oneOf`, those of the branch with the fewest faults."""
     here = jsontext.show_path(list(error.absolute_path))
     value: Any = error.instance
-    wanted: Any = error.validator_value
+    expected: Any = error.validator_value
     prefix = "" if here == "$" else f"{here}."
     if error.validator is None:
         yield f"{here} is not allowed"
     elif error.validator == "type":
-        yield f"{here} is {value!r:.80}, not {wanted if isinstance(wanted, str) else ' or '.join(wanted)}"
+        yield f"{here} is {value!r:.80}, not {expected if isinstance(expected, str) else ' or '.join(expected)}"
     elif error.validator == "required":
-        yield from (f"{prefix}{name} is missing" for name in wanted if name not in value)
+        yield from (f"{prefix}{name} is missing" for name in expected if name not in value)
     elif error.validator == "additionalProperties" and isinstance(error.schema, Mapping):
         known = error.schema.get("properties", {})
         for name in (name for name in value if name not in known):
@@ -220,7 +219,7 @@ def _sentences(error: ValidationError) -> Iterator[str]:
     elif error.context:
         yield from _fewest(error.context)
     elif error.validator in _WORDS:
-        yield f"{here} is {value!r:.80}, {_WORDS[str(error.validator)].format(wanted)}"
+        yield f"{here} is {value!r:.80}, {_WORDS[str(error.validator)].format(expected)}"
     else:
         yield f"{here}: {error.message:.200}"
 
@@ -229,9 +228,13 @@ def _fewest(context: Iterable[ValidationError]) -> list[str]:
     branches: dict[Any, list[ValidationError]] = {}
     for error in context:
         branches.setdefault(error.schema_path[0], []).append(error)
-    alone = [errors[0] for errors in branches.values() if len(errors) == 1]
-    types = [one for one in alone if one.validator == "type" and not one.path and isinstance(one.validator_value, str)]
+    single = [errors[0] for errors in branches.values() if len(errors) == 1]
+    types = [
+        error
+        for error in single
+        if error.validator == "type" and not error.path and isinstance(error.validator_value, str)
+    ]
     if len(types) == len(branches):
-        where, names = jsontext.show_path(list(types[0].absolute_path)), [str(one.validator_value) for one in types]
+        where, names = jsontext.show_path(list(types[0].absolute_path)), [str(error.validator_value) for error in types]
         return [f"{where} is {types[0].instance!r:.80}, not {' or '.join(names)}"]
-    return [told for error in min(branches.values(), key=len) for told in _sentences(error)]
+    return [sentence for error in min(branches.values(), key=len) for sentence in _sentences(error)]

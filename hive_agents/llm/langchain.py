@@ -1,4 +1,4 @@
-"""Any chat model that LangChain has; Bedrock's on a client of our own."""
+"""Chat models of LangChain; those of Bedrock use the client of `bedrock`."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ EXTRAS = ("openai", "ollama", "anthropic")
 _REFUSED = ("content_filter", "content_filtered", "guardrail_intervened", "refusal")
 _TOO_LONG = ("length", "max_tokens")
 _READ_TIMEOUT = 60.0
-"""A client's, so longer than deadlines mostly are: a call's own deadline may be longer than that of the settings."""
+"""At least this for a client, as a call's deadline can be longer than that of the settings."""
 
 
 def open_langchain(name: str, deadline: float) -> LangChainModel:
-    """Raises: HIVE-401 for a provider that isn't installed or a model that cannot be opened."""
+    """Return a model by `provider:model`.
+
+    Raises: HIVE-401 for a provider that isn't installed or a model that can't be opened.
+    """
     provider, _, model = name.partition(":")
     try:
         if provider == "bedrock":
@@ -49,7 +52,7 @@ def open_langchain(name: str, deadline: float) -> LangChainModel:
         return LangChainModel(name, _open_other(name), server=provider)
     except HiveError:
         raise
-    except Exception as error:  # each provider's package has errors of its own, for example for a missing key
+    except Exception as error:  # each provider's package has its own errors, for example for a missing key
         why = f'"{name}" cannot be opened: {(str(error).splitlines() or [type(error).__name__])[0]}'
         raise HiveError.of(
             "HIVE-401", why, file="hive.toml", path="models", fix=_fix(provider, error), exit_code=3
@@ -68,10 +71,10 @@ def _fix(provider: str, error: Exception) -> str:
 def _open_bedrock(model: str, deadline: float) -> ChatBedrockConverse:
     from langchain_aws import ChatBedrockConverse
 
-    patience = max(deadline, _READ_TIMEOUT)
-    client = open_client("bedrock-runtime", patience)
+    read_timeout = max(deadline, _READ_TIMEOUT)
+    client = open_client("bedrock-runtime", read_timeout)
     # Only an application inference profile is looked up through the control plane.
-    control = open_client("bedrock", patience) if "application-inference-profile" in model else client
+    control = open_client("bedrock", read_timeout) if "application-inference-profile" in model else client
     return ChatBedrockConverse(model=model, client=client, bedrock_client=control, disable_streaming=True)
 
 
@@ -83,7 +86,7 @@ def _open_other(name: str) -> BaseChatModel:
 
 
 class LangChainModel:
-    """`blocking` models have no client that awaits; each call gets a thread. `server` is where it is asked."""
+    """A `ChatModel` of LangChain. `blocking` ones have no async client, so that each call gets a thread."""
 
     def __init__(self, name: str, chat: BaseChatModel, *, server: str = "", blocking: bool = False) -> None:
         self.name = name
@@ -103,14 +106,14 @@ class LangChainModel:
     ) -> ChatResult:
         answer = answer_tool(schema, tools)
         bound, in_words = self._bind(schema, answer, tools)
-        wanted = {"temperature": temperature, "max_tokens": max_tokens}
-        bound = bound.bind(**{name: value for name, value in wanted.items() if value is not None})
+        sampling = {"temperature": temperature, "max_tokens": max_tokens}
+        bound = bound.bind(**{name: value for name, value in sampling.items() if value is not None})
         turns = [_turn(message) for message in messages]
         if schema is not None and in_words:
             turns = _with_schema(turns, schema)
         async with within(deadline, self.name):
-            said = await self._invoke(bound, turns, deadline)
-        return self._result(said, schema, {tool.name for tool in tools})
+            reply = await self._invoke(bound, turns, deadline)
+        return self._result(reply, schema, {tool.name for tool in tools})
 
     async def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
@@ -118,7 +121,7 @@ class LangChainModel:
         specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
         bound = self._streaming.bind_tools(specs) if specs else self._streaming
         turns = [_turn(message) for message in messages]
-        said: AIMessageChunk | None = None
+        reply: AIMessageChunk | None = None
         chunks: Any = (
             from_thread(partial(_blocking_stream, bound, turns, deadline)) if self._blocking else bound.astream(turns)
         )
@@ -126,24 +129,24 @@ class LangChainModel:
             async with aclosing(arriving(untraced_steps(chunks), deadline, self.name)) as pieces:
                 chunk: AIMessageChunk
                 async for chunk in pieces:
-                    said = chunk if said is None else said + chunk
+                    reply = chunk if reply is None else reply + chunk
                     if chunk.text:
                         yield ChatDelta(text=str(chunk.text))
         except Exception as error:
-            known = failure_of(error, self.name)
-            if known is None:
+            failure = failure_of(error, self.name)
+            if failure is None:
                 raise
-            if isinstance(known, ModelError) and said is not None:
-                known.usage = self._usage(said)
-            raise known from (error if known is not error else None)
-        if said is None:
+            if isinstance(failure, ModelError) and reply is not None:
+                failure.usage = self._usage(reply)
+            raise failure from (error if failure is not error else None)
+        if reply is None:
             raise ModelError("garbage", f"{self.name} answered with nothing", usage=Usage(priced=False))
-        self._require_whole_calls(said)
-        yield ChatDelta(text="", result=self._result(said, None, set()))
+        self._require_whole_calls(reply)
+        yield ChatDelta(text="", result=self._result(reply, None, set()))
 
     @cached_property
     def _streaming(self) -> BaseChatModel:
-        """Bedrock's opened again: langchain-aws says then, and in its log, where a model isn't known to stream."""
+        """The model for streams: Bedrock's again, for which langchain-aws decides by its name if it can stream."""
         if not self._blocking:
             return self._chat
         from langchain_aws import ChatBedrockConverse
@@ -153,14 +156,14 @@ class LangChainModel:
             model=chat.model_id, provider=chat.provider, client=chat.client, bedrock_client=chat.bedrock_client
         )
 
-    def _require_whole_calls(self, said: AIMessage) -> None:
-        """LangChain mends the JSON of arguments that break off, which would call a tool with half of them."""
-        for part in getattr(said, "tool_call_chunks", ()):
+    def _require_whole_calls(self, reply: AIMessage) -> None:
+        """Raise for truncated arguments, whose JSON LangChain repairs: a tool would be called with half of them."""
+        for part in getattr(reply, "tool_call_chunks", ()):
             try:
                 jsontext.parse(part["args"] or "{}", "arguments")
             except HiveError:
                 why = f"{self.name}: the arguments of {part['name']} break off"
-                raise ModelError("truncated", why, usage=self._usage(said)) from None
+                raise ModelError("truncated", why, usage=self._usage(reply)) from None
 
     async def _invoke(self, bound: Any, turns: list[BaseMessage], deadline: float) -> AIMessage:
         try:
@@ -179,8 +182,7 @@ class LangChainModel:
         return answer
 
     def _bind(self, schema: dict[str, Any] | None, answer: str, tools: Sequence[Tool]) -> tuple[Any, bool]:
-        """Return the model with its tools, and whether the schema must be told in words because no tool can be
-        forced."""
+        """Return the model with its tools, and whether the schema must go into the prompt as no tool can be forced."""
         specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
         if schema is None:
             return (self._chat.bind_tools(specs) if specs else self._chat), False
@@ -192,28 +194,28 @@ class LangChainModel:
                 continue
         return (self._chat.bind_tools(specs[:-1]) if tools else self._chat), True
 
-    def _result(self, said: AIMessage, schema: dict[str, Any] | None, offered: set[str]) -> ChatResult:
-        usage = self._usage(said)
-        text = str(said.text)
-        calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"] or "") for call in said.tool_calls]
-        stopped = str(said.response_metadata.get("stopReason") or said.response_metadata.get("finish_reason") or "")
-        if stopped in _REFUSED or said.additional_kwargs.get("refusal"):
+    def _result(self, reply: AIMessage, schema: dict[str, Any] | None, offered: set[str]) -> ChatResult:
+        usage = self._usage(reply)
+        text = str(reply.text)
+        calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"] or "") for call in reply.tool_calls]
+        stopped = str(reply.response_metadata.get("stopReason") or reply.response_metadata.get("finish_reason") or "")
+        if stopped in _REFUSED or reply.additional_kwargs.get("refusal"):
             raise ModelError("refusal", f"{self.name} refused: {stopped or text[:300]}", usage=usage)
-        if said.invalid_tool_calls and stopped in _TOO_LONG:
+        if reply.invalid_tool_calls and stopped in _TOO_LONG:
             raise ModelError("truncated", f"{self.name}: a tool call that breaks off", usage=usage)
-        if said.invalid_tool_calls:
+        if reply.invalid_tool_calls:
             raise ModelError("garbage", f"{self.name}: a tool call that cannot be parsed", usage=usage)
-        # A call to none of the caller's tools can only be meant as the answer.
+        # A call of a tool that the caller doesn't have is the answer.
         others = [call for call in calls if schema is None or call.name in offered]
-        given = next((call.args for call in calls if call not in others), None)
+        arguments = next((call.args for call in calls if call not in others), None)
         structured = None
-        if schema is not None and (given is not None or not others):
-            structured = validated(text if given is None else given, schema, usage=usage)
+        if schema is not None and (arguments is not None or not others):
+            structured = validated(text if arguments is None else arguments, schema, usage=usage)
         return ChatResult(text=text, structured=structured, tool_calls=others, usage=usage, model=self.name)
 
-    def _usage(self, said: AIMessage) -> Usage:
-        counted = said.usage_metadata
-        if not counted or counted["input_tokens"] <= 0:  # zeros stand for a count that wasn't made
+    def _usage(self, reply: AIMessage) -> Usage:
+        counted = reply.usage_metadata
+        if not counted or counted["input_tokens"] <= 0:  # zero is no count
             return Usage(priced=False)
         return usage_of(self.name, counted["input_tokens"], counted["output_tokens"])
 
@@ -257,23 +259,23 @@ def _with_schema(turns: list[BaseMessage], schema: dict[str, Any]) -> list[BaseM
 
 
 def failure_of(error: Exception, name: str) -> Exception | None:
-    """Return what a provider's error means; None for one that looks like a fault of this program."""
+    """Return a provider's error as one of the model `name`; None for one that looks like a bug of this program."""
     if isinstance(error, ModelError | HiveError | TimeoutError):
         return error
     cause: BaseException | None = error
     while cause is not None:  # langchain-aws wraps some of boto3's errors
-        known = failure(cause, name)
-        if known is not None:
-            return known
+        boto_failure = failure(cause, name)
+        if boto_failure is not None:
+            return boto_failure
         cause = cause.__cause__ or cause.__context__
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
-    words = [kind.__name__ for kind in type(error).__mro__]
+    class_names = [cls.__name__ for cls in type(error).__mro__]
     if isinstance(status, int):
         return refused(status, f"{name}: {error}", retry_after=_retry_after(response))
-    if any("Timeout" in word for word in words):
+    if any("Timeout" in name for name in class_names):
         return ModelError("timeout", f"{name}: {error}")
-    if isinstance(error, OSError) or any(word in ("TransportError", "APIConnectionError") for word in words):
+    if isinstance(error, OSError) or any(name in ("TransportError", "APIConnectionError") for name in class_names):
         return ModelError("server", f"{name}: {error}")
     if isinstance(error, LookupError | ValueError | TypeError):
         return ModelError("garbage", f"{name} answered what cannot be read: {type(error).__name__}: {error}")

@@ -1,6 +1,6 @@
-"""What every chat model is asked, what it answers or how it fails, and whom it tells that a request goes out.
+"""The interface of chat models: requests, answers, failures, and a callback for each request that is sent.
 
-Whoever keeps accounts has to know of a request before an answer comes, or none.
+The callback lets budgets count a request even if its answer never comes.
 """
 
 from __future__ import annotations
@@ -28,34 +28,35 @@ ErrorKind = Literal[
     "refusal",
     "exhausted",
 ]
-"""`server`: not reached, broken off, or status 5xx. `unavailable`: not asked, because it failed again and again.
-`truncated`: an answer that broke off in its JSON. `overflow`: more than the model's context holds. `unsupported`: the
-request is not what the model takes. `refusal`: it would not answer. `exhausted`: several models failed, or a script.
+"""`server`: not reached, disconnected, or status 5xx. `unavailable`: not called, as its circuit breaker is open.
+`truncated`: the JSON of the answer is incomplete. `overflow`: the request exceeds the model's context. `unsupported`:
+the model doesn't accept such a request. `refusal`: it refuses to answer. `exhausted`: several models failed, or a
+script has no more lines.
 """
 
 PASSING: frozenset[ErrorKind] = frozenset(
     {"throttling", "timeout", "server", "unavailable", "garbage", "truncated", "overflow", "unsupported"}
 )
-"""What another model may do better; a refused login, a refusal or a script that ran out is for a person to mend."""
+"""Failures after which the next model is tried; the others are for a person to fix."""
 
 OUTAGES: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "unavailable", "authentication"})
-"""Failures that say nothing about the question: no model could be asked."""
+"""Failures that are independent of the request: the model can't be reached."""
 
 Tell = Callable[[int], object]
-"""Gets 1 when a request is out, and -1 for one that turned out to be free: it was refused, or never left."""
+"""Called with 1 for each request that is sent, and with -1 for one that is free: refused, or not sent after all."""
 
 _TELL: ContextVar[Tell | None] = ContextVar("hive_sending", default=None)
 
 LONGEST_STREAM = 600.0
-"""Seconds after which an answer ends that never does."""
+"""The longest time of a stream in seconds, unless its deadline is longer."""
 
 T = TypeVar("T")
 
 
 class Usage(Format):
-    """Tokens and dollars; `priced` is False where a model's price isn't known and its dollars count 0.
+    """Tokens and dollars; `priced` is False when a model's price isn't known, and its dollars count as 0.
 
-    `estimated` says that a server counted no tokens: they are judged by the length of what was sent and said.
+    `estimated` means that tokens are estimated from the length of texts, as the server didn't count them.
     """
 
     input_tokens: int = Field(default=0, ge=0)
@@ -65,7 +66,8 @@ class Usage(Format):
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
-        """
+        """Return the sum.
+
         >>> Usage(input_tokens=3, usd=0.5) + Usage(output_tokens=2, priced=False)
         Usage(input_tokens=3, output_tokens=2, usd=0.5, priced=False, estimated=False)
         """
@@ -78,7 +80,7 @@ class Usage(Format):
         )
 
     def share(self, number: int, of: int) -> Usage:
-        """Return an estimate of what `number` requests cost, by this usage of `of` requests.
+        """Return the estimated usage of `number` requests, where this is the usage of `of` requests.
 
         >>> Usage(input_tokens=30, output_tokens=5, usd=0.5).share(1, of=2)
         Usage(input_tokens=15, output_tokens=2, usd=0.25, priced=True, estimated=True)
@@ -107,7 +109,7 @@ class Tool(Format):
 
 
 class Message(Format):
-    """One turn; `tool_call_id` says which call a `tool` message answers."""
+    """One turn; `tool_call_id` is the call that a `tool` message answers."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -116,7 +118,7 @@ class Message(Format):
 
 
 class ChatResult(Format):
-    """`structured` is there exactly when a schema was asked for and the model didn't call a tool instead."""
+    """An answer; `structured` is set exactly if there was a schema and the model didn't call a tool instead."""
 
     text: str
     structured: dict[str, Any] | None = None
@@ -126,16 +128,17 @@ class ChatResult(Format):
 
 
 class ChatDelta(Format):
-    """A piece of an answer; the last one of a stream has no text and carries the whole answer."""
+    """A piece of an answer; the last one of a stream has no text and the whole answer in `result`."""
 
     text: str
     result: ChatResult | None = None
 
 
 class ModelError(Exception):
-    """No usable answer; `usage` is what the failed call cost all the same.
+    """No usable answer; `usage` is that of the failed call.
 
-    `retry_after` is in how many seconds the server wants to be asked again, `outage` whether no model could be asked.
+    `retry_after` is the seconds that the server wants to pass before a retry, `outage` whether the model couldn't be
+    reached.
     """
 
     def __init__(
@@ -173,7 +176,7 @@ class ChatModel(Protocol):
     ) -> ChatResult:
         """Return the answer within `deadline` seconds; `schema` is a JSON schema of an object.
 
-        `temperature` and `max_tokens` are the provider's own where they are None.
+        `temperature` and `max_tokens` None are the provider's defaults.
 
         Raises: ModelError.
         """
@@ -182,17 +185,16 @@ class ChatModel(Protocol):
     def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
-        """Return the answer in pieces, each within `deadline` seconds of the last; closing the generator stops
-        listening.
+        """Yield the answer in pieces, each within `deadline` seconds of the last; the generator can be closed early.
 
-        Raises: ModelError, also after pieces; its `usage` is then what is known of the unfinished answer.
+        Raises: ModelError, also after pieces; its `usage` is then that of the unfinished answer as far as it is known.
         """
         ...
 
 
 @asynccontextmanager
 async def within(deadline: float, name: str) -> AsyncIterator[None]:
-    """Whatever takes longer than `deadline` seconds, or times out by itself, is a ModelError."""
+    """Raise a ModelError after `deadline` seconds, or for any TimeoutError."""
     try:
         async with asyncio.timeout(deadline):
             yield
@@ -201,9 +203,9 @@ async def within(deadline: float, name: str) -> AsyncIterator[None]:
 
 
 async def arriving(pieces: AsyncGenerator[T, None], deadline: float, name: str) -> AsyncGenerator[T, None]:
-    """`pieces`, of which each has to come within `deadline` seconds: silence is a ModelError, a long answer is none.
+    """Yield `pieces`, and raise a ModelError when one takes longer than `deadline` seconds.
 
-    Each piece is waited for by itself: a timeout around all of them would cancel what the listener awaits.
+    The timeout is around each piece by itself: one around all of them would cancel what the consumer awaits.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + max(deadline, LONGEST_STREAM)
@@ -225,7 +227,7 @@ def _too_late(deadline: float, name: str) -> ModelError:
 
 @contextmanager
 def sending(tell: Tell) -> Iterator[Callable[[], None]]:
-    """Tell of each request that is made within; yields what takes back all of them, where they cost nothing.
+    """Call `tell` for each request inside the block; yield a function that takes them all back if they cost nothing.
 
     >>> out = []
     >>> with sending(out.append) as take_back:
@@ -253,7 +255,7 @@ def sending(tell: Tell) -> Iterator[Callable[[], None]]:
 
 
 def sent(number: int = 1) -> None:
-    """Tell whoever listens that a request is out."""
+    """Report to the innermost `sending` block that requests are sent."""
     tell = _TELL.get()
     if tell is not None:
         tell(number)

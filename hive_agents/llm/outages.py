@@ -1,4 +1,4 @@
-"""Is a failure an outage: could no model be asked, whatever the question was?"""
+"""Outages: failures to reach a model, independent of the request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hive_agents.llm.model import ModelError
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether `error` says, itself or by what caused it, that a model couldn't be asked; one that isn't there,
-    too.
+    """Return whether `error` or its cause is that a model couldn't be reached, or that there is none.
 
     >>> is_outage(ModelError("timeout", "late")), is_outage(ModelError("garbage", "?")), is_outage(KeyError("x"))
     (True, False, False)
@@ -16,10 +15,10 @@ def is_outage(error: BaseException | None) -> bool:
     from hive_agents.llm.langchain import failure_of
 
     while error is not None:
-        known = error if isinstance(error, ModelError) or not isinstance(error, Exception) else failure_of(error, "")
-        if isinstance(known, ModelError):
-            return known.outage
-        if isinstance(known, NoModel):
+        failure = error if isinstance(error, ModelError) or not isinstance(error, Exception) else failure_of(error, "")
+        if isinstance(failure, ModelError):
+            return failure.outage
+        if isinstance(failure, NoModel):
             return True
         error = error.__cause__
     return False

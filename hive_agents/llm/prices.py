@@ -1,4 +1,4 @@
-"""What tokens cost: a small table of Bedrock's prices beside this file, then those of the package genai-prices."""
+"""Prices of tokens: some of Bedrock's from `prices.json`, all others from the package genai-prices."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hive_agents.settings import Price
 
 _REGION = re.compile(r"^(us|us-gov|eu|apac|au|jp|ca|global)\.")
 _PROVIDERS = {"bedrock": "aws", "google_genai": "google", "google_vertexai": "google", "mistralai": "mistral"}
-"""Where LangChain's name of a provider isn't that of the price list."""
+"""LangChain's names of providers → those of the price list, where they differ."""
 
 CHARACTERS_PER_TOKEN = 3
-"""Where a server never counts anything: rather too many tokens than a budget that is never used up."""
+"""An estimate for servers that count no tokens, low enough that budgets aren't exceeded."""
 
 _VERSION = re.compile(r"(-\d{8})?(-v\d+)?(:\w+)*$")
 
 
 def usage_of(name: str, input_tokens: int, output_tokens: int) -> Usage:
-    """Return the usage with its cost by the list price of the model `name`.
+    """Return the usage with its cost at the list price of the model `name`.
 
     >>> usage_of("bedrock:us.anthropic.claude-3-haiku-20240307-v1:0", 1000, 100).usd
     0.000375
@@ -46,38 +46,38 @@ def estimated_usage(
     *,
     per_token: tuple[float, float] = (CHARACTERS_PER_TOKEN, CHARACTERS_PER_TOKEN),
 ) -> Usage:
-    """Return the usage by the characters sent and written, and by how many of each a token has.
+    """Return the estimated usage of characters sent and written; `per_token` is the characters of a token in each.
 
     >>> estimated_usage(Price(input=1.0, output=2.0), 3000, 7)
     Usage(input_tokens=1000, output_tokens=3, usd=0.001006, priced=True, estimated=True)
     """
-    tokens = [ceil(characters / each) for characters, each in zip((sent, written), per_token, strict=True)]
-    return usage_at(price, tokens[0], tokens[1]).model_copy(update={"estimated": True})
+    tokens = ceil(sent / per_token[0]), ceil(written / per_token[1])
+    return usage_at(price, *tokens).model_copy(update={"estimated": True})
 
 
 @cache
 def list_price(name: str, url: str | None = None) -> Price | None:
-    """Return what a model costs by its name, or None where nobody lists it.
+    """Return the list price of a model, None for an unknown one.
 
-    `url` is the server's for a model of an endpoint: its name alone doesn't say who serves it.
+    `url` is the server of an endpoint's model, whose name doesn't say which provider it is.
     """
     provider, _, model = name.partition(":")
     if provider in ("scripted", "onnx"):
         return Price(input=0.0, output=0.0)
     if provider == "bedrock":
-        known = _table().get(_VERSION.sub("", _REGION.sub("", model)))
-        if known is not None:
-            return Price(**known)
+        listed = _table().get(_VERSION.sub("", _REGION.sub("", model)))
+        if listed is not None:
+            return Price(**listed)
     from genai_prices import Usage as Tokens, calc_price
 
     where: Any = {"provider_api_url": url} if url else {"provider_id": _PROVIDERS.get(provider, provider)}
-    sides = []
-    for tokens in (Tokens(input_tokens=1000), Tokens(output_tokens=1000)):  # long prompts have prices of their own
+    prices = []
+    for tokens in (Tokens(input_tokens=1000), Tokens(output_tokens=1000)):  # long prompts have other prices
         try:
-            sides.append(float(calc_price(tokens, model_ref=model, **where).total_price * 1000))
+            prices.append(float(calc_price(tokens, model_ref=model, **where).total_price * 1000))
         except (LookupError, ValueError):
             return None
-    return Price(input=sides[0], output=sides[1])
+    return Price(input=prices[0], output=prices[1])
 
 
 @cache

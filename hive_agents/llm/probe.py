@@ -1,4 +1,4 @@
-"""What a chat model can do, found out by asking it."""
+"""Probes of chat models: what they support, by two requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLOUR: dict[str, Any] = {
     "title": "colour",
     "description": "The colour of the sky.",
     "type": "object",
-    # An enumeration, so that what is found out is the endpoint's way and not how soon a model comes to an end.
+    # An enumeration, so that a model that writes too much text doesn't fail the probe.
     "properties": {"colour": {"type": "string", "enum": ["blue", "green", "grey", "red"]}},
     "required": ["colour"],
 }
@@ -30,10 +30,10 @@ _ASK_TOOL = [Message(role="user", content="Call the tool look_at_sky to learn th
 
 
 class Probe(Format):
-    """What came back. `structured` is how structured answers are had ("tool", "schema", "prompt"), "" where not.
+    """The result of a probe. `structured` is the way of structured answers ("tool", "schema", "prompt"), "" without.
 
-    `error` is the failure's kind and words where the model can't be used, `fix` how to mend it where that is known,
-    `priced` whether the model's price is known.
+    `error` is the kind and message of the failure if the model can't be used, `fix` a known remedy, `priced` whether
+    the model's price is known.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Probe(Format):
 
 
 async def probe(chain: Chain) -> Probe:
-    """Ask the first model of a chain twice: for a structured answer, and by a stream to call a tool.
+    """Request a structured answer from the first model of a chain, then a tool call by a stream.
 
-    What was remembered of an endpoint's model is found out again. A script isn't asked: its lines would be used up.
+    The stored abilities of an endpoint's model are probed again. A script isn't called: its lines would be used up.
     """
     model = chain.models[0]
     if isinstance(model, ScriptedModel):
@@ -69,24 +69,24 @@ async def probe(chain: Chain) -> Probe:
             return Probe(name=model.name, ok=False, error=f"{error.kind}: {error.message}", usage=usage)
     seconds = round(time.perf_counter() - started, 3)
     streams = tools = False
-    error_told = ""
+    failure = ""
     try:
         result = await _streamed(chain)
         usage, streams = usage + result.usage, True
         tools = any(call.name == _LOOK.name for call in result.tool_calls)
     except ModelError as error:
         usage += error.usage
-        streams = error.kind == "unsupported"  # it refused the tools, not the stream
-        error_told = "" if structured or streams else f"{error.kind}: {error.message}"
+        streams = error.kind == "unsupported"  # it refuses tools, not streams
+        failure = "" if structured or streams else f"{error.kind}: {error.message}"
     return Probe(
         name=model.name,
-        ok=not error_told,
+        ok=not failure,
         seconds=seconds,
         structured=structured,
         tools=tools,
         streams=streams,
         priced=usage.priced,
-        error=error_told,
+        error=failure,
         usage=usage,
     )
 

@@ -1,4 +1,4 @@
-"""A model that reads its answers from a file, for tests and demos: one JSON line a call."""
+"""A chat model with scripted answers, for tests and demos: one line of a JSON Lines file for each call."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class Tokens(Format):
 
 
 class Line(Format):
-    """One answer. With `when` it is passed over until its text is in the prompt."""
+    """One answer. With `when` it is skipped unless the prompt contains that text."""
 
     content: str | None = None
     tool_calls: list[ToolCall] = []
@@ -50,20 +51,21 @@ class Line(Format):
 
 
 class Script:
-    """The lines of a file and how far they are used; models of one run share it."""
+    """The unused lines of a file, which the models of a run share."""
 
     def __init__(self, path: Path, shown: str | None = None) -> None:
         self.name = shown or str(path)
-        self._left = _lines(path, self.name)
+        self._remaining = _lines(path, self.name)
         self._taken = 0
 
     def take(self, prompt: str) -> Line:
-        for position, line in enumerate(self._left):
+        """Return the first line for a prompt, and remove it unless it repeats. Raises: ModelError `exhausted`."""
+        for position, line in enumerate(self._remaining):
             if line.when is None or line.when.contains in prompt:
                 self._taken += 1
-                return line if line.repeat else self._left.pop(position)
+                return line if line.repeat else self._remaining.pop(position)
         why = f"scripted:{self.name} has run out: {self._taken} answers were taken"
-        waiting = [line.when.contains for line in self._left if line.when]
+        waiting = [line.when.contains for line in self._remaining if line.when]
         if waiting:
             why += f", and {len(waiting)} wait for a prompt that contains {json.dumps(waiting[0], ensure_ascii=False)}"
         raise ModelError("exhausted", why)
@@ -71,7 +73,7 @@ class Script:
 
 class ScriptedModel:
     tells_when_sent = True
-    """There is nothing to tell: no request goes out."""
+    """No request is sent, so that `sent` is never called."""
 
     def __init__(self, script: Script) -> None:
         self.name = f"scripted:{script.name}"
@@ -105,7 +107,7 @@ class ScriptedModel:
     def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
-        """Return the next line word by word, after its delay."""
+        """Yield the next line word by word, after its delay."""
         return arriving(self._words(messages, tools, deadline), deadline, self.name)
 
     async def _words(
@@ -119,7 +121,7 @@ class ScriptedModel:
 
 
 def _lines(path: Path, shown: str) -> list[Line]:
-    """Raises: HIVE-401 for a file that can't be read, else every fault with its line."""
+    """Return the lines of a script. Raises: HIVE-401 for an unreadable file, else every fault with its line."""
     try:
         text = jsontext.decode(read_bytes(path), shown)
     except OSError as error:
@@ -128,23 +130,19 @@ def _lines(path: Path, shown: str) -> list[Line]:
             "HIVE-401", why, file=shown, path="$", fix="name a file of JSON lines", exit_code=3
         ) from None
     lines: list[Line] = []
-    wrong: list[Diagnostic] = []
+    faults: list[Diagnostic] = []
     numbered = [(number, raw) for number, raw in enumerate(text.split("\n"), start=1) if raw.strip()]
     for number, raw in numbered:
         try:
             line = load_value(Line, jsontext.parse(raw, shown), shown)
         except HiveError as error:
-            wrong += [_at(found, number) for found in error.diagnostics]
+            faults += [replace(fault, line=number) for fault in error.diagnostics]
             continue
         lines.append(line)
         if line.repeat and line.when is None and number != numbered[-1][0]:
             fix = "move it to the end, or give it a when"
             message = "a line that repeats keeps the lines below it from being reached"
-            wrong.append(Diagnostic("HIVE-105", message, shown, "repeat", fix, number))
-    if wrong:
-        raise HiveError(wrong)
+            faults.append(Diagnostic("HIVE-105", message, shown, "repeat", fix, number))
+    if faults:
+        raise HiveError(faults)
     return lines
-
-
-def _at(found: Diagnostic, line: int) -> Diagnostic:
-    return Diagnostic(found.code, found.message, found.file, found.path, found.fix, line, found.severity)

@@ -1,4 +1,4 @@
-"""Blocking calls and iterators beside the event loop, in threads that nobody has to wait for."""
+"""Blocking calls and iterators in threads that don't delay the end of the event loop."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Return what `call` returns or raises. Cancelling leaves the thread to itself.
+    """Return or raise the result of `call`. Cancelling doesn't stop the thread.
 
-    Not `asyncio.to_thread`: its pool is joined when the loop ends, so a command that gave up on a slow
-    model would still wait for it.
+    Not `asyncio.to_thread`: its pool is joined when the loop ends, so that a command would still wait for a slow model
+    after its timeout.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
@@ -37,7 +37,7 @@ async def in_thread(call: Callable[[], T]) -> T:
             result = context.run(call)
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the loop has closed: nobody listens any more
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(deliver, result, failure)
 
     Thread(target=work, name="hive-model", daemon=True).start()
@@ -45,9 +45,9 @@ async def in_thread(call: Callable[[], T]) -> T:
 
 
 def waited(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns, for code that doesn't await; also beneath a running event loop, as in a notebook.
+    """Return the result of `work` to synchronous code, also inside a running event loop, as in a notebook.
 
-    There it gets a loop of its own in a thread of its own, and the caller's stands still meanwhile.
+    There `work` gets its own loop in a thread, and the caller's loop is blocked until it ends.
     """
     try:
         asyncio.get_running_loop()
@@ -58,21 +58,21 @@ def waited(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def from_thread(start: Callable[[], Generator[T, None, None]]) -> AsyncGenerator[T, None]:
-    """Yield what the generator of `start` yields or raises. Closing leaves the thread, which ends at the next item."""
+    """Yield the items of the generator of `start`. After closing, the thread ends at the next item."""
     loop = asyncio.get_running_loop()
     items: asyncio.Queue[tuple[list[T], BaseException | None]] = asyncio.Queue()
     context = contextvars.copy_context()
-    left = Event()
+    closed = Event()
 
     def deliver(item: list[T], error: BaseException | None = None) -> None:
-        with suppress(RuntimeError):  # the loop has closed: nobody listens any more
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(items.put_nowait, (item, error))
 
     def work() -> None:
         try:
             with closing(start()) as generator:
                 for item in generator:
-                    if left.is_set():
+                    if closed.is_set():
                         return
                     deliver([item])
             deliver([])
@@ -89,4 +89,4 @@ async def from_thread(start: Callable[[], Generator[T, None, None]]) -> AsyncGen
                 return
             yield item[0]
     finally:
-        left.set()
+        closed.set()

@@ -305,9 +305,9 @@ class _RunScript(Script):
 
     def __init__(self, path: Path, shown: str, used: list[int]) -> None:
         super().__init__(path, shown)
-        self._numbers = {id(line): number for number, line in enumerate(self._left)}
+        self._numbers = {id(line): number for number, line in enumerate(self._remaining)}
         self._counted = used
-        self._left = [line for line in self._left if line.repeat or self._numbers[id(line)] not in used]
+        self._remaining = [line for line in self._remaining if line.repeat or self._numbers[id(line)] not in used]
         self._taken = len(used)
 
     def take(self, prompt: str) -> Line:
