@@ -88,6 +88,6 @@ class AbilityFile:
     def _read(self) -> dict[str, Abilities]:
         try:
             stored = json.loads(read_bytes(self._file)) if self._file is not None else {}
-            return {key: Abilities.model_validate(one) for key, one in stored.items()}
+            return {key: Abilities.model_validate(entry) for key, entry in stored.items()}
         except (OSError, ValueError, AttributeError, ValidationError):
             return {}  # an unreadable file is replaced

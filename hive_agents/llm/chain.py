@@ -146,7 +146,7 @@ class Chain:
         failed: list[tuple[str, ModelError]] = []
         for model in self.models:
             self.meter.attempts += 1
-            begun, result = False, None
+            started, result = False, None
             try:
                 stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
                 with self._attempt(model), _chat_span(model, current=False) as traced:
@@ -157,18 +157,18 @@ class Chain:
                                 result = delta.result
                                 traced.note(**_token_facts(result.usage))
                                 break
-                            begun = True
+                            started = True
                             yield delta
                 if result is None:
                     raise ModelError("garbage", f"{model.name} ended without an answer", usage=Usage(priced=False))
             except ModelError as error:
                 self.meter.failed(model.name, error)
-                if begun or error.kind not in PASSING:
+                if started or error.kind not in PASSING:
                     spent = sum((earlier.usage for _, earlier in failed), error.usage)
                     raise _with_usage(error, spent) from error
                 failed.append((model.name, error))
             except (GeneratorExit, asyncio.CancelledError):
-                if begun:  # the listener left: the answer so far is paid for, but not counted
+                if started:  # the listener left: the answer so far is paid for, but not counted
                     self.meter.add(model.name, Usage(priced=False))
                 raise
             else:

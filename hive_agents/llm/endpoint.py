@@ -68,7 +68,7 @@ class Endpoint:
 
         A failure is retried only before the first line. Raises: as `post`.
         """
-        begun = False
+        started = False
         for attempt in _Attempts(deadline):
             try:
                 async with self._request(path, body, attempt.left) as response:
@@ -77,7 +77,7 @@ class Endpoint:
                         yield self._object(response, await response.aread(), model)
                         return
                     async for line in response.aiter_lines():
-                        begun = True
+                        started = True
                         data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
                         if data == "[DONE]":
                             return
@@ -86,7 +86,7 @@ class Endpoint:
                     return
             except Exception as error:
                 failure = self._failure(error, model)
-                if begun:
+                if started:
                     raise failure from error
                 wait = attempt.wait_after(failure)
             await asyncio.sleep(wait)
@@ -155,7 +155,7 @@ class Endpoint:
         if not isinstance(event, dict):
             raise ModelError("garbage", f"{model}: an event of the stream is no object: {_shortened(data)}")
         if event.get("error"):
-            raise _refusal_of(200, event, model, 0.0)
+            raise _refusal_of(200, event, model)
         return event
 
     def _object(self, response: httpx.Response, data: bytes | bytearray, model: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Endpoint:
             value = None
         if response.status_code == 200 and value is not None:
             if isinstance(value, dict) and value.get("error"):  # some gateways fail with status 200
-                raise _refusal_of(200, value, model, 0.0)
+                raise _refusal_of(200, value, model)
             return value
         if response.status_code == 200:
             raise ModelError(
@@ -243,7 +243,7 @@ def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
     return Endpoint(workspace, name)
 
 
-def _refusal_of(status: int, answer: Mapping[str, Any], model: str, retry_after: float) -> ModelError | HiveError:
+def _refusal_of(status: int, answer: Mapping[str, Any], model: str, retry_after: float = 0.0) -> ModelError | HiveError:
     """Return a server's error message as an error; it may have the form of OpenAI, Ollama, vLLM or a gateway."""
     message = answer.get("error") or answer.get("message") or answer.get("detail") or ""
     code = ""

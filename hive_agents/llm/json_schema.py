@@ -98,15 +98,15 @@ def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
     yield path, schema
     for name, inner in schema.items():
         if name in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
-            parts: Iterable[tuple[tuple[str | int, ...], Any]] = (((name, key), one) for key, one in inner.items())
+            parts: Iterable[tuple[tuple[str | int, ...], Any]] = (((name, key), part) for key, part in inner.items())
         elif name in ("allOf", "anyOf", "oneOf", "prefixItems"):
-            parts = (((name, number), one) for number, one in enumerate(inner))
+            parts = (((name, number), part) for number, part in enumerate(inner))
         elif name not in ("const", "enum", "default", "examples"):
             parts = [((name,), inner)]
         else:
             continue
-        for at, one in parts:
-            yield from subschemas(one, (*path, *at))
+        for steps, part in parts:
+            yield from subschemas(part, (*path, *steps))
 
 
 def _out_of_bounds(schema: Any) -> Iterator[str]:

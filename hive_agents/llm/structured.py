@@ -89,7 +89,7 @@ def _only_object(text: str) -> str | None:
 def _faults(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     unusable = defects(schema)
     if unusable:
-        fix = "mend the schema that answers are asked for in"
+        fix = "correct the schema of the answers"
         raise HiveError.of("HIVE-105", f"the schema cannot be used: {'; '.join(unusable)}", path="schema", fix=fix)
     return faults(value, schema)
 

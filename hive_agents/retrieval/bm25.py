@@ -230,13 +230,13 @@ def _best(docs: NDArray[np.intp], scores: NDArray[Any], k: int) -> tuple[NDArray
         # A sample's k-th best is a safe bound too, and leaves about 16 k: a sort or partition of everything is slow.
         sample = np.sort(scores[::16])
         if len(sample) > k:
-            kept = (scores >= sample[-k]).nonzero()[0]
-            docs, scores = docs[kept], scores[kept]
+            candidates = (scores >= sample[-k]).nonzero()[0]
+            docs, scores = docs[candidates], scores[candidates]
     if len(docs) > 2 * k:
         least = np.sort(scores)[-k]
         above = (scores > least).nonzero()[0]
-        level = (scores == least).nonzero()[0][: k - len(above)]
-        kept = np.concatenate((above, level))
-        docs, scores = docs[kept], scores[kept]
+        ties = (scores == least).nonzero()[0][: k - len(above)]
+        best = np.concatenate((above, ties))
+        docs, scores = docs[best], scores[best]
     order = (-scores).argsort(kind="stable")[:k]
     return docs[order], scores[order]

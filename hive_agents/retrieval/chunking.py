@@ -124,7 +124,7 @@ class _Cutter:
             pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
                 if group and not self._fits(group[0].start, piece.end):
-                    # Headings at the end of a run go with the text that they are of.
+                    # Headings at the end of a run go with the text below them.
                     next_group: list[_Block] = []
                     follows = piece
                     while len(group) > 1 and _leads_to(group[-1], follows) and self._fits(group[-1].start, piece.end):
@@ -221,7 +221,7 @@ class _Cutter:
 
     def _blocks(self) -> Iterator[_Block]:
         """Yield the top-level blocks of the Markdown, each with the white space after it."""
-        lines = _line_starts(self.body)
+        lines = [0, *(end.end() for end in _LINE_END.finditer(self.body))]
         opened: list[tuple[int, Token, str]] = []
         tokens = block_parser().parse(self.body)
         code = [token.map for token in tokens if token.type in ("fence", "code_block") and token.map]
@@ -265,7 +265,3 @@ def _descend(path: dict[int, str], heading: _Block) -> None:
     for level in [level for level in path if level >= heading.level]:
         del path[level]
     path[heading.level] = heading.heading
-
-
-def _line_starts(text: str) -> list[int]:
-    return [0, *(end.end() for end in _LINE_END.finditer(text))]

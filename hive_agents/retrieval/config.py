@@ -1,4 +1,4 @@
-"""The retrieval program: one JSON file that says how to search, and `configs/active.json`, which names one."""
+"""Retrieval programs: JSON files with the settings of a search, and `configs/active.json`, which names one of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ leaves, mean the same.
 Method = Literal["keyword", "vector", "hybrid"]
 Depth = Annotated[int, Field(ge=1, le=10_000)]
 Weight = Annotated[float, Field(ge=0)]
-
 
 MOST_BOOST = 10.0
 
@@ -252,16 +251,20 @@ def find_config(workspace: Workspace, reference: str) -> StoredConfig:
 
 
 def config_files(workspace: Workspace) -> list[Path]:
-    """Return the files of configs/, in order, without the link to the active one."""
-    return [path for path in _files(workspace) if path.stem != "active"]
+    """Return the JSON files of configs/, sorted, without active.json."""
+    if not workspace.configs.is_dir():
+        return []
+    # Not glob, which finds nothing in an unreadable folder, without an error.
+    return sorted(path for path in workspace.configs.iterdir() if path.suffix == ".json" and path.stem != "active")
 
 
 def find_config_file(workspace: Workspace, reference: str) -> Path:
+    """Return the file of a config. Raises: as `find_config`."""
     if "/" in reference or reference.endswith(".json"):
         for path in (Path(reference), workspace.root / reference):
             if path.is_file():
                 return path
-    files = {path.stem: path for path in _files(workspace) if path.stem != "active"}
+    files = {path.stem: path for path in config_files(workspace)}
     stem = reference.removesuffix(".json")
     if stem in files:
         return files[stem]
@@ -284,15 +287,6 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         path="$",
         fix=did_you_mean(reference, known, f"use one of: {', '.join(known) or 'none yet'}"),
         exit_code=2,
-    )
-
-
-def _files(workspace: Workspace) -> list[Path]:
-    # Not glob, which finds nothing in an unreadable folder, without an error.
-    return (
-        sorted(path for path in workspace.configs.iterdir() if path.suffix == ".json")
-        if workspace.configs.is_dir()
-        else []
     )
 
 
@@ -339,6 +333,7 @@ def is_inside(file: Path, folder: Path) -> bool:
 
 
 def _pointer(workspace: Workspace, link: Path) -> str:
+    """Return the file name that an active.json which is no symlink means. Raises: HIVE-107."""
     file = f"configs/{LINK}"
     text = jsontext.decode(read_bytes(link), file)
     copied = _copied(workspace, text)

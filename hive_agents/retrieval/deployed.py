@@ -119,7 +119,7 @@ def follow_history(workspace: Workspace) -> None:
         history = versions(workspace)
         if history:
             latest, file = history[0], workspace.root / history[0].file
-            if any(_same(file, row.config_hash) for row in history[1:] if row.file == latest.file):
+            if any(_has_hash(file, row.config_hash) for row in history[1:] if row.file == latest.file):
                 atomic_write_text(file, latest.text)
             settle(workspace, latest)
 
@@ -162,7 +162,7 @@ def _differences(workspace: Workspace, latest: Version, unlogged: list[Version])
                 f"the database names {unlogged[0].name} as deployed, and the audit log doesn't; {latest.name} serves",
                 audit.FILE,
                 "$",
-                "restore audit/log.jsonl, or deploy what shall serve",
+                "restore audit/log.jsonl, or deploy the config that shall serve",
                 severity="warning",
             )
         )
@@ -177,7 +177,7 @@ def _differences(workspace: Workspace, latest: Version, unlogged: list[Version])
                 severity="warning",
             )
         )
-    if file.exists() and not _same(file, latest.config_hash):
+    if file.exists() and not _has_hash(file, latest.config_hash):
         warnings.append(
             Diagnostic(
                 "HIVE-404",
@@ -191,7 +191,7 @@ def _differences(workspace: Workspace, latest: Version, unlogged: list[Version])
     return warnings
 
 
-def _same(file: Path, digest: str) -> bool:
+def _has_hash(file: Path, digest: str) -> bool:
     try:
         return config_hash(read_bytes(file).decode()) == digest
     except (HiveError, OSError, ValueError, RecursionError):

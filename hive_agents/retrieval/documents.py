@@ -143,9 +143,12 @@ def list_documents(root: Path) -> DocumentListing:
         below = pending.pop()
         try:
             entries = list(os.scandir(os.path.join(top, below)))
-        except OSError as error:
-            _require_missing(error)
+        except FileNotFoundError:
             continue
+        except OSError as error:
+            name = Path(error.filename).name
+            message = f"cannot list {name}: {error.strerror}"
+            raise HiveError.of("HIVE-403", message, file=name, fix="make the folder readable") from error
         for entry in entries:
             name = f"{below}{entry.name}"
             if entry.name.startswith("."):
@@ -161,13 +164,6 @@ def list_documents(root: Path) -> DocumentListing:
                     if stat.S_ISREG(status.st_mode):
                         files[name] = status
     return DocumentListing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
-
-
-def _require_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        name = Path(error.filename).name
-        message = f"cannot list {name}: {error.strerror}"
-        raise HiveError.of("HIVE-403", message, file=name, fix="make the folder readable") from error
 
 
 def content_hash(data: bytes) -> str:
@@ -203,7 +199,7 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
                     f"{name} is not a {schema.type}: {error}",
                     file,
                     name,
-                    "mend the front matter; until then the document lacks the field",
+                    "correct the front matter; until then the document lacks the field",
                     severity="warning",
                 )
             )

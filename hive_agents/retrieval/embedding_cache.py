@@ -44,20 +44,20 @@ def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequen
 
     Raises: as `Embedder.embed_query`.
     """
-    known: _Vectors = {}
+    cached: _Vectors = {}
     path: Path | None = None
     with suppress(HiveError):
         path = workspace.state_folder("questions") / f"{_slug(embedder)}.npz"
-        known = _read(path, embedder) or {}
+        cached = _read(path, embedder) or {}
     hashes = [text_hash(question) for question in questions]
-    missing = [(key, text) for key, text in dict(zip(hashes, questions, strict=True)).items() if key not in known]
+    missing = [(key, text) for key, text in dict(zip(hashes, questions, strict=True)).items() if key not in cached]
     for start in range(0, len(missing), SHARD):
         part = missing[start : start + SHARD]
-        known |= zip((key for key, _ in part), _embed_questions(embedder, [text for _, text in part]), strict=True)
+        cached |= zip((key for key, _ in part), _embed_questions(embedder, [text for _, text in part]), strict=True)
         if path is not None:
             with suppress(HiveError):
-                _write(path, embedder, (_read(path, embedder) or {}) | known)  # another process may have written
-    return np.stack([known[key] for key in hashes])
+                _write(path, embedder, (_read(path, embedder) or {}) | cached)  # another process may have written
+    return np.stack([cached[key] for key in hashes])
 
 
 def _embed_questions(embedder: Embedder, questions: Sequence[str]) -> list[NDArray[np.float32]]:
@@ -81,7 +81,7 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
         if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
             return {}
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
-        return {}  # a damaged cache costs time, nothing else
+        return {}  # the vectors of a damaged file are computed again
     if vectors.shape != (len(hashes), embedder.dimensions) or vectors.dtype != np.float32:
         return {}
     # Drop zeroed vectors, which match nothing.
@@ -89,11 +89,11 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
     return dict(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
 
 
-def _write(path: Path, embedder: Embedder, known: _Vectors, mode: int | None = 0o600) -> None:
-    hashes = sorted(known)
+def _write(path: Path, embedder: Embedder, by_hash: _Vectors, mode: int | None = 0o600) -> None:
+    hashes = sorted(by_hash)
     data = io.BytesIO()
     rows = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32)
-    vectors = np.stack([known[value] for value in hashes])
+    vectors = np.stack([by_hash[digest] for digest in hashes])
     np.savez_compressed(
         data,
         hashes=rows,
@@ -129,13 +129,13 @@ class EmbeddingCache:
 
     def missing(self, hashes: Sequence[bytes]) -> int:
         """Return how many different texts aren't cached."""
-        return len({value for value in hashes if value not in self._known})
+        return len(set(hashes) - self._known.keys())
 
     def vectors(
         self, hashes: Sequence[bytes], texts: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> NDArray[np.float32]:
         """Return shape `(n, dimensions)`; embed the texts that aren't cached, and save them every `SHARD` texts."""
-        missing = {value: text for value, text in zip(hashes, texts, strict=True) if value not in self._known}
+        missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in self._known}
         todo = sorted(missing.items(), key=lambda item: len(item[1]))
         shards = [todo[start : start + SHARD] for start in range(0, len(todo), SHARD)]
         random.Random(0).shuffle(shards)  # mixed lengths, so that progress is even
@@ -144,13 +144,13 @@ class EmbeddingCache:
             report = None if progress is None else lambda done, base=finished: progress(base + done, len(todo))
             finished += len(part)
             new = self._embedder.embed([text for _, text in part], report)
-            self._known.update(zip((value for value, _ in part), new, strict=True))
+            self._known.update(zip((digest for digest, _ in part), new, strict=True))
             shard = self._folder / f"{self._slug}-{part[0][0].hex()[:16]}.npz"
-            self._write(shard, [value for value, _ in part])
+            self._write(shard, [digest for digest, _ in part])
             self._shards.add(shard)
         if not len(hashes):
             return np.zeros((0, self._embedder.dimensions), np.float32)
-        return np.stack([self._known[value] for value in hashes])
+        return np.stack([self._known[digest] for digest in hashes])
 
     def compact(self, hashes: Sequence[bytes]) -> None:
         """Replace the files by one with the cached vectors of `hashes`; no other process may be writing."""
@@ -167,4 +167,5 @@ class EmbeddingCache:
         return self._seed
 
     def _write(self, path: Path, hashes: Iterable[bytes], mode: int | None = 0o600) -> None:
-        _write(path, self._embedder, {value: self._known[value] for value in self._known.keys() & set(hashes)}, mode)
+        vectors = {digest: self._known[digest] for digest in self._known.keys() & set(hashes)}
+        _write(path, self._embedder, vectors, mode)

@@ -71,29 +71,29 @@ def _explained(
     }
 
 
-def explain_text(found: dict[str, Any]) -> str:
+def explain_text(facts: dict[str, Any]) -> str:
     """Return the explanation in a sentence or two."""
-    name = found["doc_id"]
-    if not found["chunks"]:
+    name = facts["doc_id"]
+    if not facts["chunks"]:
         return f"{name} has no text and no title, so nothing finds it"
-    if found["filtered_by"]:
-        return f"{name} is filtered away by {', '.join(found['filtered_by'])}"
+    if facts["filtered_by"]:
+        return f"{name} is filtered away by {', '.join(facts['filtered_by'])}"
     lanes = []
-    for lane, best in found["lanes"].items():
+    for lane, best in facts["lanes"].items():
         place = f"rank {best['rank']} (score {best['score']:.3f})" if best else "no match"
-        if best and best["rank"] > found["candidates"]:
-            place += f", past the {found['candidates']} candidates"
+        if best and best["rank"] > facts["candidates"]:
+            place += f", past the {facts['candidates']} candidates"
         lanes.append(f"{lane}: {place}")
-    if found["boost"] != 1.0:
-        lanes.append(f"boosted by {found['boost']:.3g}")
+    if facts["boost"] != 1.0:
+        lanes.append(f"boosted by {facts['boost']:.3g}")
     where = "; ".join(lanes)
-    if found["returned"]:
-        return f"{name} is returned at rank {found['rank']}. {where}"
-    if found["fused_rank"] is None:
+    if facts["returned"]:
+        return f"{name} is returned at rank {facts['rank']}. {where}"
+    if facts["fused_rank"] is None:
         return f"{name} is no candidate of any lane. {where}"
     return (
-        f"{name} is document {found['fused_documents']} after fusion, its best chunk at rank {found['fused_rank']} of"
-        f" all chunks; the list ended at {found['cut']['at']} ({found['cut']['reason']}). {where}"
+        f"{name} is document {facts['fused_documents']} after fusion, its best chunk at rank {facts['fused_rank']} of"
+        f" all chunks; the list ended at {facts['cut']['at']} ({facts['cut']['reason']}). {where}"
     )
 
 
