@@ -44,7 +44,7 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether calls fail at once now."""
+        """Whether calls fail at once, without a request."""
         return self._failures >= FAILURES and self._open_until > self._clock()
 
     @contextmanager

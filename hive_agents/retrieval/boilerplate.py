@@ -119,7 +119,7 @@ class Boilerplate:
         return self._shared.chunks[self._places]
 
     def without(self, chunk: int, text: str) -> str | None:
-        """Return a chunk's text without its boilerplate, None where it has none."""
+        """Return a chunk's text without its boilerplate, None if it has no boilerplate."""
         first, last = np.searchsorted(self._chunks, (chunk, chunk + 1))
         if first == last:
             return None

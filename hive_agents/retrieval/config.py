@@ -333,7 +333,7 @@ def is_inside(file: Path, folder: Path) -> bool:
 
 
 def _pointer(workspace: Workspace, link: Path) -> str:
-    """Return the file name that an active.json which is no symlink means. Raises: HIVE-107."""
+    """Return the file name that an active.json without a symlink names. Raises: HIVE-107."""
     file = f"configs/{LINK}"
     text = jsontext.decode(read_bytes(link), file)
     copied = _copied(workspace, text)

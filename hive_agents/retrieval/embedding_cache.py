@@ -40,7 +40,7 @@ def text_hash(text: str) -> bytes:
 def question_vectors(workspace: Workspace, embedder: Embedder, questions: Sequence[str]) -> NDArray[np.float32]:
     """Return the vectors of the questions of a golden set, shape `(len(questions), dimensions)`.
 
-    They are cached below `.hive/`, by hash; not where nothing can be written.
+    They are cached by hash below `.hive/`, if that is writable.
 
     Raises: as `Embedder.embed_query`.
     """

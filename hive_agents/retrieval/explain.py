@@ -1,4 +1,4 @@
-"""Why a document is where it is in a ranking, or why it isn't there."""
+"""Explanations of the rank of a document, or of its absence from a ranking."""
 
 from __future__ import annotations
 
