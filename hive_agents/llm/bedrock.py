@@ -104,11 +104,12 @@ def _refused(response: Any, name: str) -> ModelError | HiveError:
     code = code[:1].upper() + code[1:]  # events of a stream start the names of exceptions in lower case
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     why = f"{name}: {code}: {message}"
+    # Codes first: messages of throttling name the model, too.
+    if code in _THROTTLING:
+        return refused(429, why)
+    if code in _TIMEOUT:
+        return refused(408, why)
     if status == 404 or any(part in f"{code} {message}" for part in _NO_MODEL):
         fix = "check the name, and that the model is enabled in this region"
         return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
-    if code in _THROTTLING:
-        status = 429
-    elif code in _TIMEOUT:
-        status = 408
     return refused(status, why)

@@ -50,7 +50,7 @@ class FieldValues:
         self._all_rows = rows
         self._visible = visible
         self._values: Recent[str, list[tuple[str, int]]] = Recent(_FIELDS)
-        self._selected: Recent[tuple[bool, tuple[tuple[str, Condition], ...]], Chunks] = Recent(_FILTERS)
+        self._selected: Recent[tuple[bool, str], Chunks] = Recent(_FILTERS)
         self._factors: Recent[BoostKey, NDArray[np.float64]] = Recent(_FILTERS)
 
     def values(self, field: str) -> list[tuple[str, int]]:
@@ -62,8 +62,9 @@ class FieldValues:
         """As `LaneIndex.select`. Raises: HIVE-206, 207, 208, and 104 for a bound of another type."""
         if not conditions:
             return None
-        key = tuple(sorted(conditions.items()))
-        return self._selected.get((checked, key), lambda: self._meeting(key, checked)[self._chunk_documents])
+        ordered = sorted(conditions.items())
+        key = repr(ordered)  # the conditions themselves are equal for True and 1
+        return self._selected.get((checked, key), lambda: self._meeting(ordered, checked)[self._chunk_documents])
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
         """Return each document's factor, shape `(n_documents,)`, 1 where it has no boosted value.

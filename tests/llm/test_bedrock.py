@@ -102,7 +102,12 @@ async def test_boto3_gets_over_two_failures_by_itself(bedrock: BedrockServer) ->
 
 @pytest.mark.parametrize(
     ("failures", "kind"),
-    [([THROTTLED] * 3, "throttling"), ([UNAVAILABLE] * 3, "server"), ([(408, "ModelTimeoutException")], "timeout")],
+    [
+        ([THROTTLED] * 3, "throttling"),
+        ([(*THROTTLED, "Too many requests for model ID x")] * 3, "throttling"),
+        ([UNAVAILABLE] * 3, "server"),
+        ([(408, "ModelTimeoutException")], "timeout"),
+    ],
 )
 async def test_the_next_model_serves_when_boto3_gives_up(
     bedrock: BedrockServer, failures: list[object], kind: str

@@ -98,6 +98,13 @@ def test_a_value_that_no_document_has_is_an_error(searched: Workspace, filters: 
     assert shown in str(fix)
 
 
+def test_one_is_not_true_although_python_says_so(searched: Workspace) -> None:
+    engine = searched.engine()
+    assert engine.search(EVERYTHING, config_json("filtered", "keyword", filters={"public": True})).hits
+    with pytest.raises(HiveError, match="HIVE-208"):
+        engine.search(EVERYTHING, config_json("filtered", "keyword", filters={"public": 1}))
+
+
 def test_bounds_need_a_field_with_an_order(searched: Workspace) -> None:
     assert refused(searched, {"category": {"gte": "a"}})[:2] == ("HIVE-207", "filters.category")
     assert refused(searched, {"public": {"gte": 1}})[:2] == ("HIVE-207", "filters.public")
