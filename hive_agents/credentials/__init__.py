@@ -1,7 +1,7 @@
 """Secrets by reference: stored encrypted, resolved on use, never shown.
 
-It stands on files and the workspace alone. A new kind of reference goes to `references`, a new shape of secret that
-must not reach an output to `secret`.
+It builds on files and the workspace only. A new kind of reference goes to `references`, a new encoding in which secrets
+are redacted to `secret`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Which PostgreSQL servers may have a password: a false one asks for it in clear text, and libpq would tell it."""
+"""Login options that keep PostgreSQL passwords from impostors: libpq would send them in clear text on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIXES = {
     "certificate has expired": "renew the server's certificate",
     "does not support SSL": "switch on TLS at the server (ssl = on), or take sslmode out of the url",
 }
-"""What libpq says where it doesn't take a server for the one that the URL names, and what helps."""
+"""Parts of libpq's messages when a server's identity isn't proved, and their fixes."""
 _DEFAULTS = {
     "host": "PGHOST",
     "hostaddr": "PGHOSTADDR",
@@ -30,10 +30,10 @@ _DEFAULTS = {
 
 
 def login_options(url: str) -> dict[str, Any]:
-    """Return libpq's options by which nobody but the server that the URL names learns a password.
+    """Return options of libpq that reveal a password only to the server that the URL names.
 
-    A server on this machine, or one whose certificate was verified, may ask as it likes, and so may any where the URL
-    says by `require_auth` how; all others only in ways that prove the password without telling it (SCRAM, GSS).
+    A server on this machine, one whose certificate is verified, and any if the URL sets `require_auth`, may use every
+    method; others only those that prove the password without sending it (SCRAM, GSS).
 
     >>> login_options("postgresql://hive@db.example/hive")
     {'require_auth': '!password,!md5'}
@@ -42,27 +42,27 @@ def login_options(url: str) -> dict[str, Any]:
     """
     from psycopg.conninfo import conninfo_to_dict
 
-    named = {name: os.environ.get(variable) for name, variable in _DEFAULTS.items()} | conninfo_to_dict(url)
-    proved = named["sslmode"] in ("verify-ca", "verify-full") or named["require_auth"]
-    places = str(named["hostaddr"] or named["host"] or "").split(",")
-    if proved or (not named["service"] and all(map(_is_here, places))):
+    settings = {name: os.environ.get(variable) for name, variable in _DEFAULTS.items()} | conninfo_to_dict(url)
+    proved = settings["sslmode"] in ("verify-ca", "verify-full") or settings["require_auth"]
+    hosts = str(settings["hostaddr"] or settings["host"] or "").split(",")
+    if proved or (not settings["service"] and all(map(_is_local, hosts))):
         return {}
     return {"require_auth": "!password,!md5"}
 
 
-def login_fix(said: str) -> str | None:
-    """Return what helps where libpq doesn't take a server for the one that was meant; None where that isn't it.
+def login_fix(message: str) -> str | None:
+    """Return the fix where libpq's message says that a server's identity isn't proved, else None.
 
     >>> login_fix('server certificate for "db" does not match host name "db.example"')
     'name the server in the url as its certificate does, or give it one for that name'
     """
-    return next((fix for words, fix in _FIXES.items() if words in said), None)
+    return next((fix for words, fix in _FIXES.items() if words in message), None)
 
 
-def _is_here(place: str) -> bool:
-    if place in ("", "localhost") or place.startswith(("/", "@")):
+def _is_local(host: str) -> bool:
+    if host in ("", "localhost") or host.startswith(("/", "@")):
         return True
     try:
-        return ip_address(place).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False

@@ -15,7 +15,8 @@ FORMS = "credential:NAME, env:NAME, keyring:SERVICE/NAME or aws:SECRET_ID"
 
 
 def is_reference(text: str) -> bool:
-    """
+    """Return whether a text has the form of a reference.
+
     >>> is_reference("credential:github"), is_reference("keyring:x"), is_reference("hunter2")
     (True, False, False)
     """
@@ -24,10 +25,10 @@ def is_reference(text: str) -> bool:
 
 
 def resolve(workspace: Workspace, reference: str, environment: Mapping[str, str] | None = None) -> Secret:
-    """Return the secret that `reference` leads to, fetched now; `environment` replaces that of the process.
+    """Return the secret that `reference` names; `environment` replaces `os.environ`.
 
-    Raises: HIVE-409 for what is no reference, HIVE-421 where nothing is there or the store can't be opened, HIVE-411
-    where the package keyring is missing. No message holds what stood in place of a reference.
+    Raises: HIVE-409 for what is no reference, HIVE-421 for a missing secret or a store that can't be opened, HIVE-411
+    where the package keyring is missing. No message has a text that is no reference: it may be a secret.
     """
     if not is_reference(reference):
         raise HiveError.of("HIVE-409", "that is no reference to a secret", fix=f"use {FORMS}", exit_code=2)

@@ -1,4 +1,4 @@
-"""A secret that shows itself only when it is asked to, and the way to take it out of a text again."""
+"""Secrets that only `reveal()` shows, and their redaction in texts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any, NoReturn
 
 HIDDEN = "***"
 LEAST_ENCODED = 4
-"""Bytes of a secret that is looked for within other text in base64: fewer turn up there by chance."""
+"""Minimal bytes of a secret that is redacted within base64: fewer occur by chance."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{2,}={0,2}")
 _STANDARD = str.maketrans("-_", "+/", "=")
 
 
 class Secret:
-    """The value behind a reference; `reveal()` is the only way to it.
+    """The value of a reference; only `reveal()` returns it.
 
-    It cannot be pickled, and JSON knows no such type: a checkpoint or an event that holds one fails, instead of
-    keeping it.
+    It can't be serialized, neither by pickle nor as JSON: writing a checkpoint or an event with one fails.
 
     >>> secret = Secret("hunter2", "credential:mail")
     >>> secret, f"{secret}", secret.reveal()
@@ -33,7 +32,7 @@ class Secret:
     reference: str
 
     def __init__(self, value: str, reference: str = "") -> None:
-        # In a closure, so that nothing that walks over attributes meets the value.
+        # In a closure, so that code that inspects attributes doesn't find the value.
         object.__setattr__(self, "_fetch", lambda: value)
         object.__setattr__(self, "reference", reference)
 
@@ -44,13 +43,13 @@ class Secret:
         raise AttributeError("a secret does not change")
 
     def __eq__(self, other: object) -> bool:
-        """Compares in constant time, and with other secrets only."""
+        """Compare with another secret in constant time."""
         if not isinstance(other, Secret):
             return NotImplemented
         return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
 
     def __hash__(self) -> int:
-        return hash(Secret)  # a hash of the value would give it away
+        return hash(Secret)  # a hash of the value would reveal it
 
     def __repr__(self) -> str:
         return f"Secret({self.reference!r})"
@@ -72,14 +71,15 @@ class Secret:
 
 
 def redacted(text: str, secrets: Iterable[Secret | str]) -> str:
-    """`text` with `***` for every secret in it, also where it is escaped, encoded as in URLs and forms, or in
-    base64 together with other text, as in Basic authentication.
+    """Return `text` with `***` for every secret in it.
+
+    Also found are secrets that are escaped, encoded as in URLs and forms, or part of base64 as in Basic authentication.
 
     >>> redacted("Bearer hunter2", [Secret("hunter2")])
     'Bearer ***'
     """
     for value in sorted({_revealed(secret) for secret in secrets} - {""}, key=len, reverse=True):
-        text = _without(text, value)  # the longest first: one secret may be part of another
+        text = _without(text, value)  # longest first: one secret may be part of another
     return text
 
 
@@ -94,7 +94,7 @@ def _without(text: str, value: str) -> str:
     data = value.encode("utf-8", "surrogatepass")
     if len(data) < LEAST_ENCODED:
         return text
-    return _BASE64.sub(lambda run: HIDDEN if _holds(run[0], data) else run[0], text)
+    return _BASE64.sub(lambda run: HIDDEN if _contains(run[0], data) else run[0], text)
 
 
 def _forms(value: str) -> set[str]:
@@ -110,8 +110,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _percent_encoded(value: str) -> re.Pattern[str]:
-    """Return the value as it is, in a URL or in a form: which characters are encoded there differs from writer to
-    writer."""
+    """Return a pattern of the value, plain or percent-encoded: which characters are encoded differs by encoder."""
     parts = []
     for char in value:
         encoded = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
@@ -120,15 +119,14 @@ def _percent_encoded(value: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-def _holds(run: str, data: bytes) -> bool:
-    """Return whether the text in base64 holds the secret, with whatever stands before and behind it, as in
-    `user:secret`."""
+def _contains(run: str, data: bytes) -> bool:
+    """Return whether text in base64 contains the secret, also within other data such as `user:secret`."""
     run = run.translate(_STANDARD)
-    # Where the encoded text begins in the run decides which of four readings is the right one.
+    # The encoded text may begin anywhere in the run, which leaves four alignments.
     return any(data in _decoded(run[start:]) for start in range(4))
 
 
 def _decoded(run: str) -> bytes:
-    if len(run) % 4 == 1:  # a sign that can't end a text in base64 belongs to what comes behind it
+    if len(run) % 4 == 1:  # base64 can't end with a single character of a group
         run = run[:-1]
     return base64.b64decode(run + "=" * (-len(run) % 4))

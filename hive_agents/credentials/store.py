@@ -1,4 +1,4 @@
-"""The credential store: `.hive/credentials.json`, each value encrypted by itself."""
+"""The credential store: `.hive/credentials.json`, each value encrypted separately."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAKE_KEY = f"set {KEY_VARIABLE} to 32 random bytes: openssl rand -base64 32 | t
 
 
 class _KeyringFile(Format):
-    """`key` names the workspace's key in the OS keyring; a token is that of `{"name", "value"}`."""
+    """`key` is the user name of the store's key in the OS keyring; a token encrypts `{"name", "value"}`."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -39,9 +39,8 @@ class _KeyringFile(Format):
 class CredentialStore:
     """Secrets of a workspace by name, encrypted with Fernet (AES-128-CBC and HMAC-SHA256).
 
-    The key is `HIVE_CREDENTIAL_KEY`, else the OS keyring's where the package keyring is installed; there it is made
-    on first use. Only the file's owner can read the file (0600). Names are not encrypted, and listing them needs no
-    key.
+    The key is `HIVE_CREDENTIAL_KEY`, else one in the OS keyring, created on first use, if the package keyring is
+    installed. Only the file's owner can read the file (0600). Names are not encrypted: listing them needs no key.
     """
 
     def __init__(self, workspace: Workspace, environment: Mapping[str, str] | None = None) -> None:
@@ -49,10 +48,10 @@ class CredentialStore:
         self._environment = os.environ if environment is None else environment
 
     def set(self, name: str, value: str) -> None:
-        """Store `value`, in place of what was there.
+        """Store `value`, replacing an earlier one.
 
-        Raises: HIVE-113 for a name that is none, HIVE-409 for an empty or overlong value, HIVE-421 without a key, with
-        a key that isn't that of the other credentials, and for a damaged file.
+        Raises: HIVE-113 for an invalid name, HIVE-409 for an empty or overlong value, HIVE-421 without a key, with
+        another key than that of the other credentials, and for a damaged file.
         """
         if not re.fullmatch(NAME_PATTERN, name):
             fix = 'use lower-case letters, digits, ".", "_" and "-", at most 64'
@@ -63,28 +62,28 @@ class CredentialStore:
         with locked(self._path.with_name("credentials.lock"), "writing credentials"):
             file = self._read()
             fernet = self._fernet(file, create=not file.credentials)
-            for known in sorted(file.credentials)[:1]:
-                self._opened(fernet, known, file.credentials[known])  # or the store would need two keys
+            for other in sorted(file.credentials)[:1]:
+                self._decrypted(fernet, other, file.credentials[other])  # or the store would need two keys
             token = fernet.encrypt(json.dumps({"name": name, "value": value}).encode()).decode()
             self._write(file, {**file.credentials, name: token})
 
     def get(self, name: str) -> Secret:
-        """Raises: HIVE-421 where there is none of that name, without its key, and for a damaged file."""
+        """Return a secret. Raises: HIVE-421 for an unknown name, without its key, and for a damaged file."""
         file = self._read()
         if name not in file.credentials:
             raise _unknown(name, file.credentials)
-        return self._opened(self._fernet(file), name, file.credentials[name])
+        return self._decrypted(self._fernet(file), name, file.credentials[name])
 
     def delete(self, name: str) -> None:
-        """Raises: HIVE-421 where there is none of that name, and for a damaged file."""
+        """Delete a secret. Raises: HIVE-421 for an unknown name, and for a damaged file."""
         with locked(self._path.with_name("credentials.lock"), "writing credentials"):
             file = self._read()
             if name not in file.credentials:
                 raise _unknown(name, file.credentials)
-            self._write(file, {known: token for known, token in file.credentials.items() if known != name})
+            self._write(file, {other: token for other, token in file.credentials.items() if other != name})
 
     def names(self) -> list[str]:
-        """Raises: HIVE-421 for a damaged file."""
+        """Return the sorted names of the secrets. Raises: HIVE-421 for a damaged file."""
         return sorted(self._read().credentials)
 
     def _read(self) -> _KeyringFile:
@@ -93,7 +92,7 @@ class CredentialStore:
         except FileNotFoundError:
             return _KeyringFile(key=random.token_hex(8))
         except (HiveError, OSError):
-            # Diagnostics of the file's text could hold some of it.
+            # Diagnostics could quote the file's text.
             fix = f"bring {FILE} back from a backup, or delete it and set the credentials again"
             raise fault("the credential store cannot be read", fix) from None
 
@@ -112,17 +111,17 @@ class CredentialStore:
         except ValueError:
             raise fault(f"{KEY_VARIABLE} is no key: it has to be 32 bytes in base64", _MAKE_KEY) from None
 
-    def _opened(self, fernet: Fernet, name: str, token: str) -> Secret:
+    def _decrypted(self, fernet: Fernet, name: str, token: str) -> Secret:
         from cryptography.fernet import InvalidToken
 
         try:
-            found = json.loads(fernet.decrypt(token))
+            stored = json.loads(fernet.decrypt(token))
         except (InvalidToken, ValueError):
             fix = f"set {KEY_VARIABLE} to the key that it was stored with, or set the credential again"
             raise fault(f'the credential "{name}" cannot be decrypted: wrong key, or damaged', fix) from None
-        if not isinstance(found, dict) or found.get("name") != name or not isinstance(found.get("value"), str):
+        if not isinstance(stored, dict) or stored.get("name") != name or not isinstance(stored.get("value"), str):
             raise fault(f'what is stored as "{name}" is another credential', "set the credential again")
-        return Secret(found["value"], f"credential:{name}")
+        return Secret(stored["value"], f"credential:{name}")
 
 
 def fault(message: str, fix: str, *, file: str | None = FILE) -> HiveError:
@@ -130,14 +129,14 @@ def fault(message: str, fix: str, *, file: str | None = FILE) -> HiveError:
 
 
 def _unknown(name: str, known: Mapping[str, str]) -> HiveError:
-    # What can't be a name may be a value in the wrong place.
+    # An invalid name may be a secret in the wrong place.
     shown = f'credential "{name}"' if re.fullmatch(NAME_PATTERN, name) else "such credential"
     fix = did_you_mean(name, known, "store it with `hive credentials set NAME`")
     return HiveError.of("HIVE-421", f"there is no {shown}", file=FILE, fix=fix, exit_code=2)
 
 
 def _from_keyring(user: str, create: bool) -> str | None:
-    """Return the key in the OS keyring; None without the package, without a backend that works, and without a key."""
+    """Return the key in the OS keyring; None without the package, a working backend, or a key."""
     from importlib import import_module
 
     try:

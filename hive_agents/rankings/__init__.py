@@ -1,6 +1,7 @@
-"""Where rankings come from: files that a search wrote, endpoints, retrievers and configs, all behind one interface.
+"""Sources of rankings behind one interface: result files, endpoints, retrievers and configs.
 
-It stands on evaluation and retrieval, and judges nothing. A new kind of source is a file here, and a line in `sources`.
+It builds on evaluation and retrieval, and computes no metrics. A new kind of source is a module here, and a line in
+`sources`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Ask two sources the same queries in turn, so that their times compare whatever the machine does."""
+"""Queries of two sources in turn, so that load on the machine affects the times of both alike."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ ROUNDS = 3
 
 
 def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tuple[list[FoundList], list[FoundList]]:
-    """Return what both found for each query, in order; no label is looked at.
+    """Return both sources' results for each query, in the order of the queries; labels aren't used.
 
-    Times are kept where both sources are asked now, or both are recorded. Where the times would block, live sources
-    are asked again: of several times the fastest is the source's. Raises: HIVE-428 where a source fails.
+    Times are kept only if both sources are live, or both are recorded. If the gate would block by time, live sources
+    are asked again, and the fastest time of each query counts. Raises: HIVE-428 where a source fails.
     """
     sources = (before, after)
     if len(golden):
         for source in sources:
             if source.live:
-                source.rank(golden.queries[0], golden.k)  # the first call pays for connecting and loading
+                source.rank(golden.queries[0], golden.k)  # warm-up: connecting and loading
     old, new = _in_turn(before, after, golden)
     if before.live and after.live:
         for _ in range(ROUNDS):
@@ -30,13 +30,13 @@ def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tu
             again = _in_turn(before, after, golden)
             old, new = (
                 [
-                    replace(one, seconds=min(one.seconds or 0, other.seconds or 0))
-                    for one, other in zip(*both, strict=True)
+                    replace(first, seconds=min(first.seconds or 0, second.seconds or 0))
+                    for first, second in zip(*rounds, strict=True)
                 ]
-                for both in ((old, again[0]), (new, again[1]))
+                for rounds in ((old, again[0]), (new, again[1]))
             )
     elif before.live != after.live:
-        old, new = ([replace(one, seconds=None) for one in found] for found in (old, new))
+        old, new = ([replace(result, seconds=None) for result in results] for results in (old, new))
     return old, new
 
 
@@ -45,11 +45,13 @@ def _in_turn(before: Source, after: Source, golden: GoldenSet) -> tuple[list[Fou
     new: list[FoundList] = []
     for number, query in enumerate(golden):
         turn = [(old, before), (new, after)]
-        for found, source in turn if number % 2 == 0 else reversed(turn):
-            found.append(source.rank(query, golden.k))
+        for results, source in turn if number % 2 == 0 else reversed(turn):
+            results.append(source.rank(query, golden.k))
     return old, new
 
 
 def _too_slow(old: list[FoundList], new: list[FoundList], gate: Gate) -> bool:
-    was, slow = (percentile(sorted((one.seconds or 0) * 1000 for one in found), 0.95) or 0.0 for found in (old, new))
-    return slow > gate.latency_floor_ms and slow > gate.latency_ratio * was
+    old_p95, new_p95 = (
+        percentile(sorted((result.seconds or 0) * 1000 for result in results), 0.95) or 0.0 for results in (old, new)
+    )
+    return new_p95 > gate.latency_floor_ms and new_p95 > gate.latency_ratio * old_p95

@@ -11,7 +11,7 @@ from hive_agents.workspace import Workspace
 
 
 class ConfigSource:
-    """A live source; a query with a principal is asked in that scope."""
+    """A live source; a query with a principal is searched in that principal's scope."""
 
     live = True
 
@@ -32,7 +32,7 @@ class ConfigSource:
 
 
 def open_config(workspace: Workspace, reference: str) -> ConfigSource:
-    """Return the config that `reference` names. Raises: every error of levels 1 and 2; the index is fresh."""
+    """Return the source of a config, with a fresh index. Raises: every error of levels 1 and 2."""
     stored = named_config(workspace, reference)
     require_sound(workspace, stored)
     return ConfigSource(workspace, SearchEngine(workspace), stored.config)

@@ -1,4 +1,4 @@
-"""A search that answers over HTTP: a template for the request, and a path to the doc_ids in the answer."""
+"""Searches over HTTP: a template of the request, and a path to the doc_ids in the response."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hive_agents.rankings.recorded import doc_id_of
 from hive_agents.rankings.source import source_failed
 
 MOST_BYTES = 50_000_000
-"""Of an answer, unpacked."""
+"""Of a response, decompressed."""
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\*|\d+)\]")
 
 
 class EndpointFile(FileFormat):
-    """How to ask an endpoint; `{query}` and `{k}` stand in `url` and in the texts of `body`.
+    """A request template; `{query}`, `{k}` and `{id}` are replaced in `url` and in the texts of `body`.
 
-    `documents` leads to the doc_ids, or to objects that have one. Values of `headers_ref` are env:NAME.
+    `documents` is the path to the doc_ids, or to objects that have one. Values of `headers_ref` are env:NAME.
     """
 
     url: Annotated[str, Field(pattern=r"^https?://")]
@@ -40,7 +40,7 @@ class EndpointFile(FileFormat):
 
 
 class EndpointSource:
-    """A live source. Raises: HIVE-421 where a header's secret isn't there, HIVE-105 for a path that can't be read."""
+    """A live source. Raises: HIVE-421 where a header's secret is missing, HIVE-105 for an invalid path."""
 
     live = True
 
@@ -65,36 +65,42 @@ class EndpointSource:
         where = f'for query "{query.id}"'
         started = time.perf_counter()
         try:
-            data = self._answer(url, body, where)
+            data = self._response(url, body, where)
             seconds = time.perf_counter() - started
-            found = at_path(json.loads(data), self._steps)
+            hits = at_path(json.loads(data), self._steps)
         except self._failures as error:
             raise source_failed(self.name, f"{type(error).__name__} {where}: {error}", "look at the endpoint") from None
-        documents = [doc_id_of(one) for one in found]
+        documents = [doc_id_of(hit) for hit in hits]
         if None in documents:
             why = f"what stands at {self._file.documents} {where} is no doc_id, and no object that has one"
             raise source_failed(self.name, why, "let `documents` lead to the doc_ids, such as $.hits.hits[*]._id")
         return FoundList(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
 
-    def _answer(self, url: str, body: Any, where: str) -> bytes:
-        """The body of an answer, no more than MOST_BYTES of it and no longer than it may take. Raises: HIVE-428."""
-        data, until = bytearray(), time.monotonic() + self._file.timeout_seconds
-        with self._client.stream(self._file.method, url, json=body) as answer:
-            if answer.status_code != 200:
-                raise source_failed(self.name, f"status {answer.status_code} {where}", "look at the endpoint")
-            for part in answer.iter_bytes():
+    def _response(self, url: str, body: Any, where: str) -> bytes:
+        """Return the body of a response.
+
+        Raises: HIVE-428 for a status other than 200, more than MOST_BYTES, or after `timeout_seconds`.
+        """
+        data, deadline = bytearray(), time.monotonic() + self._file.timeout_seconds
+        with self._client.stream(self._file.method, url, json=body) as response:
+            if response.status_code != 200:
+                raise source_failed(self.name, f"status {response.status_code} {where}", "look at the endpoint")
+            for part in response.iter_bytes():
                 data += part
                 if len(data) > MOST_BYTES:
                     why = f"its answer {where} has more than {MOST_BYTES // 1_000_000} MB"
                     raise source_failed(self.name, why, "let it return doc_ids, and no texts")
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     why = f"its answer {where} has no end within {self._file.timeout_seconds:g} s"
                     raise source_failed(self.name, why, "look at the endpoint, or raise timeout_seconds in its file")
         return bytes(data)
 
 
 def from_url(url: str) -> EndpointSource:
-    """Return the endpoint of a URL template; what stands behind # is the path to the doc_ids."""
+    """Return the endpoint of a URL template; its fragment is the path to the doc_ids.
+
+    Raises: HIVE-409 where it has no `{query}`.
+    """
     address, path = urldefrag(url)
     if "{query}" not in address:
         fix = "write http://host/search?q={query}&size={k}#$.hits[*].id"
@@ -103,7 +109,7 @@ def from_url(url: str) -> EndpointSource:
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Return the template with its places filled; a text that is one place becomes the value itself.
+    """Return the template with its placeholders replaced; a text that is just a placeholder becomes the value itself.
 
     >>> filled({"q": "title:{query}", "size": "{k}", "from": 0}, {"query": "keys", "k": 10})
     {'q': 'title:keys', 'size': 10, 'from': 0}
@@ -116,13 +122,13 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
         return template
     if template[1:-1] in values and template == f"{{{template[1:-1]}}}":
         return values[template[1:-1]]
-    return re.sub(r"\{(\w+)\}", lambda place: str(values.get(place[1], place[0])), template)
+    return re.sub(r"\{(\w+)\}", lambda placeholder: str(values.get(placeholder[1], placeholder[0])), template)
 
 
 def json_path(text: str) -> list[str | int | None]:
     """Return the steps of a path such as `$.hits.hits[*]._id`: keys, numbers, and None for `[*]`.
 
-    Raises: HIVE-105 for anything else that JSONPath has.
+    Raises: HIVE-105 for other syntax of JSONPath.
 
     >>> json_path("$.hits[0].ids[*]"), json_path("results[*].id")
     (['hits', 0, 'ids', None], ['results', None, 'id'])
@@ -134,30 +140,30 @@ def json_path(text: str) -> list[str | int | None]:
         if step is None:
             fix = "use keys, [0] and [*]: $.hits.hits[*]._id"
             raise HiveError.of("HIVE-105", f'"{text}" is no path to doc_ids', path="documents", fix=fix, exit_code=2)
-        key, place = step.groups()
-        steps.append(key if key is not None else None if place == "*" else int(place))
+        key, position = step.groups()
+        steps.append(key if key is not None else None if position == "*" else int(position))
         rest = rest[step.end() :]
     return steps
 
 
 def at_path(value: Any, steps: list[str | int | None]) -> list[Any]:
-    """Return what stands at the end of a path; a key that isn't there leads to nothing.
+    """Return the values at the end of a path; none where a key is missing.
 
     >>> at_path({"hits": [{"id": "a"}, {"id": "b"}]}, ["hits", None, "id"]), at_path({}, ["hits", None])
     (['a', 'b'], [])
     """
-    found = [value]
+    values = [value]
     for step in steps:
         following: list[Any] = []
-        for one in found:
+        for current in values:
             if step is None:
-                following += one if isinstance(one, list) else []
+                following += current if isinstance(current, list) else []
             elif isinstance(step, int):
-                following += one[step : step + 1] if isinstance(one, list) else []
-            elif isinstance(one, dict) and step in one:
-                following.append(one[step])
-        found = following
-    return found
+                following += current[step : step + 1] if isinstance(current, list) else []
+            elif isinstance(current, dict) and step in current:
+                following.append(current[step])
+        values = following
+    return values
 
 
 def _secret(reference: str, environment: Mapping[str, str]) -> str:

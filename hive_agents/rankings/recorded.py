@@ -16,7 +16,7 @@ SHAPES = '{"id": "q1", "documents": ["a", "b"]}, or {"id": "q1", "doc_id": "a", 
 
 
 class Recorded:
-    """A source that answers from a file; a query that isn't there returned nothing."""
+    """The results in a file; those of a query that isn't in it are empty."""
 
     live = False
 
@@ -31,8 +31,8 @@ class Recorded:
 def read_trec(path: Path, text: str) -> Recorded:
     """Return the run of a TREC file: query-id, Q0, doc-id, rank, score, tag.
 
-    As trec_eval does, documents are ordered by score, equal scores by doc_id from z to a; the rank column isn't read.
-    Raises: HIVE-104 for a line of another form, HIVE-111 for a document that a query has twice.
+    As trec_eval does, documents are ordered by score, equal scores by doc_id from z to a; the rank column is ignored.
+    Raises: HIVE-104 for a line of another form, HIVE-111 for a duplicate document of a query.
     """
     scored: dict[str, list[tuple[float, str]]] = {}
     seen: set[tuple[str, str]] = set()
@@ -46,7 +46,7 @@ def read_trec(path: Path, text: str) -> Recorded:
         except ValueError:
             message = "expected: query-id Q0 doc-id rank score tag, and a finite number as score"
             raise line_fault(path, number, "HIVE-104", message) from None
-        # Copies would push what stands below them, distractors too, out of the depth that is measured.
+        # Duplicates would push lower documents, distractors too, below the measured depth.
         if (query_id, doc_id) in seen:
             raise line_fault(path, number, "HIVE-111", f'the query "{query_id}" has the document "{doc_id}" twice')
         seen.add((query_id, doc_id))
@@ -58,22 +58,22 @@ def read_json(path: Path, value: Mapping[str, Any]) -> Recorded:
 
     Raises: HIVE-104 for another form.
     """
-    found = {}
+    rankings = {}
     for query_id, hits in value.items():
         if isinstance(hits, list):
-            found[query_id] = FoundList(_listed(path, 1, hits))
+            rankings[query_id] = FoundList(_listed(path, 1, hits))
         elif isinstance(hits, dict) and all(isinstance(score, int | float) for score in hits.values()):
-            found[query_id] = FoundList(_ordered([(float(score), doc_id) for doc_id, score in hits.items()]))
+            rankings[query_id] = FoundList(_ordered([(float(score), doc_id) for doc_id, score in hits.items()]))
         else:
             raise line_fault(path, 1, "HIVE-104", f'"{query_id}" has neither a list of doc_ids nor scores by doc_id')
-    return Recorded(path.name, found)
+    return Recorded(path.name, rankings)
 
 
 def read_json_lines(path: Path, text: str) -> Recorded:
-    """Return the rankings of JSON lines: one a query, with all its documents, or one a document, with its score.
+    """Return the rankings of JSON lines: a line is a query with all its documents, or a document with its score.
 
-    A query's line may give `milliseconds`. Raises: HIVE-101, HIVE-104, HIVE-111 for a query that stands there twice, or
-    a document that a query has twice, each with its score.
+    A query's line may give `milliseconds`. Raises: HIVE-101, HIVE-104, HIVE-111 for a duplicate query, or a duplicate
+    document of a query.
     """
     whole: dict[str, FoundList] = {}
     scored: dict[str, list[tuple[float, str]]] = {}
@@ -98,20 +98,20 @@ def read_json_lines(path: Path, text: str) -> Recorded:
         doc_id, score = _first(value, ("doc_id", "docid", "docno", "document_id")), value.get("score")
         if doc_id is None or not isinstance(score, int | float):
             raise line_fault(path, number, "HIVE-104", f"expected {SHAPES}")
-        if any(str(doc_id) == known for _, known in scored.setdefault(str(query_id), [])):
+        if any(str(doc_id) == earlier for _, earlier in scored.setdefault(str(query_id), [])):
             raise line_fault(path, number, "HIVE-111", f'the query "{query_id}" has the document "{doc_id}" twice')
         scored[str(query_id)].append((float(score), str(doc_id)))
     return Recorded(path.name, whole | {query_id: FoundList(_ordered(hits)) for query_id, hits in scored.items()})
 
 
 def doc_id_of(hit: Any) -> str | None:
-    """Return the doc_id of a hit, which is one itself or an object that has one; None where there is none.
+    """Return the doc_id of a hit, which is a doc_id itself or an object that has one; None where there is none.
 
     >>> doc_id_of("a.md"), doc_id_of({"doc_id": "a.md", "score": 1}), doc_id_of({"score": 1}), doc_id_of(7)
     ('a.md', 'a.md', None, '7')
     """
-    found = _first(hit, DOCUMENT_KEYS) if isinstance(hit, dict) else hit
-    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else None
+    value = _first(hit, DOCUMENT_KEYS) if isinstance(hit, dict) else hit
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def _listed(path: Path, number: int, hits: list[Any]) -> tuple[str, ...]:

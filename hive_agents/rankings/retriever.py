@@ -1,4 +1,4 @@
-"""A retriever of one's own: LangChain's, LlamaIndex's, or a function from a query to doc_ids."""
+"""Retrievers in Python: LangChain's, LlamaIndex's, or functions from a query to doc_ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METADATA_KEYS = ("doc_id", "source", "id")
 
 
 class Retriever:
-    """A live source; `key` names what holds the doc_id in the documents' metadata, None for the usual names."""
+    """A live source; `key` is the metadata key of the doc_id, None for METADATA_KEYS."""
 
     live = True
 
@@ -46,41 +46,40 @@ class Retriever:
 
 
 def load_retriever(reference: str) -> Retriever:
-    """Return the retriever of `module:attribute`, or `module:attribute#key`; the module may lie in this folder.
+    """Return the retriever of `module:attribute`, or `module:attribute#key`; the module may be in the current folder.
 
-    Raises: HIVE-428 where it can't be loaded, or is nothing that retrieves.
+    Raises: HIVE-428 where it can't be loaded, or isn't a retriever.
     """
-    place, _, key = reference.partition("#")
-    module, _, attribute = place.partition(":")
+    target, _, key = reference.partition("#")
+    module, _, attribute = target.partition(":")
     try:
-        found: Any = reduce(getattr, attribute.split("."), _imported(module))
+        retriever: Any = reduce(getattr, attribute.split("."), _imported(module))
     except Exception as error:
         why = f"it can't be loaded: {type(error).__name__}: {error}"
-        raise source_failed(place, why, "check the module's name, and where hive runs") from error
+        raise source_failed(target, why, "check the module's name, and where hive runs") from error
     for method in ("invoke", "retrieve"):
-        if callable(getattr(found, method, None)) and not isinstance(found, type):
-            return Retriever(place, getattr(found, method), key or None)
-    if callable(found):
-        return Retriever(place, found, key or None)
+        if callable(getattr(retriever, method, None)) and not isinstance(retriever, type):
+            return Retriever(target, getattr(retriever, method), key or None)
+    if callable(retriever):
+        return Retriever(target, retriever, key or None)
     why = "it has neither invoke() nor retrieve(), and can't be called"
-    raise source_failed(place, why, "name a retriever, or a function from a query to doc_ids")
+    raise source_failed(target, why, "name a retriever, or a function from a query to doc_ids")
 
 
 def _imported(name: str) -> ModuleType:
-    """Return the module that was named, from this folder if it is there; no other one of this folder hides an installed
-    one.
+    """Return a module, preferably from the current folder.
 
-    The folder may be a stranger's, and what is imported after this would be theirs.
+    Its other modules don't shadow installed ones: the folder may be untrusted, so it goes to the end of `sys.path`.
     """
     folder, first = str(Path.cwd()), name.partition(".")[0]
     if folder not in sys.path:
         sys.path.append(folder)
     spec = None if first in sys.modules else PathFinder.find_spec(first, [folder])
-    # A folder without `__init__.py` is a package only where there is no other of its name.
+    # A namespace package is left to `import_module`, which prefers a regular package of that name.
     if spec is not None and spec.loader is not None and spec.origin is not None:
-        sys.modules[first] = made = module_from_spec(spec)
+        sys.modules[first] = module = module_from_spec(spec)
         try:
-            spec.loader.exec_module(made)
+            spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[first]
             raise
@@ -88,7 +87,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def document_of(hit: Any, key: str | None) -> str | None:
-    """Return the doc_id of a hit: of a LangChain document, of a LlamaIndex node with its score, of an id or object."""
+    """Return the doc_id of a hit: a LangChain document, a LlamaIndex node, a doc_id or an object; None without one."""
     node = getattr(hit, "node", hit)
     metadata = getattr(node, "metadata", None)
     if metadata is None:
@@ -101,4 +100,4 @@ def document_of(hit: Any, key: str | None) -> str | None:
     if key:
         return None
     candidates = (getattr(node, name, None) for name in ("ref_doc_id", "id", "node_id", *DOCUMENT_KEYS))
-    return next((doc_id_of(one) for one in candidates if isinstance(one, str) and one), None)
+    return next((candidate for candidate in candidates if isinstance(candidate, str) and candidate), None)

@@ -1,4 +1,4 @@
-"""What every source of rankings has in common."""
+"""The protocol of sources of rankings, and its failure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hive_agents.evaluation import FoundList, GoldenQuery
 
 
 class Source(Protocol):
-    """A search, or what is left of one: `live` where it is asked now, so that its times can be measured."""
+    """A search, or its recorded results; a `live` one is queried now, so that its times can be measured."""
 
     name: str
     live: bool
 
     def rank(self, query: GoldenQuery, k: int) -> FoundList:
-        """Return at least the first `k` documents where there are as many. Raises: HIVE-428 where it fails."""
+        """Return at least `k` documents if there are as many. Raises: HIVE-428."""
         ...
 
 

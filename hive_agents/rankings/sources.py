@@ -1,4 +1,4 @@
-"""Which source a word on the command line means."""
+"""Sources of rankings by their references on the command line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(#.+)?")
 def open_source(reference: str, workspace: Callable[[], Workspace]) -> Source:
     """Return the source that `reference` names: a URL template, a file, `module:attribute`, or a config.
 
-    `workspace` is called for a config only. Raises: HIVE-107 (exit code 2) where there is no such thing, the faults of
-    the file, HIVE-428 for a retriever that can't be loaded.
+    `workspace` is called for a config only. Raises: HIVE-107 (exit code 2) where there is none, the faults of the file,
+    HIVE-428 for a retriever that can't be loaded.
     """
     if reference.startswith(("http://", "https://")):
         from hive_agents.rankings.endpoint import from_url
@@ -40,7 +40,7 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
     text = text_of(path)
     if not text.lstrip().startswith("{"):
         return read_trec(path, text)
-    value = _whole(text)
+    value = _single_object(text)
     if value is None:
         return read_json_lines(path, text)
     if "retrieval" in value:
@@ -54,7 +54,7 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
             raise HiveError(error.diagnostics, exit_code=2) from None
         return EndpointSource(path.name, file)
     lines = [line for line in text.splitlines() if line.strip()]
-    # A file of one line is JSON lines too, where that line is about one query.
+    # A single line that has a query id is JSON lines, too.
     return (
         read_json_lines(path, text)
         if len(lines) == 1 and {"id", "query_id", "qid"} & {*value}
@@ -62,8 +62,8 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
     )
 
 
-def _whole(text: str) -> dict[str, object] | None:
-    """Return the one JSON object that a file is; None for lines of them."""
+def _single_object(text: str) -> dict[str, object] | None:
+    """Return the JSON object that a text is; None for several, one a line."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -75,11 +75,11 @@ def _config(reference: str, workspace: Callable[[], Workspace]) -> Source:
     from hive_agents.rankings.config_source import open_config
 
     try:
-        place = workspace()
+        opened = workspace()
     except HiveError:
         message = (
             f'"{reference}" is no file, no URL and no module:attribute, and there is no workspace that has a config'
         )
         fix = "name a run file, http://host/search?q={query}, module:attribute, or a config with -w DIR"
         raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2) from None
-    return open_config(place, reference)
+    return open_config(opened, reference)
