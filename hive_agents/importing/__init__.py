@@ -1,8 +1,8 @@
-"""A user's own files become documents: each kind as Markdown, with a report of what could not be read.
+"""Import of a user's files as Markdown documents, with a report of those that can't be read.
 
-It stands on files, the store and the workspace, and knows nothing of the index. A new kind of file is a reader `from_…`
-and a line in `conversion`; what all kinds have in common goes to `imported`. `syncing` keeps documents and sources in
-step.
+It builds on files, the store and the workspace, and doesn't use the index. A new kind of file is a reader `from_…` and
+a line in `conversion`; what all kinds have in common goes to `imported`. `syncing` updates documents from their
+sources.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""One file, whatever its kind, as Markdown."""
+"""Conversion of files of all kinds to Markdown."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ KINDS = {
 }
 MAX_BYTES = 50_000_000
 VERSION = "16"
-"""Of the conversion as a whole: another version makes another document of the same file."""
+"""Of the conversion as a whole; raised when it gives other documents for the same files."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS, _SMALL = ("markdown", "text"), 200_000
-"""Kinds that are read right here up to so many bytes: the work of our own readers may grow faster than a text."""
+"""Kinds that are converted in this process, up to this size in bytes: time may grow faster than the size."""
 _TEXTS = ("markdown", "mdx", "text", "rst", "asciidoc", "html", "notebook", "csv", "json", "jsonl")
-"""Kinds whose work is known by their length: none of them unpacks anything."""
+"""Kinds whose work is bounded by their size: none of them unpacks anything."""
 _A_LETTER = re.compile(r"[^\W_]")
 _Parts = tuple[str, str | None, dict[str, Any], str | None]
 
@@ -76,29 +76,27 @@ _TABLES = {
     "jsonl": ("from_json", "jsonl_rows"),
     "xlsx": ("from_xlsx", "xlsx_rows"),
 }
-# Plain texts that carry no suffix, or one that says nothing of their kind.
+# Names of plain texts without a suffix that tells their kind.
 _PLAIN = re.compile(
     r"(?i)^(readme|news|changes|changelog|history|copyright|copying|licen[cs]e|authors|contributors|contributing|"
     r"credits|thanks|notice|todo|faq|hacking|install|maintainers|security|bugs|porting|upgrading|announce)\b"
 )
-
-
 _MANUAL = re.compile(r"(?!.*\.so\.)[^/]+\.[1-8][a-z]{0,3}(?:\.gz)?")
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of file that a name stands for, None where it isn't one that can be read.
+    """Return the kind of a file by its name, None for kinds that can't be read.
 
     >>> kind_of("a.HTML"), kind_of("changelog.Debian.gz"), kind_of("copyright"), kind_of("photo.jpg")
     ('html', 'text', 'text', None)
     """
     inner = PurePath(name[:-3] if name.lower().endswith(".gz") else name)
-    known = KINDS.get(inner.suffix.lower())
-    return known or ("text" if is_plain_name(inner.name) or not inner.suffix else None)
+    kind = KINDS.get(inner.suffix.lower())
+    return kind or ("text" if is_plain_name(inner.name) or not inner.suffix else None)
 
 
 def unsupported(name: str) -> ImportFailure:
-    """Return the refusal of a file whose kind can't be read.
+    """Return the failure of a file whose kind can't be read.
 
     >>> str(unsupported("photo.jpg")), str(unsupported("Makefile.gz"))
     ('.jpg: not a supported kind of file', '.gz: not a supported kind of file')
@@ -113,17 +111,17 @@ def unsupported(name: str) -> ImportFailure:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether every project has a text of this name, such as README or copyright."""
+    """Return whether a name is that of a plain text in many projects, such as README or copyright."""
     return _PLAIN.match(name) is not None
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file of this name may hold rows that are documents."""
+    """Return whether a file of this name may have rows that become documents."""
     return kind_of(name) in _TABLES
 
 
 def convert(path: Path, kind: str | None = None) -> Imported:
-    """Return the file as Markdown; `kind` overrides what the name says.
+    """Return the file as Markdown; `kind` overrides that of its name.
 
     Raises: ImportFailure, whose message is for the person who owns the file.
     """
@@ -131,7 +129,7 @@ def convert(path: Path, kind: str | None = None) -> Imported:
 
 
 def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
-    """Return a file's content as Markdown: the one place that calls a reader of a foreign format.
+    """Return a file's content as Markdown.
 
     Raises: ImportFailure, whose message is for the person who owns the file.
     """
@@ -147,31 +145,31 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
 
 
 def rows_in(name: str, data: bytes) -> list[TableRow] | None:
-    """Return the documents that a table's rows are; None of what is no table, or whose rows are no texts.
+    """Return the rows of a table as documents; None for what is no table, or whose rows are no texts.
 
     Raises: ImportFailure, whose message is for the person who owns the file.
     """
     kind = kind_of(name)
-    parts = _bounded("split", _content(name, data), kind) if kind in _TABLES else None
-    return None if parts is None else [TableRow(*each) for each in parts]
+    rows = _bounded("split", _content(name, data), kind) if kind in _TABLES else None
+    return None if rows is None else [TableRow(*row) for row in rows]
 
 
 def split(data: bytes, kind: str) -> list[tuple[str, ...]] | None:
-    """Return the parts of each `TableRow`; a reader of a foreign format is called in a `Sandbox` only."""
+    """Return the fields of each `TableRow`; called in a sandbox."""
     module, function = _TABLES[kind]
     rows: list[TableRow] | None = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
     return None if rows is None else [tuple(row) for row in rows]
 
 
 def converted(data: bytes, kind: str) -> _Parts:
-    """Return the parts of `Imported`; a reader of a foreign format is called in a `Sandbox` only."""
+    """Return the fields of `Imported`; called in a sandbox, but for small files of kinds in _OURS."""
     module, function = _READERS[kind]
-    found: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
-    return found.markdown, found.title, found.metadata, found.source
+    imported: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
+    return imported.markdown, imported.title, imported.metadata, imported.source
 
 
 def _bounded(function: str, data: bytes, kind: str) -> Any:
-    """Call a function of this module in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
+    """Call a function of this module in a process with limits of time and memory. Raises: ImportFailure."""
     try:
         return _SANDBOX.call(__name__, function, data, kind, work=_work(data, kind))
     except Exceeded as exceeded:
@@ -186,14 +184,13 @@ def _bounded(function: str, data: bytes, kind: str) -> Any:
             ) from None
         if failed.kind == RecursionError.__name__:
             raise ImportFailure(f"not a readable {kind} file: nested too deeply") from None
-        # A parser of a foreign format may raise anything at all over a broken file.
+        # Parsers may raise anything for a broken file.
         detail = " ".join(str(failed).split())[:200] or failed.kind
         raise ImportFailure(f"not a readable {kind} file: {detail}") from None
 
 
 def _work(data: bytes, kind: str) -> int | None:
-    """Return the seconds of computing that a file may take: of a text ten times what long ones took, of an archive
-    any."""
+    """Return the limit of CPU seconds for a text, ten times what long texts took; None for other kinds."""
     return 10 + len(data) // 20_000 if kind in _TEXTS else None
 
 
@@ -210,7 +207,7 @@ def read(path: Path) -> bytes:
 
 
 def _content(name: str, data: bytes) -> bytes:
-    """Return what a file holds, unpacked. Raises: ImportFailure where that is nothing, or too much."""
+    """Return a file's unpacked content. Raises: ImportFailure where it is empty or too large."""
     if name.lower().endswith(".gz"):
         data = _unzipped(data)
     if not data.strip():

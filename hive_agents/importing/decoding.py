@@ -1,4 +1,4 @@
-"""Bytes as text."""
+"""Decoding of bytes to text."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08")  # colours, and the overstrikes of formatted manual pages
 _FEW, _MOST = 0.02, 0.15
 _HIGH = re.compile(rb"[\x80-\xff]")
-# Letters of Western languages and marks of typesetting, alone or by twos: what other alphabets hardly have.
+# Letters of Western languages and punctuation in Windows-1252, in runs of one or two: rare in other encodings.
 _SIGNS = rb"[\x85\x91-\x97\xa0\xa1\xa7\xab\xb0\xb7\xbb\xbf-\xcf\xd1-\xdc\xdf-\xef\xf1-\xfc]"
 _WESTERN = re.compile(rb"(?<![\x80-\xff])" + _SIGNS + rb"{1,2}(?![\x80-\xff])")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
-    """Return the text, its lines ended by a newline; the encoding is what a mark or the file says, else UTF-8.
+    """Return the text with "\\n" as line ends; the encoding is that of a byte order mark, else `declared`, else UTF-8.
 
-    Where that fails, Windows-1252 is taken only if at most 2 % of the bytes are no ASCII, or up to 15 % that are nearly
-    all Western letters, alone or by twos: a wrong guess would fill the index with words that nobody can search for.
+    Where that fails, Windows-1252 is assumed if at most 2 % of the bytes aren't ASCII, or up to 15 % that are nearly
+    all Western letters in runs of one or two: a wrong guess would fill the index with words that nobody searches for.
     Raises: ImportFailure for anything else.
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or _escaped(data) or "utf-8")
@@ -56,7 +56,7 @@ def _is_western(data: bytes) -> bool:
 
 
 def _escaped(data: bytes) -> str | None:
-    """Return the encoding of a text that switches between alphabets, which says so by its escape sequences."""
+    """Return the encoding of ISO 2022 text by its escape sequences, else None."""
     if b"\x1b$)C" in data:
         return "iso2022_kr"
     return "iso2022_jp_2" if b"\x1b$B" in data or b"\x1b$@" in data else None

@@ -1,4 +1,4 @@
-"""Which paragraphs of a DOCX are headings: what its styles say, whatever a publisher calls them."""
+"""Paragraph styles of a DOCX that are headings or code, by outline level or name."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class _Style:
 
 
 def style_map(package: io.BytesIO) -> str:
-    """Return what mammoth is to make of the document's own styles, a line for each that is a heading, or code.
+    """Return mammoth's style map for the document's heading and code styles, a line each.
 
-    A style is a heading as deep as its outline level says, or that of the style that it is based on. Where no
-    paragraph has such a style, those are headings that are called so: `HeadA` and `HeadB` below `ChapterTitle`.
+    A heading's level is the outline level of its style, or of the style that this is based on. Where no paragraph has
+    such a style, headings are recognized by their styles' names: `HeadA` and `HeadB` below `ChapterTitle`.
     """
     with zipfile.ZipFile(package) as archive:
         if not {_STYLES, _TEXT} <= set(archive.namelist()):
@@ -49,23 +49,26 @@ def style_map(package: io.BytesIO) -> str:
     code = [style for style in used - levels.keys() if _CODE.fullmatch(_words(styles[style].name))]
     return "\n".join(
         [
-            *(f"{_of(styles[style])} => h{min(level, _DEEPEST)}:fresh" for style, level in sorted(levels.items())),
-            *(f"{_of(styles[style])} => pre:separator('\\n')" for style in sorted(code)),
+            *(
+                f"{_selector(styles[style])} => h{min(level, _DEEPEST)}:fresh"
+                for style, level in sorted(levels.items())
+            ),
+            *(f"{_selector(styles[style])} => pre:separator('\\n')" for style in sorted(code)),
         ]
     )
 
 
 def _styles(xml: str) -> dict[str, _Style]:
-    """Return the styles of paragraphs by id."""
-    found: dict[str, _Style] = {}
+    """Return the paragraph styles by id."""
+    styles: dict[str, _Style] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that another library reads XML better
+        warnings.simplefilter("ignore")  # bs4 warns of XML in an HTML parser
         soup = BeautifulSoup(xml, "html.parser")
     for style in soup.find_all("w:style", attrs={"w:type": "paragraph"}):
         name, level = _value(style, "w:name") or "", _value(style, "w:outlinelvl")
         outline = int(level) if level is not None and level.isdecimal() else None
-        found.setdefault(str(style.get("w:styleid")), _Style(name, _value(style, "w:basedon"), outline))
-    return found
+        styles.setdefault(str(style.get("w:styleid")), _Style(name, _value(style, "w:basedon"), outline))
+    return styles
 
 
 def _value(style: Tag, name: str) -> str | None:
@@ -74,32 +77,32 @@ def _value(style: Tag, name: str) -> str | None:
 
 
 def _level(styles: Mapping[str, _Style], style: str | None) -> int | None:
-    """Return the level that a style says, or the nearest that it is based on; None of a text's."""
+    """Return the heading level of a style, or of the nearest one that it is based on; None for body text."""
     for _ in range(_LONGEST_CHAIN):
-        found = styles.get(style) if style is not None else None
-        if found is None:
+        current = styles.get(style) if style is not None else None
+        if current is None:
             return None
-        if found.outline is not None:
-            return None if found.outline >= _BODY else found.outline + 1
-        if built_in := _BUILT_IN.fullmatch(found.name):
+        if current.outline is not None:
+            return None if current.outline >= _BODY else current.outline + 1
+        if built_in := _BUILT_IN.fullmatch(current.name):
             return int(built_in[1])
-        style = found.based_on
+        style = current.based_on
     return None
 
 
 def _named(styles: Mapping[str, _Style], used: Set[str]) -> Iterator[tuple[str, int]]:
-    """Yield the styles whose names say a level, below one that is a title if there is one."""
+    """Yield the styles whose names tell a level, with that level; titles are 1, the others then one deeper."""
     tops = {style for style in used if _TOP.fullmatch(_words(styles[style].name))}
     for style in used:
         if style in tops:
             yield style, 1
-        elif called := _LEVEL.fullmatch(_words(styles[style].name)):
-            sign = (called["after"] or called["before"]).lower()
+        elif named_level := _LEVEL.fullmatch(_words(styles[style].name)):
+            sign = (named_level["after"] or named_level["before"]).lower()
             yield style, (int(sign) if sign.isdecimal() else ord(sign) - ord("a") + 1) + bool(tops)
 
 
 def _words(name: str) -> str:
-    """Return a name in words.
+    """Return a style's name with spaces between its words.
 
     >>> _words("HeadA"), _words("Chapter_Title"), _words("A-Head")
     ('Head A', 'Chapter Title', 'A Head')
@@ -107,6 +110,6 @@ def _words(name: str) -> str:
     return " ".join(re.sub(r"(?<=[a-zß-ÿ])(?=[A-Z0-9])|[\s_-]+", " ", name).split())
 
 
-def _of(style: _Style) -> str:
+def _selector(style: _Style) -> str:
     name = style.name.replace("\\", "\\\\").replace("'", "\\'")
     return f"p[style-name='{name}']"

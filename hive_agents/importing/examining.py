@@ -1,4 +1,4 @@
-"""What is odd about documents: twins, the same page in several versions, boilerplate, empty, huge, unparted, stale."""
+"""Checks of documents: duplicates, versions, boilerplate, empty, huge, without headings, stale, dropped includes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class DocumentFinding:
-    """`documents` are doc_ids; of twins and near-twins one list each."""
+    """`documents` are doc_ids in one list, or one for each group of duplicates or versions."""
 
     name: str
     status: str
@@ -47,13 +47,13 @@ class DocumentFinding:
 
 
 def examine_documents(workspace: Workspace, progress: SyncProgress | None = None) -> list[DocumentFinding]:
-    """Return what is odd about the documents; one finding says so where nothing is."""
+    """Return the findings about the documents; a single "ok" where there are none."""
     bodies, unreadable = _bodies(workspace, progress)
     findings = [
         *_unreadable(unreadable),
         *_sizes(bodies),
         *_without_headings(bodies),
-        *_twins(bodies),
+        *_duplicates(bodies),
         *_boilerplate(bodies),
         *_stale(workspace),
         *_includes(workspace),
@@ -62,7 +62,7 @@ def examine_documents(workspace: Workspace, progress: SyncProgress | None = None
 
 
 def _bodies(workspace: Workspace, progress: SyncProgress | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the text of each document, and why the others can't be read."""
+    """Return the body of each document, and the reasons why the others can't be read, by doc_id."""
     bodies, unreadable = {}, {}
     files = list(document_files(workspace.documents))
     for number, (doc_id, path) in enumerate(files):
@@ -94,7 +94,9 @@ def _sizes(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     if empty:
         fix = "delete them, or give them text: only their titles are found"
         yield DocumentFinding("empty", "warn", f"{len(empty)} hold no text", fix, [empty])
-    huge = sorted((doc_id for doc_id, body in bodies.items() if len(body) > HUGE), key=lambda one: -len(bodies[one]))
+    huge = sorted(
+        (doc_id for doc_id, body in bodies.items() if len(body) > HUGE), key=lambda doc_id: -len(bodies[doc_id])
+    )
     if huge:
         message = f"{len(huge)} are over {HUGE // 1000},000 characters, the largest {len(bodies[huge[0]]):,}"
         fix = "split them at their chapters; a log or a data set is better left out"
@@ -102,22 +104,22 @@ def _sizes(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
 
 
 def _without_headings(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
-    """Long texts whose passages have no section; tables and rows of a log need none."""
-    plain = [doc_id for doc_id, body in bodies.items() if len(body) > LONG and _is_unparted(body)]
+    """Yield a finding of long texts without headings, whose passages have no section; tables need none."""
+    plain = [doc_id for doc_id, body in bodies.items() if len(body) > LONG and _lacks_headings(body)]
     if plain:
         message = f"{len(plain)} are long and have no heading, so that their passages have no section"
         fix = "give the source headings: in a text processor by its styles (Heading 1, …), in Markdown by `## …`"
         yield DocumentFinding("no-headings", "warn", message, fix, [plain])
 
 
-def _is_unparted(body: str) -> bool:
+def _lacks_headings(body: str) -> bool:
     if re.search(r"^ {0,3}(?:#{1,6}\s|=+\s*$|-+\s*$)", body, re.M):
         return False
     lines = [line for line in body.split("\n") if line.strip()]
     return sum(line.startswith("|") for line in lines) * 2 < len(lines)
 
 
-def _twins(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
+def _duplicates(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     same: defaultdict[str, list[str]] = defaultdict(list)
     for doc_id, body in bodies.items():
         words = " ".join(re.findall(r"\w+", body.lower()))
@@ -142,21 +144,21 @@ def _twins(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
 
 
 def _series(group: Iterable[str]) -> dict[str, str]:
-    """Return the version of each document where the group is one page in several versions; else nothing.
+    """Return the version of each document if the group is one page in several versions, else {}.
 
     >>> _series(["v3.5/op/a.md", "v3.6/op/a.md"]), _series(["a/x.md", "b/x.md"])
     ({'v3.5/op/a.md': 'v3.5', 'v3.6/op/a.md': 'v3.6'}, {})
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     pages = set()
     for doc_id in group:
         parts = PurePosixPath(doc_id).with_suffix("").parts
-        at = [number for number, part in enumerate(parts) if _VERSION.match(part)]
-        if not at:
+        positions = [number for number, part in enumerate(parts) if _VERSION.match(part)]
+        if not positions:
             return {}
-        found[doc_id] = parts[at[0]]
-        pages.add((*parts[: at[0]], *parts[at[0] + 1 :]))
-    return found if len(pages) == 1 and len(set(found.values())) > 1 else {}
+        versions[doc_id] = parts[positions[0]]
+        pages.add((*parts[: positions[0]], *parts[positions[0] + 1 :]))
+    return versions if len(pages) == 1 and len(set(versions.values())) > 1 else {}
 
 
 def _versions(groups: list[list[str]]) -> DocumentFinding:
@@ -176,38 +178,38 @@ def _version_key(name: str) -> tuple[int, list[int]]:
 
 
 def _near(bodies: Mapping[str, str]) -> list[list[str]]:
-    """Return groups of documents that share at least `ALIKE` of their word sequences, by sketches of them."""
+    """Return groups of documents that share at least `ALIKE` of their word sequences, estimated by sketches."""
     numbers: dict[str, int] = {}
     names = list(bodies)
     sketches = [_sketch(bodies[name], numbers) for name in names]
-    holders: defaultdict[int, list[int]] = defaultdict(list)
+    sharing: defaultdict[int, list[int]] = defaultdict(list)
     for number, sketch in enumerate(sketches):
         for value in sketch[: _SKETCH // 4].tolist():
-            holders[value].append(number)
-    home = list(range(len(names)))
+            sharing[value].append(number)
+    parents = list(range(len(names)))
 
-    def find(number: int) -> int:
-        while home[number] != number:
-            home[number] = home[home[number]]
-            number = home[number]
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
         return number
 
     checked = set()
-    for documents in holders.values():
+    for documents in sharing.values():
         for a in documents[:_COMMON]:
             for b in documents[:_COMMON]:
                 if a < b and (a, b) not in checked:
                     checked.add((a, b))
                     if _alike(sketches[a], sketches[b]) >= ALIKE:
-                        home[find(a)] = find(b)
+                        parents[root(a)] = root(b)
     groups: defaultdict[int, list[str]] = defaultdict(list)
     for number, name in enumerate(names):
-        groups[find(number)].append(name)
+        groups[root(number)].append(name)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _sketch(body: str, numbers: dict[str, int]) -> NDArray[np.uint64]:
-    """Return the smallest hashes of the text's word sequences, ascending: the same sequences, the same sketch."""
+    """Return the smallest hashes of the text's word sequences, ascending, as a bottom-k sketch."""
     words = re.findall(r"\w+", body.lower())
     if len(words) < 4 * _SHINGLE:
         return np.zeros(0, np.uint64)
@@ -226,16 +228,16 @@ def _alike(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
 
 
 def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
-    """Yield paragraphs that stand in more than a fifth of the documents."""
+    """Yield a finding of paragraphs that more than a fifth of the documents have."""
     if len(bodies) < LEAST_SHARING:
         return
     counted: Counter[str] = Counter()
-    example: dict[str, list[str]] = {}
+    holders: dict[str, list[str]] = {}
     for doc_id, body in bodies.items():
         for paragraph in {" ".join(part.split()) for part in body.split("\n\n")}:
             if len(paragraph.split()) >= LEAST_WORDS:
                 counted[paragraph] += 1
-                example.setdefault(paragraph, []).append(doc_id)
+                holders.setdefault(paragraph, []).append(doc_id)
     most = max(LEAST_SHARING, len(bodies) * SHARED)
     common = [(paragraph, number) for paragraph, number in counted.most_common(50) if number > most]
     if common:
@@ -244,11 +246,11 @@ def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
             f'{len(common)} paragraphs stand in over a fifth of the documents, one in {number}: "{paragraph[:80]}"'
         )
         fix = "lines that so many share count less (`boilerplate` in a config); better, take them out of the source"
-        yield DocumentFinding("boilerplate", "warn", message, fix, [example[one] for one, _ in common])
+        yield DocumentFinding("boilerplate", "warn", message, fix, [holders[shared] for shared, _ in common])
 
 
 def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
-    """Yield documents whose file changed, or went, since it was imported."""
+    """Yield a finding of documents whose file changed, or was deleted, since the import."""
     if not workspace.database.exists():
         return
     behind = []
@@ -258,15 +260,15 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
             if source.rev is not None:
                 continue
             try:
-                there = {str(found.file): found.shown for found in list_files(source.path, source.pattern).found}
+                shown_by_file = {str(file.file): file.shown for file in list_files(source.path, source.pattern).found}
             except ImportFailure:
-                there = {}
+                shown_by_file = {}
             synced = dt.datetime.fromisoformat(source.at).timestamp()
             for record in records.of(source).values():
                 if record.doc_id is None:
                     continue
-                table = str(PurePosixPath(record.file).parent)  # where it is a row
-                shown = there.get(record.file) or there.get(table)
+                table = str(PurePosixPath(record.file).parent)  # of a row
+                shown = shown_by_file.get(record.file) or shown_by_file.get(table)
                 changed = shown is None
                 with suppress(OSError):
                     changed = changed or (shown is not None and os.stat(shown).st_mtime > synced + 1)
@@ -278,7 +280,7 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
 
 
 def _includes(workspace: Workspace) -> Iterator[DocumentFinding]:
-    """Calls for lines of other files that an import had to drop."""
+    """Yield a finding of includes that an import dropped."""
     if not workspace.database.exists():
         return
     dropped: dict[str, int] = {}
@@ -286,15 +288,15 @@ def _includes(workspace: Workspace) -> Iterator[DocumentFinding]:
         records = Records(connection)
         for source in records.sources():
             try:
-                files = {found.file: found for found in list_files(source.path, source.pattern, source.rev).found}
+                files = {file.file: file for file in list_files(source.path, source.pattern, source.rev).found}
             except ImportFailure:
                 continue
             for record in records.of(source).values():
-                found = files.get(PurePosixPath(record.file))
-                if record.doc_id is None or found is None:
+                file = files.get(PurePosixPath(record.file))
+                if record.doc_id is None or file is None:
                     continue
                 with suppress(ImportFailure):
-                    number = with_includes(found.read(), found.file, files)[1]
+                    number = with_includes(file.read(), file.file, files)[1]
                     if number:
                         dropped[record.doc_id] = number
     if dropped:

@@ -1,4 +1,4 @@
-"""`hive import --forget`: a source is looked at no more, and its documents are one's own, or go with it."""
+"""`hive import --forget`: sources are no longer synced; their documents stay or are deleted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hive_agents.workspace import Workspace
 
 @dataclass
 class ForgetReport:
-    """The sources that are forgotten, and what became of their documents, by doc_id: `deleted`, or `stay` as one's own.
+    """The forgotten sources, and their documents by doc_id: `deleted`, or `stay`, no longer tied to a source.
 
     >>> ForgetReport(forgotten=["/srv/handbook"], stay=["leave.md"]).deleted
     []
@@ -33,9 +33,9 @@ class ForgetReport:
 def forget_sources(
     workspace: Workspace, given: Sequence[str], *, to: str | None = None, delete: bool = False
 ) -> ForgetReport:
-    """Forget remembered sources, wherever their documents are unless `to` says where; they may be gone.
+    """Forget remembered sources, only those at `to` if given; their files may no longer exist.
 
-    The documents stay, as one's own; with `delete` those go that nobody edited.
+    Their documents stay; with `delete` unedited ones are deleted.
 
     Raises: HIVE-409 where one isn't remembered, before any is forgotten; 402.
     """
@@ -44,29 +44,31 @@ def forget_sources(
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
         records = Records(connection)
         remembered = records.sources()
-        meant = {one.number: one for text in given for one in _meant(text, place, remembered)}
-        for source in meant.values():
-            deleted = ImportReport()
-            sync = Sync(workspace, connection, source, deleted)
+        matching = {source.number: source for text in given for source in _matching(text, place, remembered)}
+        for source in matching.values():
+            changes = ImportReport()
+            sync = Sync(workspace, connection, source, changes)
             sync.settle()
             if delete:
                 sync.delete(sync.everything())
-            report.deleted += deleted.deleted
+            report.deleted += changes.deleted
             report.stay += sync.there()
             records.forget(source)
             report.forgotten.append(source.shown)
     return report
 
 
-def _meant(text: str, place: str | None, remembered: Sequence[RememberedSource]) -> list[RememberedSource]:
+def _matching(text: str, place: str | None, remembered: Sequence[RememberedSource]) -> list[RememberedSource]:
     path, pattern = split_pattern(os.path.expanduser(text))
     key = absolute(path), pattern
-    found = [one for one in remembered if (one.path, one.pattern) == key and place in (None, one.place)]
-    if not found:
-        known = sorted({one.shown for one in remembered})
-        guess = closest(str(Path(text).absolute()), known)
-        listed = f"remembered: {', '.join(known)}" if known else "no source is remembered"
+    matching = [
+        source for source in remembered if (source.path, source.pattern) == key and place in (None, source.place)
+    ]
+    if not matching:
+        names = sorted({source.shown for source in remembered})
+        guess = closest(str(Path(text).absolute()), names)
+        listed = f"remembered: {', '.join(names)}" if names else "no source is remembered"
         fix = f"did you mean {guess}?" if guess else listed
         where = f" at documents/{place}" if place else ""
         raise HiveError.of("HIVE-409", f"no source {text} is remembered{where}", fix=fix)
-    return found
+    return matching

@@ -1,4 +1,4 @@
-"""AsciiDoc: headings, lists, blocks, tables and inline signs as Markdown; no other file is ever read."""
+"""AsciiDoc to Markdown: headings, lists, blocks, tables and inline markup; included files aren't read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _MACRO_LINE = re.compile(
     r"^(?:include|toc|ifdef|ifndef|ifeval|endif|image|video|audio|comment)::[^\[]*\[(?P<words>[^\]]*)\]$"
 )
 _CODE = {"source", "listing", "literal"}
+_ADMONITIONS = ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
 
 
 def from_asciidoc(data: bytes) -> Imported:
-    """Return the document; a part of a book, which begins with a heading of its level, has that as its first level.
+    """Return the document; in a part of a book, the level of its first heading becomes the first level.
 
     Raises: ImportFailure for a signature or key, whose files share the suffix `.asc`.
     """
@@ -47,7 +48,7 @@ def from_asciidoc(data: bytes) -> Imported:
 
 
 class _Reader:
-    """`above` levels of headings are another file's; `levels` are those of the headings so far."""
+    """A parser of lines; `above` is subtracted from the levels of headings, `levels` are those so far."""
 
     def __init__(self, lines: list[str], above: int = 0) -> None:
         self.lines = lines
@@ -57,7 +58,7 @@ class _Reader:
         self.attributes: dict[str, str] = {}
 
     def blocks(self, number: int, end: str | None = None) -> Iterator[str]:
-        """Yield the Markdown of each block from line `number` to the delimiter `end`; the line after goes to `next`."""
+        """Yield the Markdown of each block from line `number` to the delimiter `end`; set `next` to the line after."""
         about = ""
         paragraph: list[str] = []
         while number < len(self.lines):
@@ -73,47 +74,47 @@ class _Reader:
                 if line and line != "+":
                     paragraph.append(line)
                 continue
-            if found := _DELIMITER.match(line):
+            if match := _DELIMITER.match(line):
                 self.next = number
-                yield self._delimited(found[1], about)
+                yield self._delimited(match[1], about)
                 number, about = self.next, ""
-            elif found := _BLOCK_LINE.match(line):
-                about = found["about"] or about
-            elif found := _HEADING.match(line):
+            elif match := _BLOCK_LINE.match(line):
+                about = match["about"] or about
+            elif match := _HEADING.match(line):
                 is_first = not self.levels
-                yield self._heading(len(found[1]), found[2])
+                yield self._heading(len(match[1]), match[2])
                 about = ""
-                if is_first and len(found[1]) == 1:
+                if is_first and len(match[1]) == 1:
                     number = self._after_byline(number)
-            elif found := _TITLE.match(line):
-                yield f"**{self._inline(found[1])}**"
-            elif found := _ATTRIBUTE.match(line):
-                self.attributes[found[1]] = found[2] or ""
-            elif (found := _MACRO_LINE.match(line)) and line.startswith("image") and found["words"]:
-                yield f"(Image: {self._inline(found['words'].split(',')[0].strip(chr(34)))})"
+            elif match := _TITLE.match(line):
+                yield f"**{self._inline(match[1])}**"
+            elif match := _ATTRIBUTE.match(line):
+                self.attributes[match[1]] = match[2] or ""
+            elif (match := _MACRO_LINE.match(line)) and line.startswith("image") and match["words"]:
+                yield f"(Image: {self._inline(match['words'].split(',')[0].strip(chr(34)))})"
         if paragraph:
             yield self._paragraph(paragraph, about)
         self.next = number
 
     def _begins(self, line: str, inside: bool) -> bool:
-        """Return whether a line begins, or is, something other than the text of a paragraph."""
+        """Return whether a line isn't text of a paragraph; `inside` says whether one is open."""
         if line.startswith("//") or any(kind.match(line) for kind in (_DELIMITER, _BLOCK_LINE, _UNSEEN, _MACRO_LINE)):
             return True
         return bool(_ATTRIBUTE.match(line)) or (not inside and bool(_HEADING.match(line) or _TITLE.match(line)))
 
     def _after_byline(self, number: int) -> int:
-        """Return the number of the line behind the authors, and the revision, that stand below a document's title."""
+        """Return the number of the line after the authors and the revision below a document's title."""
         lines = [line.strip() for line in self.lines[number : number + 2]]
         if not lines or not _AUTHORS.match(lines[0]):
             return number
         names = [re.sub(r"\s*<.*?>", "", name) for name in lines[0].split("; ")]
         self.attributes.setdefault("author", ", ".join(names))
-        found = _REVISION.match(lines[-1]) if len(lines) == 2 else None
-        if found is None:
+        revision = _REVISION.match(lines[-1]) if len(lines) == 2 else None
+        if revision is None:
             return number + 1
-        self.attributes.setdefault("revnumber", found["v"] or found["number"])
-        if found["date"]:
-            self.attributes.setdefault("revdate", found["date"].strip())
+        self.attributes.setdefault("revnumber", revision["v"] or revision["number"])
+        if revision["date"]:
+            self.attributes.setdefault("revdate", revision["date"].strip())
         return number + 2
 
     def _heading(self, level: int, words: str) -> str:
@@ -126,7 +127,6 @@ class _Reader:
 
     def _delimited(self, mark: str, about: str) -> str:
         kind, _, rest = about.partition(",")
-        start = self.next
         if mark.startswith("```"):
             return fence("\n".join(self._until("```")), mark[3:].strip())
         if mark[0] in "|,:!":
@@ -137,13 +137,10 @@ class _Reader:
         if (mark[0] in "-." and mark != "--") or kind in _CODE:
             body = re.sub(r"[ \t]*<[\d.]+>[ \t]*$", "", "\n".join(self._until(mark)), flags=re.M)
             return fence(body, rest.split(",")[0].strip() if kind == "source" else "")
-        inner = "\n\n".join(block for block in self.blocks(start, mark) if block.strip())
-        if mark[0] == "_" or kind.upper() in ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "QUOTE"):
-            label = (
-                f"**{kind.capitalize()}**\n\n"
-                if kind.upper() in ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
-                else ""
-            )
+        inner = "\n\n".join(block for block in self.blocks(self.next, mark) if block.strip())
+        is_admonition = kind.upper() in _ADMONITIONS
+        if is_admonition or mark[0] == "_" or kind.upper() == "QUOTE":
+            label = f"**{kind.capitalize()}**\n\n" if is_admonition else ""
             return "\n".join(f"> {line}".rstrip() for line in (label + inner).split("\n"))
         return inner
 
@@ -154,8 +151,7 @@ class _Reader:
         return self.lines[start:end]
 
     def _table(self, lines: list[str], separator: str) -> str:
-        sign = re.escape(separator if separator in "|!" else {",": ",", ":": ":"}[separator])
-        rows: list[list[str]] = []
+        sign = re.escape(separator)
         if separator not in "|!":
             rows = [[self._inline(cell.strip()) for cell in re.split(sign, line)] for line in lines if line.strip()]
             return table(rows)
@@ -165,28 +161,28 @@ class _Reader:
         for line in lines:
             starts = list(cell.finditer(line))
             if not line.strip():
-                width = width or len(cells)  # an empty line behind the first row: it is the head
+                width = width or len(cells)  # an empty line after the first row: it is the head
                 continue
             if not starts or starts[0].start() != 0:
                 if cells:
                     cells[-1] += " " + line[: starts[0].start() if starts else len(line)].strip()
                 if not starts:
                     continue
-            for found, after in zip(starts, [*starts[1:], None], strict=True):
-                across = (found["span"] or "1").split(".")[0] or "1"
-                cells.append(line[found.end() : after.start() if after else len(line)].strip())
+            for start, following in zip(starts, [*starts[1:], None], strict=True):
+                across = (start["span"] or "1").split(".")[0] or "1"
+                cells.append(line[start.end() : following.start() if following else len(line)].strip())
                 cells += [""] * (min(int(across), 50) - 1)
             width = width or (len(cells) if len(starts) > 1 else 0)
         width = width or max(len(cells), 1)
-        shown = [self._inline(text) for text in cells]
-        return table([shown[at : at + width] for at in range(0, len(shown), width)])
+        texts = [self._inline(text) for text in cells]
+        return table([texts[at : at + width] for at in range(0, len(texts), width)])
 
     def _paragraph(self, lines: list[str], about: str) -> str:
         kind = about.split(",")[0]
         if kind in _CODE or (lines[0].startswith(" ") and not _ITEM.match(lines[0])):
             return fence("\n".join(lines), about.split(",")[1].strip() if kind == "source" and "," in about else "")
-        if found := _ADMONITION.match(lines[0]):
-            return f"> **{found[1].capitalize()}**: " + self._inline(" ".join([found[2], *lines[1:]]))
+        if admonition := _ADMONITION.match(lines[0]):
+            return f"> **{admonition[1].capitalize()}**: " + self._inline(" ".join([admonition[2], *lines[1:]]))
         if _ITEM.match(lines[0]) or _TERM.match(lines[0]):
             return "\n".join(self._items(lines))
         return "\n".join(self._inline(line.removesuffix(" +")) for line in lines)
@@ -209,18 +205,18 @@ class _Reader:
                 yield f"{'  ' * (depth + 1)}{self._inline(line.strip())}"
 
     def _inline(self, text: str) -> str:
-        text = re.sub(r"\{([\w-]+)\}", lambda found: self.attributes.get(found[1]) or found[0], text)
+        text = re.sub(r"\{([\w-]+)\}", lambda match: self.attributes.get(match[1]) or match[0], text)
         text = re.sub(r"\[\[[^\]]*\]\]|\(\(\(.*?\)\)\)|indexterm:\[[^\]]*\]", "", text)
         text = re.sub(r"<<[^,>]*?,\s*([^>]*)>>", r"\1", text)
-        text = re.sub(r"<<([^>]*)>>", lambda found: re.sub("[_-]+", " ", found[1].rpartition("#")[2]).strip(), text)
-        text = re.sub(r"(?:link|xref):([^\[\s]*)\[([^\]]*?)(?:,[^\]]*)?\]", lambda found: found[2] or found[1], text)
+        text = re.sub(r"<<([^>]*)>>", lambda match: re.sub("[_-]+", " ", match[1].rpartition("#")[2]).strip(), text)
+        text = re.sub(r"(?:link|xref):([^\[\s]*)\[([^\]]*?)(?:,[^\]]*)?\]", lambda match: match[2] or match[1], text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[\]", r"<\1>", text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[([^\],]+)[^\]]*\]", r"[\2](\1)", text)
         text = re.sub(r"image:[^\[\s]+\[([^\],]*)[^\]]*\]", r"(Image: \1)", text)
         text = re.sub(r"(?:kbd|btn|menu|footnote|pass|term):[^\[\s]*\[([^\]]*)\]", r"\1", text)
         text = re.sub(
-            r"`\+([^`]+)\+`|(?<!\w)\+([^+\s][^+]*)\+(?!\w)", lambda found: code_span(found[1] or found[2]), text
+            r"`\+([^`]+)\+`|(?<!\w)\+([^+\s][^+]*)\+(?!\w)", lambda match: code_span(match[1] or match[2]), text
         )
-        # Its code isn't literal: the sign that a reference stands for is the one that is meant.
-        text = re.sub(r"`[^`]+`", lambda found: html.unescape(found[0]), text)
+        # AsciiDoc's code isn't literal: character references in it are resolved.
+        text = re.sub(r"`[^`]+`", lambda match: html.unescape(match[0]), text)
         return re.sub(r"(?<![\w*])\*(\S(?:[^*]*\S)?)\*(?![\w*])", r"**\1**", text)

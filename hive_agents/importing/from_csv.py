@@ -1,4 +1,4 @@
-"""CSV and TSV: a table, every value as it stands there."""
+"""CSV and TSV to tables, values unchanged."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def csv_rows(data: bytes) -> list[TableRow] | None:
 
 
 def _table(data: bytes) -> list[list[str]]:
-    """Return the rows that hold anything. Raises: ImportFailure."""
+    """Return the rows that aren't blank. Raises: ImportFailure."""
     text = decode(data)
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:_SAMPLE], delimiters=",;\t|")
-        dialect.doublequote = True  # it is guessed from a few rows, and no other way to write a quote is in use
+        dialect.doublequote = True  # guessed from a few rows otherwise; other escapes of quotes are hardly used
     except csv.Error:
         dialect = csv.excel_tab if "\t" in text[:_SAMPLE].split("\n", 1)[0] else csv.excel
     csv.field_size_limit(len(text) + 1)  # a cell may hold an article

@@ -1,4 +1,4 @@
-"""DOCX: styles become structure; pictures are left out."""
+"""DOCX to Markdown: structure by styles, without pictures."""
 
 from __future__ import annotations
 

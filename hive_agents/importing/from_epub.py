@@ -36,20 +36,20 @@ def from_epub(data: bytes) -> Imported:
 
 
 def _book(archive: zipfile.ZipFile, package: str) -> Imported:
-    about = _xml(archive, package)
-    named = {
+    book = _xml(archive, package)
+    items = {
         str(item["id"]): item
-        for item in about.find_all(re.compile(r"(?:.*:)?item$"))
+        for item in book.find_all(re.compile(r"(?:.*:)?item$"))
         if item.get("id") and item.get("href")
     }
     parts = []
-    for reference in about.find_all(re.compile(r"(?:.*:)?itemref$")):
-        item = named.get(str(reference.get("idref")))
+    for reference in book.find_all(re.compile(r"(?:.*:)?itemref$")):
+        item = items.get(str(reference.get("idref")))
         if item is None or item.get("media-type") not in _PAGES or "nav" in str(item.get("properties", "")).split():
             continue
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(str(item["href"]))))
         parts.append(from_markup(decode(archive.read(name))).markdown.strip())
-    title = about.find(re.compile(r"(?:.*:)?title$"))
+    title = book.find(re.compile(r"(?:.*:)?title$"))
     return Imported("\n\n".join(filter(None, parts)) + "\n", " ".join(title.get_text().split()) if title else None)
 
 

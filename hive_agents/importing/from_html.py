@@ -1,4 +1,4 @@
-"""HTML: the part of the page that is its content, as Markdown."""
+"""HTML to Markdown: the main content of a page."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _NAVIGATION = frozenset(
     """breadcrumb breadcrumbs mainmenu menu menubar nav navbar navigation pager pagination sidebar sidenav submenu toc
     toolbar topbar""".split()
 )
-"""Parts of names that sites give to what leads elsewhere; a frame around the whole page may have such a name, too."""
+"""Parts of class names and ids of navigation; a wrapper of the whole page may have one, too."""
 _MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
 _TRAIL = re.compile(r"[^\0]*\0(?:\s*[>»›→|·•/]\s*\0)+[^\0]*")
-"""Links, each a zero, with nothing between them but a sign."""
+"""Links, each replaced by NUL, with only a separator between them."""
 _TRAIL_BESIDE = 3
 _MARKS = frozenset("¶ § # 🔗".split())
-"""What a link beside a heading shows that leads to the heading itself."""
+"""Texts of permalinks beside headings."""
 _EXPONENT = re.compile(r"[-+−]?\d+|[a-zA-Z]")
 _RULES_AROUND = re.compile(r"\A(?:-{3,}\s+)+|(?:\s+-{3,})+\Z")
 _CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
@@ -58,11 +58,11 @@ _ENDED_BY = {
     **dict.fromkeys(_BLOCKS, (frozenset({"p"}), _CELLS | {"table", "caption", "button", "object"})),
     "a": (frozenset({"a"}), _BLOCKS | _CELLS | {"li", "dt", "dd"}),
 }
-"""What a tag ends where no end tag stands, and the tags beyond which it doesn't."""
+"""For a start tag, the open elements that it ends implicitly, and those that limit the search for them."""
 
 
 class _Page(BeautifulSoup):
-    """HTML whose authors left out the end tags that they may leave out."""
+    """A parser of HTML that supplies optional end tags."""
 
     def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Any:
         ended, beyond = _ENDED_BY.get(name, (frozenset(), frozenset()))
@@ -82,7 +82,7 @@ def from_html(data: bytes) -> Imported:
 
 def from_markup(markup: str) -> Imported:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # XHTML and pages that hold one address are fine
+        warnings.simplefilter("ignore")  # about XHTML, and about pages that are just a URL
         soup = _Page(markup, "html.parser")
     if soup.find(True) is None:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
@@ -100,27 +100,26 @@ def from_markup(markup: str) -> Imported:
 
 
 def _title(soup: BeautifulSoup, content: Tag) -> str:
-    """Return what the page is called: by its only heading of the first level, unless that is a chapter's, else by its
-    head, which often names the site as well."""
+    """Return the page's title.
+
+    It is the only <h1>, unless that is a chapter's, else <title>, which often has the site's name, else the first <h1>.
+    """
     headings = [" ".join(heading.get_text(" ").split()) for heading in content.find_all("h1")]
-    named = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
-    if len(headings) == 1 and not (named and _CHAPTER.match(headings[0])):
+    head_title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
+    if len(headings) == 1 and not (head_title and _CHAPTER.match(headings[0])):
         return headings[0]
-    return named or next(iter(headings), "")
+    return head_title or next(iter(headings), "")
 
 
 def _without_navigation(content: Tag) -> None:
-    """Take out what leads to other pages, and tables of contents where the page holds more than these."""
+    """Remove links to other pages, and tables of contents if the page has other content."""
     for table in content.find_all("table"):
         links = table.find_all("a")
-        steps = [
-            " ".join([link.get_text(" "), *(str(image.get("alt", "")) for image in link("img"))]) for link in links
-        ]
-        beside = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
-        if any(_STEP.match(step) for step in steps) and beside <= _STEPS_BESIDE:
+        other_words = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
+        if any(_STEP.match(_link_text(link)) for link in links) and other_words <= _STEPS_BESIDE:
             table.decompose()
     for link in content.select("a[href]"):
-        shown = " ".join([link.get_text(" "), *(str(image.get("alt", "")) for image in link("img"))])
+        shown = _link_text(link)
         is_step = link.find("img") and (_STEP.match(shown) or not re.search(r"\w", shown))
         if is_step or (str(link["href"]).startswith("#") and shown.strip() in _MARKS):
             link.decompose()
@@ -129,25 +128,29 @@ def _without_navigation(content: Tag) -> None:
         *filter(_is_navigation, content.find_all(["div", "ul", "ol", "table", "p"])),
         *filter(_is_trail, content.find_all(["div", "p"])),
     ]
-    listings = [one for one in listings if not any(parent in listings for parent in one.parents)]
-    listed = sum(len(listing.get_text(" ").split()) for listing in listings)
-    if len(content.get_text(" ").split()) - listed >= _ENOUGH_WORDS:
+    listings = [listing for listing in listings if not any(parent in listings for parent in listing.parents)]
+    listed_words = sum(len(listing.get_text(" ").split()) for listing in listings)
+    if len(content.get_text(" ").split()) - listed_words >= _ENOUGH_WORDS:
         for listing in listings:
             listing.decompose()
 
 
+def _link_text(link: Tag) -> str:
+    """Return the text of a link and of its images."""
+    return " ".join([link.get_text(" "), *(str(image.get("alt", "")) for image in link("img"))])
+
+
 def _is_navigation(element: Tag) -> bool:
-    """Return whether an element is called so, and is hardly more than links."""
-    named = [*(element.get("class") or []), str(element.get("id") or "")]
-    if _NAVIGATION.isdisjoint(part for name in named for part in re.split(r"[-_]", name.lower())):
+    """Return whether an element has a name of navigation, and mostly consists of links."""
+    names = [*(element.get("class") or []), str(element.get("id") or "")]
+    if _NAVIGATION.isdisjoint(part for name in names for part in re.split(r"[-_]", name.lower())):
         return False
     links = sum(len(link.get_text(" ").split()) for link in element.find_all("a"))
     return links >= _MOSTLY_LINKS * len(element.get_text(" ").split())
 
 
 def _is_trail(element: Tag) -> bool:
-    """Return whether an element is links set apart by arrows or bars: the pages above this one, or its other
-    languages."""
+    """Return whether an element is links between separators, such as breadcrumbs or a list of languages."""
     if element.find(["p", "div", "ul", "ol", "pre", "table"]):
         return False
     parts = ["\0" if part.find_parent("a") else str(part) for part in element.find_all(string=True)]
@@ -156,7 +159,7 @@ def _is_trail(element: Tag) -> bool:
 
 
 def _content(soup: BeautifulSoup) -> Tag:
-    """Return the page's main part, else its articles, else its body without the banner."""
+    """Return the page's <main>, else its articles, else its body without banners."""
     main = soup.select_one("main, [role=main]")
     if main is not None:
         return main
@@ -188,7 +191,7 @@ class _Converter(MarkdownConverter):
 
     def convert_a(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         if not re.match(r"https?://|mailto:", str(element.get("href", ""))):
-            return text  # it points into the tree that the page comes from
+            return text  # a relative link, which leads nowhere here
         words, uri = " ".join(text.split()), str(element["href"])
         if not words or "_noformat" in parent_tags:
             return text
@@ -225,12 +228,12 @@ class _Converter(MarkdownConverter):
 
 
 def _language(element: Tag) -> str | None:
-    """Return the language that a highlighter's class names, on the block, on its code or on what wraps it."""
+    """Return the language in a highlighter's class, of the block, of its code or of its two nearest wrappers."""
     code = element.find("code")
     wrappers = [parent for _, parent in zip(range(2), element.parents, strict=False)]
     for node in [element, code, *wrappers]:
         classes: Any = node.get("class") if isinstance(node, Tag) else None
-        found = _LANGUAGE.search(" ".join(classes or []))
-        if found and found[1] not in _NOT_LANGUAGES:
-            return found[1]
+        match = _LANGUAGE.search(" ".join(classes or []))
+        if match and match[1] not in _NOT_LANGUAGES:
+            return match[1]
     return None

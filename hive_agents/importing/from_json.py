@@ -1,4 +1,4 @@
-"""JSON and JSONL whose records are objects: a table, every value as it stands there."""
+"""JSON and JSONL with objects as records to tables, values unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def from_jsonl(data: bytes) -> Imported:
 
 
 def from_json(data: bytes) -> Imported:
-    """Return an array of records that are texts. Raises: ImportFailure for JSON that nobody reads as a text."""
+    """Return an array of records with texts as a table. Raises: ImportFailure for other JSON."""
     rows = _array(data)
     if rows_of_texts(rows) is None:
         raise ImportFailure(_NO_TEXTS)
@@ -57,7 +57,7 @@ def _array(data: bytes) -> list[list[str]]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, parse_int=str, parse_float=str)  # 3.10 stays what it is
+        return json.loads(text, parse_int=str, parse_float=str)  # 3.10 stays 3.10
     except ValueError:
         return None
 
@@ -70,12 +70,12 @@ def _table(records: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def _values(record: dict[str, Any], above: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
-    """Yield the values with their names; those of an object inside have its name before theirs."""
+    """Yield (name, value) of each value; names in nested objects are dotted paths."""
     for key, value in record.items():
         name = f"{above}{key}"
         if isinstance(value, dict) and depth < _DEEPEST:
             yield from _values(value, f"{name}.", depth + 1)
-        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
             yield name, ", ".join(value)
         elif isinstance(value, str):
             yield name, value

@@ -1,4 +1,4 @@
-"""EML and mbox: who wrote to whom, when, about what, and the text; what is attached is named."""
+"""EML and mbox to Markdown: subject, main headers, text, and names of attachments."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def from_mail(data: bytes) -> Imported:
     if not isinstance(message, EmailMessage) or not any(name in message for name in ("From", "Subject", "Date")):
         raise ImportFailure("holds no mail: it has neither From nor Subject nor Date")
     subject = " ".join(str(message.get("Subject", "")).split())
-    about = [f"- {name}: {escape(' '.join(str(message[name]).split()))}" for name in _HEADERS if message.get(name)]
-    attached = [part.get_filename() for part in message.iter_attachments() if part.get_filename()]
-    parts = [f"# {escape(subject)}" if subject else "", "\n".join(about), _body(message)]
-    if attached:
-        parts.append("Attached: " + escape(", ".join(map(str, attached))))
+    headers = [f"- {name}: {escape(' '.join(str(message[name]).split()))}" for name in _HEADERS if message.get(name)]
+    attachments = [part.get_filename() for part in message.iter_attachments() if part.get_filename()]
+    parts = [f"# {escape(subject)}" if subject else "", "\n".join(headers), _body(message)]
+    if attachments:
+        parts.append("Attached: " + escape(", ".join(map(str, attachments))))
     metadata: dict[str, Any] = {}
     sent = getattr(message.get("Date"), "datetime", None)
     if sent is not None:
@@ -39,15 +39,15 @@ def from_mailbox(data: bytes) -> Imported:
     starts = list(_BETWEEN.finditer(data))
     if not starts or starts[0].start():
         raise ImportFailure("holds no mailbox: its first line is not `From ADDRESS DATE`")
-    shown: list[str] = []
-    for found, after in zip(starts, [*starts[1:], None], strict=True):
-        mail = _QUOTED_FROM.sub(rb"\1", data[found.end() : after.start() if after else len(data)])
+    mails: list[str] = []
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        mail = _QUOTED_FROM.sub(rb"\1", data[start.end() : following.start() if following else len(data)])
         try:
-            one = from_mail(mail)
-            shown.append(one.markdown if one.title else f"# (no subject)\n\n{one.markdown}")
-        except (ImportFailure, ValueError, LookupError) as error:  # of what a header or a charset says
-            shown.append(f"# (not readable)\n\nMail {len(shown) + 1}: {escape(str(error))}\n")
-    return Imported("\n".join(shown))
+            imported = from_mail(mail)
+            mails.append(imported.markdown if imported.title else f"# (no subject)\n\n{imported.markdown}")
+        except (ImportFailure, ValueError, LookupError) as error:  # of a header or a charset
+            mails.append(f"# (not readable)\n\nMail {len(mails) + 1}: {escape(str(error))}\n")
+    return Imported("\n".join(mails))
 
 
 def _body(message: EmailMessage) -> str:

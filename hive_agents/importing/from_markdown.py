@@ -1,4 +1,4 @@
-"""Markdown and MDX, with the front matter that site generators know: YAML, TOML, JSON."""
+"""Markdown and MDX, with front matter in YAML, TOML or JSON."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hive_agents.importing.mkdocs import without_extensions
 from hive_agents.retrieval import first_heading
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
-# Templates' calls: Hugo, Jekyll and Liquid, Docusaurus' comments. The text between an opening and a closing call stays.
+# Calls in templates of Hugo, Jekyll and Liquid, and comments. Text between an opening and a closing call stays.
 _SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
 _SHORTCODE_ENDS = {"{{<": ("%}}", ">}}"), "{{%": ("%}}", ">}}"), "{%": ("%}",), "{/*": ("*/}",), "<!--": ("-->",)}
 _SHORTCODE_WORDS = re.compile(r'\b(?:title|caption|alt|summary)\s*=\s*"([^"]*)"')
 _MDX_STATEMENT = re.compile(
     r"^(?:import\s.+?(?:from\s+)?['\"][^'\"\n]+['\"];?|export\s.+?)(?=\n\s*\n|\n(?:import|export)\s|\Z)", re.S | re.M
 )
-# Nothing is tried in two ways: a tag that never ends would take long.
+# Possessive throughout: a tag that never ends must not cause backtracking.
 _JSX_TAG = re.compile(
     r"</?[A-Z][\w.]*+(?:\s(?:[^<>{}\"']++|\"[^\"]*+\"|'[^']*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?+/?>|</?>"
 )
@@ -66,17 +66,17 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
             raise ImportFailure("its front matter is nested too deeply") from None
     if re.match(r"\{[ \t]*\n?\s*\"", text):
         try:
-            found, end = json.JSONDecoder(parse_float=frontmatter.number_text).raw_decode(text)
+            values, end = json.JSONDecoder(parse_float=frontmatter.number_text).raw_decode(text)
         except (ValueError, RecursionError):
             return {}, text, True  # a text that begins with a brace
-        return (found, text[end:].lstrip("\n"), False) if isinstance(found, dict) else ({}, text, True)
+        return (values, text[end:].lstrip("\n"), False) if isinstance(values, dict) else ({}, text, True)
     try:
         block, body = frontmatter.split(text, "")
         return frontmatter.values(block, ""), body, True
     except HiveError as error:
-        found = error.diagnostics[0]
-        why = found.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
-        raise ImportFailure(f"its {why} (line {found.line}); {found.fix}") from None
+        fault = error.diagnostics[0]
+        why = fault.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
+        raise ImportFailure(f"its {why} (line {fault.line}); {fault.fix}") from None
 
 
 def _without_shortcodes(text: str) -> str:
@@ -84,33 +84,33 @@ def _without_shortcodes(text: str) -> str:
 
 
 def _shortcodes(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where calls begin and end; those that never end cost no more than one look for their end."""
+    """Yield (start, end) of calls; the search for each kind of end is done once for all calls before it."""
     start = 0
     nearest: dict[str, int] = {}
-    while (found := _SHORTCODE_BEGINS.search(text, start)) is not None:
-        start = found.end()
-        for end in _SHORTCODE_ENDS[found[0]]:
+    while (call := _SHORTCODE_BEGINS.search(text, start)) is not None:
+        start = call.end()
+        for end in _SHORTCODE_ENDS[call[0]]:
             if nearest.get(end, 0) < start:
                 place = text.find(end, start)
                 nearest[end] = len(text) if place < 0 else place
-        place, end = min((nearest[end], end) for end in _SHORTCODE_ENDS[found[0]])
+        place, end = min((nearest[end], end) for end in _SHORTCODE_ENDS[call[0]])
         if place < len(text):
             start = place + len(end)
-            yield found.start(), start
+            yield call.start(), start
 
 
 def _without_jsx(text: str) -> str:
     text = _MDX_STATEMENT.sub("", text)
-    return _JSX_TEXT.sub(r"\2", _dropped((found.span() for found in _JSX_TAG.finditer(text)), _JSX_WORDS, text))
+    return _JSX_TEXT.sub(r"\2", _dropped((tag.span() for tag in _JSX_TAG.finditer(text)), _JSX_WORDS, text))
 
 
-def _dropped(places: Iterable[tuple[int, int]], words: re.Pattern[str], text: str) -> str:
-    """Return the text without what is at `places`; titles and captions in it are words that readers see.
+def _dropped(spans: Iterable[tuple[int, int]], words: re.Pattern[str], text: str) -> str:
+    """Return the text with each span replaced by its titles and captions, which `words` finds.
 
-    A line that held nothing else goes with it.
+    A line with only spans that have none is removed.
     """
     parts, start = [], 0
-    for begin, end in places:
+    for begin, end in spans:
         parts += [text[start:begin], f"\ue000{' '.join(words.findall(text[begin:end]))}\ue000"]
         start = end
     lines = "".join([*parts, text[start:]])

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: Markdown cells as they are, code as code, and what it printed."""
+"""Jupyter notebooks to Markdown: Markdown cells, code and its textual output."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def from_notebook(data: bytes) -> Imported:
         cells = notebook.get("cells")
         if cells is None:  # before format 4
             cells = [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
-        about = notebook.get("metadata", {})
-        language = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or ""
+        metadata = notebook.get("metadata", {})
+        language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language") or ""
         blocks = [block for cell in cells for block in _blocks(cell, language)]
-        title = about.get("title") or _first_heading(cells)
+        title = metadata.get("title") or _first_heading(cells)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ImportFailure(f"not a notebook: {type(error).__name__}: {error}") from None
     return Imported("\n\n".join(blocks) + "\n" if blocks else "", title if isinstance(title, str) and title else None)
@@ -53,19 +53,19 @@ def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
 
 
 def _first_heading(cells: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the first heading of the text, else None: what a notebook is called stands in its first cells."""
+    """Return the first heading in the cells, else None."""
     for cell in cells:
-        if cell.get("cell_type") == "heading" or cell.get("cell_type") == "markdown":
+        if cell.get("cell_type") in ("heading", "markdown"):
             text = _FENCED.sub("", _joined(cell.get("source", "")))
             text = f"# {text}" if cell["cell_type"] == "heading" else text
-            found = _HEADING.search(text)
-            if found:
-                return " ".join(_MARKS.sub(r"\1", found["atx"] or found["set"]).split()) or None
+            heading = _HEADING.search(text)
+            if heading:
+                return " ".join(_MARKS.sub(r"\1", heading["atx"] or heading["set"]).split()) or None
     return None
 
 
 def _output(output: Mapping[str, Any]) -> str:
-    """Return what an output says in words; pictures, and the traceback below an error, are left out."""
+    """Return the text of an output, without pictures and tracebacks."""
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
     data = output.get("data", output)

@@ -1,4 +1,4 @@
-"""PDF: the text layer, page by page; bookmarks say which of its lines are headings, else their numbers and fonts."""
+"""PDF to Markdown: the text layer by pages, with headings by bookmarks, else by numbers and fonts."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def from_pdf(data: bytes) -> Imported:
         with closing(pypdfium2.PdfDocument(data)) as document:
             pages = [lines_of(page) for page in document]
             bookmarks = _bookmarks(document)
-            title = document.get_metadata_value("Title")
+            metadata_title = document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
             raise ImportFailure("encrypted: save a copy without a password, then import that") from None
         raise ImportFailure(f"a broken PDF: {error}; open it and print it to a new PDF") from error
     if not any(pages):
         raise ImportFailure(NO_TEXT)
-    named = _title(title) or _largest(pages[0])
+    title = _title(metadata_title) or _largest(pages[0])
     pages = without_contents(_without_running_lines(pages))
     pages = with_bookmarks(pages, bookmarks) if bookmarks else with_headings(pages)
-    return Imported("\n\n".join(block for page in pages for block in _blocks(page)) + "\n", named)
+    return Imported("\n\n".join(block for page in pages for block in _blocks(page)) + "\n", title)
 
 
 def _title(title: str) -> str | None:
-    """Return the title that an author gave, None for what a program wrote there.
+    """Return the title in the metadata, None for one that a program made up.
 
     >>> _title("Filesystem Hierarchy  Standard"), _title("fhs-3.0.pdf"), _title("Microsoft Word - Final.docx")
     ('Filesystem Hierarchy Standard', None, None)
@@ -67,17 +67,17 @@ def _title(title: str) -> str | None:
 
 
 def _bookmarks(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:
-    """Return the bookmarks of each page: what they say, and how deep they stand."""
-    found: dict[int, dict[str, int]] = {}
+    """Return the levels of each page's bookmarks by `key` of their texts, by page index."""
+    levels: dict[int, dict[str, int]] = {}
     for number, bookmark in enumerate(document.get_toc()):
         target = bookmark.get_dest()
         if target is not None and number < _MOST_HEADINGS:
-            found.setdefault(target.get_index(), {})[key(bookmark.get_title())] = min(bookmark.level + 1, 6)
-    return found
+            levels.setdefault(target.get_index(), {})[key(bookmark.get_title())] = min(bookmark.level + 1, 6)
+    return levels
 
 
 def _largest(lines: list[PrintedLine]) -> str | None:
-    """Return the title that a first page shows: its largest lines, where they are larger than most of it."""
+    """Return the title on a first page: its largest lines, if they are larger than most of it."""
     size = max((line.size for line in lines), default=0)
     runs = (list(run) for same, run in groupby(lines, lambda line: line.size == size) if same)
     first = next(runs, [])[:_TITLE_LINES]
@@ -88,7 +88,7 @@ def _largest(lines: list[PrintedLine]) -> str | None:
 
 
 def _without_running_lines(pages: list[list[PrintedLine]]) -> list[list[PrintedLine]]:
-    """Return the pages without page numbers, and without a header or footer that most of them have."""
+    """Return the pages without page numbers, and without headers and footers that most of them share."""
     ends = Counter(key for page in pages for key in {_running(line.text) for line in (*page[:1], *page[-1:])})
     often = {key for key, number in ends.items() if not key or (number >= 4 and number * 2 > len(pages))}
     for page in pages:
@@ -103,7 +103,7 @@ def _running(line: str) -> str:
 
 
 def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
-    """Yield the page's headings, tables and paragraphs, their lines put together again; a PDF knows lines only."""
+    """Yield the page's headings, tables and paragraphs, these joined from their lines."""
     longest = max((len(line.text) for line in lines if not line.is_table), default=0)
     paragraph = ""
     size = 0.0
@@ -117,7 +117,7 @@ def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
         if line.level or line.is_table:
             yield f"{'#' * line.level} {escape(text)}" if line.level else text
             continue
-        if leader:  # of a table of contents: the dots and the page are no text
+        if leader:  # of a table of contents: drop the dots and the page
             text = text[: leader.start()]
         if re.search(r"[^\W\d]-$", paragraph) and text[:1].islower():
             paragraph = paragraph[:-1] + text

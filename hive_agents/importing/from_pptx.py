@@ -1,4 +1,4 @@
-"""PPTX: a heading for each slide, its text and tables below, then the speaker's notes."""
+"""PPTX to Markdown: for each slide a heading, its text and tables, and the speaker's notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hive_agents.importing.imported import Imported
 from hive_agents.importing.markdown import escape, indent, plain_lines, table
 from hive_agents.importing.office import checked_package
 
-_NO_TITLE = {"", "PowerPoint Presentation"}  # what the programs write when nobody named the deck
+_NO_TITLE = {"", "PowerPoint Presentation"}  # defaults of programs
 
 
 def from_pptx(data: bytes) -> Imported:
@@ -26,17 +26,17 @@ def from_pptx(data: bytes) -> Imported:
 
 
 def _slide(slide: Any, number: int) -> tuple[str, str, bool]:
-    """(title, Markdown, whether anybody wrote anything on it)."""
+    """Return (title, Markdown, whether it has text)."""
     heading = slide.shapes.title
-    named = " ".join(heading.text_frame.text.split()) if heading is not None else ""
+    own_title = " ".join(heading.text_frame.text.split()) if heading is not None else ""
     shapes = [shape for shape in slide.shapes if heading is None or shape.shape_id != heading.shape_id]
     blocks = [block for block in _blocks(shapes) if block]
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and notes.text.strip():
-        said = "\n\n".join(plain_lines(escape(line.strip())) for line in notes.text.splitlines() if line.strip())
-        blocks.append(indent(f"**Notes**\n\n{said}", "> ", "> "))
-    title = named or f"Slide {number}"
-    return title, "\n\n".join([f"## {escape(title)}", *blocks]), bool(named or blocks)
+        notes_text = "\n\n".join(plain_lines(escape(line.strip())) for line in notes.text.splitlines() if line.strip())
+        blocks.append(indent(f"**Notes**\n\n{notes_text}", "> ", "> "))
+    title = own_title or f"Slide {number}"
+    return title, "\n\n".join([f"## {escape(title)}", *blocks]), bool(own_title or blocks)
 
 
 def _blocks(shapes: Any) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _blocks(shapes: Any) -> Iterator[str]:
 
 
 def _text(paragraphs: Any, *, bulleted: bool) -> str:
-    """Return paragraphs of one shape; those of a layout's body are its bullet points."""
+    """Return the paragraphs of a shape; several in a placeholder of the layout are bullet points."""
     lines = [(paragraph.level, " ".join(paragraph.text.split())) for paragraph in paragraphs if paragraph.text.strip()]
     if bulleted and len(lines) > 1:
         return "\n".join(f"{'  ' * level}- {escape(line)}" for level, line in lines)

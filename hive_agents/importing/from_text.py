@@ -1,8 +1,7 @@
-"""Plain text: paragraphs as they are, a heading only where it is underlined or numbered, aligned text as code.
+"""Plain text to Markdown: paragraphs, underlined or numbered headings, aligned text as code.
 
-Pages of a manual (`man`, `pydoc`) have the sections that they are known for.
-
-Nothing of it is taken for Markdown: `# name:` is a line of a configuration, not a heading.
+Sections of manual pages (`man`, `pydoc`) are headings, too. Markdown's own syntax is escaped: `# name:` is a line of a
+configuration, not a heading.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def from_text(data: bytes) -> Imported:
 
 
 def text_as_markdown(text: str) -> str:
-    """Return Markdown that shows the text's paragraphs, lists and aligned lines as they are."""
+    """Return the text's paragraphs, lists and aligned lines as Markdown."""
     return _shown(_lines(text))
 
 
@@ -50,12 +49,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _short_rule(line: str) -> str:
-    """Return a line of signs alone with its long runs made short: 72 stars say no more than three."""
+    """Return a long line without words with its runs of a character shortened to three."""
     return line if len(line) < _LONG_RULE or _WORD.search(line) else _RUN.sub(r"\1\1\1", line)
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the runs of lines between empty ones; a rule, or a heading with its underline, is a block of its own."""
+    """Yield the runs of lines between empty ones; a heading with its underline is a block of its own."""
     block: list[str] = []
     number = 0
     while number < len(lines):
@@ -76,7 +75,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _is_heading(line: str, below: str) -> bool:
-    """Return whether a line is underlined: by a rule that is about as long as it."""
+    """Return whether a line is underlined by a rule of about its length."""
     words = line.strip()
     if not words or len(words) > _LONGEST_HEADING or _RULE.match(line) or not _RULE.match(below):
         return False
@@ -115,15 +114,15 @@ def _markdown(blocks: Sequence[list[str]]) -> Iterator[str]:
 
 def _numbered(block: Sequence[str]) -> str | None:
     """Return the heading of a block that is one numbered line such as `2.1 Installing`, else None."""
-    found = _NUMBERED.match(block[0]) if len(block) == 1 and len(block[0]) <= _LONGEST_HEADING else None
-    if found is None or found["words"][-1] in ".,;:!?" or not found["words"][0].isupper():
+    match = _NUMBERED.match(block[0]) if len(block) == 1 and len(block[0]) <= _LONGEST_HEADING else None
+    if match is None or match["words"][-1] in ".,;:!?" or not match["words"][0].isupper():
         return None
-    depth = len(re.findall(r"\d+", found["number"])) or 1
+    depth = len(re.findall(r"\d+", match["number"])) or 1
     return f"{'#' * min(depth, 6)} {escape(block[0].strip())}"
 
 
 def _is_aligned(block: Sequence[str]) -> bool:
-    """Return whether the lines mean something as they stand: columns, code, drawings."""
+    """Return whether the layout of the lines matters: columns, code, drawings."""
     columns = sum("   " in line and _COLUMNS.search(line) is not None for line in block)
     if not columns and _ITEM.match(block[0]):
         return False
@@ -149,7 +148,7 @@ def _indent(block: Sequence[str]) -> int:
 
 
 def _paragraph(block: Sequence[str]) -> str:
-    """Return a paragraph, or a list where its lines begin items; every line stays a line."""
+    """Return a paragraph, or a list if lines begin items; line breaks are kept."""
     if not any(map(_ITEM.match, block)):
         return plain_lines(escape("\n".join(map(str.strip, block))))
     indent = _indent(block)

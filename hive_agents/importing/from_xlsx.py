@@ -1,4 +1,4 @@
-"""XLSX: a heading for each sheet that is shown, its cells as a table, each as the sheet shows it."""
+"""XLSX to Markdown: for each visible sheet a heading and a table, cells in their number formats."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def from_xlsx(data: bytes) -> Imported:
 
 
 def xlsx_rows(data: bytes) -> list[TableRow] | None:
-    """Return the rows of a workbook whose sheets all hold texts, None of any other."""
-    found: list[TableRow] = []
+    """Return the rows of a workbook whose sheets all have texts, None for any other."""
+    documents: list[TableRow] = []
     sheets = list(_sheets(_opened(data)))
     for name, (head, *rows) in sheets:
         table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
-        below = rows_of_texts(table)
-        if below is None:
+        sheet_rows = rows_of_texts(table)
+        if sheet_rows is None:
             return None
-        found += [row._replace(key=f"{path_part(name)} {row.key}") for row in below]
-    return found or None
+        documents += [row._replace(key=f"{path_part(name)} {row.key}") for row in sheet_rows]
+    return documents or None
 
 
 def _opened(data: bytes) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of extensions that it drops, such as coloured bars
+        warnings.simplefilter("ignore")  # about unsupported extensions, such as data bars
         return openpyxl.load_workbook(checked_package(data, "xlsx"), data_only=True)
 
 
 def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the name and the rows of each sheet that is shown and holds anything."""
+    """Yield the name and the rows of each visible sheet that isn't empty."""
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             continue
@@ -56,7 +56,7 @@ def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def _repeat_merged(sheet: Any) -> None:
-    """Give each row of a merged cell its value, as a row keeps its meaning alone."""
+    """Give each row of a merged cell its value, so that each row is complete."""
     for area in list(sheet.merged_cells.ranges):
         first = sheet.cell(area.min_row, area.min_col)
         sheet.unmerge_cells(str(area))

@@ -1,4 +1,4 @@
-"""HTML inside Markdown: what a browser shows of it, as Markdown; code keeps its content literally."""
+"""HTML inside Markdown to Markdown; code stays as it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAG = re.compile(
     rf"</?(?:(?:{'|'.join(_INLINE.split())})|(?P<block>{'|'.join(_BLOCKS.split())}))(?=[\s/>]){_INSIDE_A_TAG}>", re.I
 )
 _OWN_TAG = re.compile(rf"<[A-Za-z][\w.-]*\s+[\w:.-]+={_INSIDE_A_TAG}>|</[A-Za-z][\w.-]*\s*>")
-"""A tag that some site made for itself: a name that is to be filled in has no attribute, and no end."""
+"""A site's custom tag, by its attribute or end tag: a placeholder such as <name> has neither."""
 _CAPTION = re.compile(r"\b(?:title|caption)=\"([^\"]*)\"")
 _ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*{_INSIDE_A_TAG}>")
 _ENDED = re.compile(r"</[A-Za-z][\w-]*\s*>|<br\s*/?>", re.I)
@@ -38,9 +38,9 @@ _INLINE_MARK, _BLOCK_MARK, _MARKS = "\ue001", "\ue002", "\ue001\ue002"
 
 
 def without_html(text: str) -> str:
-    r"""Return Markdown without its HTML: the text between tags stays, scripts and styles go, entities are signs.
+    r"""Return Markdown without HTML: text between tags stays, scripts and styles are removed, entities are resolved.
 
-    Names that no browser knows are what an author asks to fill in.
+    Unknown tags without attributes are placeholders, and stay.
 
     >>> without_html("A <b>red</b> lamp &amp; <em>box</em>, `<b>`, &lt;name&gt;.<style>b {}</style>")
     'A red lamp & box, `<b>`, \\<name\\>.'
@@ -52,15 +52,15 @@ def without_html(text: str) -> str:
     parts = []
     for kind, part in _parts(text):
         if kind == "html":
-            part = re.sub(r"^[ \t]+", "", part, flags=re.M)  # it would be code where its tags are gone
-            begins = _TAG.match(part) or _OWN_TAG.match(part)  # backticks in it part no code
+            part = re.sub(r"^[ \t]+", "", part, flags=re.M)  # without its tags it would be code
+            begins = _TAG.match(part) or _OWN_TAG.match(part)  # its attributes may have backticks
             part = part if begins is None else _marked(begins[0]) + part[begins.end() :]
         parts.append(part if kind == "code" else _without_marks(outside_code(part, _marked)))
     return "".join(parts)
 
 
 def without_tags(text: str) -> str:
-    """Return a text that may hold HTML as a browser shows it, on one line; one without any tag stays as it is.
+    """Return a text without HTML, on one line; a text without end tags and <br> stays as it is.
 
     >>> without_tags("<p>Wash <b>both</b> hands &amp; dry&nbsp;them.</p><p>Twice.</p>"), without_tags("a <b> c &lt;")
     ('Wash both hands & dry them. Twice.', 'a <b> c &lt;')
@@ -72,7 +72,7 @@ def without_tags(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[_Kind, str]]:
-    """Yield runs of lines with what they are to a parser of Markdown; put together they are the text."""
+    """Yield (kind, text) of runs of lines as Markdown parses them; joined they are the text."""
     lines = [found[0] for found in _LINE.finditer(text) if found[0]]
     kinds: list[_Kind] = ["text"] * len(lines)
     for token in block_parser().parse(text):
@@ -84,7 +84,7 @@ def _parts(text: str) -> Iterator[tuple[_Kind, str]]:
 
 
 def _without_elements(text: str) -> str:
-    """Return the text without elements whose content is not for readers; preformatted text is a fence."""
+    """Return the text without scripts, styles and the like, and with <pre> as fences."""
     if not _ELEMENT.search(text):
         return text
     spans: list[tuple[int, int]] = []
@@ -95,30 +95,30 @@ def _without_elements(text: str) -> str:
     starts = [begin for begin, _ in spans]
     parts, start = [], 0
     never_closed: set[str] = set()
-    for found in _ELEMENT.finditer(text):
-        name = found["name"].lower()
-        before = bisect_right(starts, found.start()) - 1
-        if found.start() < start or name in never_closed or (before >= 0 and found.start() < spans[before][1]):
+    for element in _ELEMENT.finditer(text):
+        name = element["name"].lower()
+        before = bisect_right(starts, element.start()) - 1
+        if element.start() < start or name in never_closed or (before >= 0 and element.start() < spans[before][1]):
             continue
-        end = re.compile(rf"</{name}\s*>", re.I).search(text, found.end())
+        end = re.compile(rf"</{name}\s*>", re.I).search(text, element.end())
         if end is None:
             never_closed.add(name)
             continue
-        shown = html.unescape(_ANY_TAG.sub("", text[found.end() : end.start()])) if name == "pre" else ""
-        parts += [text[start : found.start()], f"\n\n{fence(shown)}\n\n" if shown.strip() else ""]
+        shown = html.unescape(_ANY_TAG.sub("", text[element.end() : end.start()])) if name == "pre" else ""
+        parts += [text[start : element.start()], f"\n\n{fence(shown)}\n\n" if shown.strip() else ""]
         start = end.end()
     return "".join([*parts, text[start:]])
 
 
 def _marked(text: str) -> str:
-    """Return a text outside of code with a mark for each tag, and the signs that entities stand for."""
+    """Return a text outside of code with a mark for each tag, and entities resolved."""
     text = _TAG.sub(lambda tag: _BLOCK_MARK if tag["block"] else _INLINE_MARK, text)
     text = _OWN_TAG.sub(lambda tag: _BLOCK_MARK + " ".join(_CAPTION.findall(tag[0])) + _BLOCK_MARK, text)
     return _ENTITY.sub(_sign, text)
 
 
 def _without_marks(text: str) -> str:
-    """Return the text without marks; lines of tags alone are empty, or gone where they were inline."""
+    """Return the text without marks; lines with only tags become empty, or are removed if all were inline."""
     text = re.sub(rf"^[ \t]*{_INLINE_MARK}[ \t{_INLINE_MARK}]*(?:\n|\Z)", "", text, flags=re.M)
     for pattern in (rf"^[ \t]*[{_MARKS}][ \t{_MARKS}]*$", rf"^[ \t]*[{_MARKS}]*{_BLOCK_MARK}[ \t{_MARKS}]*"):
         text = re.sub(pattern, "", text, flags=re.M)
@@ -127,7 +127,7 @@ def _without_marks(text: str) -> str:
 
 
 def _sign(entity: re.Match[str]) -> str:
-    """Return the sign that an entity stands for, so that it marks nothing in Markdown."""
+    """Return the character of an entity, escaped for Markdown."""
     sign = html.unescape(entity[0])
     if sign == entity[0]:
         return sign

@@ -1,4 +1,4 @@
-"""HTML tables made regular: every row has every column, whatever spans, so that a pipe table says the same."""
+"""Regular HTML tables: spanning cells are expanded, so that every row has every column."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MOST = 200
 def regular_tables(content: Tag) -> None:
     """Make each table below `content` regular, in place.
 
-    A cell over several rows is repeated in each, so that a row keeps its meaning alone; over several columns it is
-    followed by empty ones. A table that only lays out other blocks stops being a table.
+    A cell over several rows is repeated in each, so that each row is complete; one over several columns is followed by
+    empty ones. A table for the layout of other blocks becomes <div> elements.
     """
     for table in reversed(content.find_all("table")):  # inner ones first
         rows = [row for row in table.find_all("tr") if row.find_parent("table") is table]
@@ -39,7 +39,7 @@ def _unwrap(table: Tag, rows: list[Tag]) -> None:
 
 
 def _fill(rows: list[Tag]) -> None:
-    below: dict[int, tuple[int, str]] = {}  # column -> rows still covered, and by what words
+    below: dict[int, tuple[int, str]] = {}  # column -> (rows still covered, text)
     for row in rows:
         column = 0
         for cell in row.find_all(["td", "th"], recursive=False):
@@ -52,11 +52,11 @@ def _fill(rows: list[Tag]) -> None:
                 cell.insert_after(_cell(""))
             column += across
         column = _covered(row, column, below)
-        below = {at: (left - 1, words) for at, (left, words) in below.items() if left > 1}
+        below = {at: (rows_left - 1, words) for at, (rows_left, words) in below.items() if rows_left > 1}
 
 
 def _covered(where: Tag, column: int, below: dict[int, tuple[int, str]]) -> int:
-    """Put in the cells that reach down into this row from `column` on; return the first free column."""
+    """Insert the cells that reach down into this row from `column` on; return the first free column."""
     while column in below:
         inserted = _cell(below[column][1])
         if where.name == "tr":
@@ -68,11 +68,11 @@ def _covered(where: Tag, column: int, below: dict[int, tuple[int, str]]) -> int:
 
 
 def _span(cell: Tag, name: str) -> int:
-    given = str(cell.get(name, "1")).strip()
-    return max(1, min(int(given), _MOST)) if given.isdigit() else 1
+    value = str(cell.get(name, "1")).strip()
+    return max(1, min(int(value), _MOST)) if value.isdigit() else 1
 
 
 def _cell(words: str) -> Tag:
-    made = BeautifulSoup("", "html.parser").new_tag("td")
-    made.string = words
-    return made
+    cell = BeautifulSoup("", "html.parser").new_tag("td")
+    cell.string = words
+    return cell

@@ -1,4 +1,4 @@
-"""What of a folder is nobody's document: hidden files, installed packages, build output, and what `.gitignore` says."""
+"""Files of a folder that aren't imported: hidden, installed, built, or ignored by `.gitignore`."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _OF_A_WORKSPACE = frozenset(
 
 
 def is_workspaces_own(path: Path, workspace: Path | None) -> bool:
-    """Return whether a path is one of a workspace's own files or folders, which are no source of its documents."""
+    """Return whether a path is one of a workspace's own files or folders, which are never imported."""
     return workspace is not None and path.parent == workspace and path.name in _OF_A_WORKSPACE
 
 
 def folder_is_ignored(folder: Path) -> str | None:
-    """Return why nothing of this folder is imported, None where it may be."""
+    """Return why a folder is ignored, None where it isn't."""
     name = folder.name
     if name.startswith("."):
         return "hidden"
     if name in _ALWAYS or name.endswith(".egg-info"):
         return "installed or built"
-    if os.path.exists(folder / "pyvenv.cfg"):  # not `Path.exists`: it raises an error for a closed folder
+    if os.path.exists(folder / "pyvenv.cfg"):  # `Path.exists` would raise for a folder without access
         return "a virtual environment"
     beside = next((file for file in _MADE.get(name, ()) if (folder.parent / file).exists()), None)
     return f"build output, by the {beside} beside it" if beside else None
 
 
 def file_is_ignored(file: Path) -> str | None:
-    """Return why a file is no document, None where it may be one."""
+    """Return why a file is ignored, None where it isn't."""
     if file.name.startswith("."):
         return "hidden"
     listed = _SPHINX_LISTS.fullmatch(file.name) and (file.parent / "searchindex.js").exists()
@@ -64,9 +64,9 @@ class _Rules:
 
 
 class GitIgnore:
-    """The `.gitignore` files that hold in a folder: its own, those above it up to the repository, those below.
+    """The `.gitignore` files of a folder: its own, those above it in the repository, those below.
 
-    Rules from above that ignore the folder itself don't hold: whoever names a folder means it.
+    Rules from above are dropped if they ignore the folder itself, which the user named.
     """
 
     def __init__(self, root: Path) -> None:
@@ -82,13 +82,13 @@ class GitIgnore:
             self._rules = []
 
     def enter(self, folder: Path) -> None:
-        """Take over the rules of a folder; folders come before what is in them."""
+        """Add the rules of a folder; a folder has to be entered before those in it."""
         rules = _read(folder)
         if rules is not None:
             self._rules.append(rules)
 
     def ignores(self, path: Path, *, is_folder: bool = False) -> bool:
-        """Return whether the nearest rule that says anything about the path ignores it."""
+        """Return whether the nearest rule that matches the path ignores it."""
         for rules in reversed(self._rules):
             if path != rules.folder and path.is_relative_to(rules.folder):
                 relative = path.relative_to(rules.folder).as_posix() + ("/" if is_folder else "")
@@ -104,7 +104,7 @@ def _read(folder: Path) -> _Rules | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if not os.path.lexists(folder / ".gitignore"):  # the folder is closed: its files are told one by one
+        if not os.path.lexists(folder / ".gitignore"):  # no access to the folder: its files are refused one by one
             return None
         raise ImportFailure(f"{folder / '.gitignore'} cannot be read: {error.strerror}") from error
     try:

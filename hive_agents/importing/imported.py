@@ -1,4 +1,4 @@
-"""What an import makes of a file, and how it fails."""
+"""Converted files and rows, and failures of conversion."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 UNSUPPORTED = ": not a supported kind of file"
-"""How a refusal ends that is for the kind of a file, and not for what is in it."""
+"""The end of a failure's message that is due to a file's kind, not its content."""
 
 
 class ImportFailure(Exception):
-    """A file that cannot be read; the message says why and what to do, for the person who owns the file."""
+    """A file that can't be imported; the message tells its owner why and what to do."""
 
 
 @dataclass(frozen=True)
 class Imported:
     """A file as Markdown.
 
-    `metadata` is the front matter of a source that has one. `source` is the whole text of a source that is a document
-    as it stands, so that a document without anything to add keeps every byte.
+    `metadata` is its front matter. `source` is the whole text of a file that can be a document unchanged, byte for
+    byte, if nothing is to be added.
     """
 
     markdown: str
@@ -30,7 +30,7 @@ class Imported:
 class TableRow(NamedTuple):
     """A row of a table as a document of its own.
 
-    `key` tells it from the other rows, and stays when they change; `name` is what a file of it would be called.
+    `key` identifies it among the rows, and stays the same when others change; `name` is that of a file for it.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""The documents of an import as files: read, written and removed below `documents/`, whatever stands there."""
+"""Reading, writing and removal of an import's documents below `documents/`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ImportedFiles:
             raise ImportFailure(f"documents/{doc_id} cannot be read: {error.strerror}") from error
 
     def put(self, doc_id: str, text: str) -> None:
-        """Write a document, through no link and over no folder."""
+        """Write a document; links aren't followed."""
         path = self.path(doc_id)
         root = self._workspace.documents.resolve()
         blocked = next((folder for folder in path.parents if folder.is_file()), None)
@@ -41,7 +41,7 @@ class ImportedFiles:
         atomic_write(path, text.encode("utf-8", "surrogateescape"))
 
     def remove(self, doc_id: str) -> None:
-        """Remove a document, and the folders that it leaves empty."""
+        """Remove a document, and folders that become empty."""
         path = self.path(doc_id)
         path.unlink(missing_ok=True)
         for folder in path.parents:
@@ -50,7 +50,7 @@ class ImportedFiles:
             folder.rmdir()
 
     def note(self, doc_id: str, text: str, *, suffix: str) -> str:
-        """Keep a text beside a document, out of `documents/`; return where."""
+        """Write a text about a document outside of `documents/`; return its path in the workspace."""
         path = self._workspace.state / "imports" / f"{doc_id}{suffix}"
         atomic_write(path, text.encode("utf-8", "surrogateescape"))
         return self._workspace.relative(path)

@@ -1,4 +1,4 @@
-"""`hive import`: which sources are meant, and their sync one after the other."""
+"""`hive import`: selects sources and syncs them in turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hive_agents.workspace import Workspace
 
 POLL_SECONDS = 1.0
 MayDelete = Callable[[Sequence[str], bool], bool]
-"""Asked with the documents whose files are gone, and whether that is all that their source had."""
+"""Called with the documents whose files are gone, and whether these are all documents of a lost source."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,12 @@ def import_documents(
     progress: SyncProgress | None = None,
     tell: Callable[[Skipped], None] = lambda skipped: None,
 ) -> ImportReport:
-    """Bring `documents/` up to date with files, folders, patterns or a revision; none given: with all remembered ones.
+    """Update `documents/` from files, folders, patterns or a revision; by default from all remembered sources.
 
-    `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` goes into each
-    document's front matter, over what the file says itself, and is remembered as well.
-    `tell` hears of each file that is skipped while the others are still read.
+    `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` is remembered, and
+    overrides the fields of each document's front matter. `tell` is called with each skipped file at once.
 
-    Raises: HIVE-409 for a source that isn't there, or a place outside `documents/`; 402, 403.
+    Raises: HIVE-409 for a missing source, or a place outside `documents/`; 402, 403.
 
     >>> from tempfile import mkdtemp
     >>> from hive_agents.sample import init_workspace
@@ -60,33 +59,32 @@ def import_documents(
     >>> import_documents(workspace, folder / "lamp.md", to="lab").added
     ['lab/lamp.md']
     """
-    sources = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    sources = [str(source) for source in ([given] if isinstance(given, str | Path) else given)]
     report = ImportReport(tell=tell)
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
         workspace.documents.mkdir(exist_ok=True)
         records = Records(connection)
         remembered = records.sources()
-        again = [_again(one) for one in remembered]
-        wanted = list(_wanted(workspace, sources, to, remembered, rev)) if sources else again
+        wanted = list(_wanted(workspace, sources, to, remembered, rev) if sources else map(_again, remembered))
         if not wanted:
             fix = "name files, folders or patterns: hive import PATH…"
             raise HiveError.of("HIVE-409", "no source is remembered yet", fix=fix)
-        for one in wanted:
-            before = _same(remembered, one)
+        for request in wanted:
+            before = _same(remembered, request)
             source = records.remember(
-                one.path,
-                one.pattern,
-                one.place,
+                request.path,
+                request.pattern,
+                request.place,
                 rev if rev is not None else (before.rev if before else None),
-                _given({**(before.metadata if before else {}), **(metadata or {})}),
+                _non_empty({**(before.metadata if before else {}), **(metadata or {})}),
             )
             sync = Sync(workspace, connection, source, report, theirs=theirs, progress=progress)
-            _sync(records, source, sync, report, one.only, may_delete)
+            _sync(records, source, sync, report, request.only, may_delete)
     return report
 
 
-def _given(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without those that were taken back."""
+def _non_empty(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value; an empty one removes a remembered field."""
     return {name: value for name, value in metadata.items() if value not in (None, "", [])}
 
 
@@ -98,7 +96,7 @@ def _sync(
     only: PurePosixPath | None,
     may_delete: MayDelete,
 ) -> None:
-    """Sync one source; a source that is gone as a whole is deleted only by a person who was asked about it."""
+    """Sync one source; documents whose files are gone are deleted only if `may_delete` allows it."""
     lost = None
     try:
         gone = sync.run(only)
@@ -123,16 +121,16 @@ def _sync(
 
 def _wanted(
     workspace: Workspace,
-    given: Sequence[str],
+    references: Sequence[str],
     to: str | None,
     remembered: Sequence[RememberedSource],
     rev: str | None,
 ) -> Iterator[_Wanted]:
     place = None if to is None else place_below(workspace, to)
     paths, patterns = [], []
-    for text in given:
+    for text in references:
         path, pattern = split_pattern(os.path.expanduser(text))
-        if rev is None and not path.exists() and not any(one.path == absolute(path) for one in remembered):
+        if rev is None and not path.exists() and not any(source.path == absolute(path) for source in remembered):
             raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
         if pattern:
             listing = list_files(path, pattern)
@@ -147,27 +145,29 @@ def _wanted(
     files = [absolute(path) for path in paths if not path.is_dir() and (path.exists() or path.suffix)]
     common = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
     for path in map(absolute, paths):
-        below = path.parent.relative_to(common).as_posix() if path in files else path.name if len(given) > 1 else ""
+        below = (
+            path.parent.relative_to(common).as_posix() if path in files else path.name if len(references) > 1 else ""
+        )
         yield from _placed(path, "", place, "" if below == "." else below, remembered)
 
 
 def _placed(
     path: Path, pattern: str, place: str | None, below: str, remembered: Sequence[RememberedSource]
 ) -> Iterator[_Wanted]:
-    """Yield the remembered sources that a path is, or lies in; else a new one."""
-    known = [one for one in remembered if (one.path, one.pattern) == (path, pattern)]
+    """Yield the remembered sources of a path, else the nearest one around it, else a new one."""
+    same = [source for source in remembered if (source.path, source.pattern) == (path, pattern)]
     if place is not None:
-        known = [one for one in known if one.place == _joined(place, below)]
-    if known:
-        yield from map(_again, known)
+        same = [source for source in same if source.place == _joined(place, below)]
+    if same:
+        yield from map(_again, same)
         return
     around = [
-        one
-        for one in remembered
-        if not pattern and not one.pattern and one.path in path.parents and (place is None or one.place == place)
+        source
+        for source in remembered
+        if not (pattern or source.pattern) and source.path in path.parents and (place is None or source.place == place)
     ]
     if around:
-        nearest = max(around, key=lambda one: len(one.path.parts))
+        nearest = max(around, key=lambda source: len(source.path.parts))
         yield _Wanted(nearest.path, "", nearest.place, PurePosixPath(path.relative_to(nearest.path).as_posix()))
         return
     yield _Wanted(path, pattern, _joined(place or "", _folded(below)))
@@ -188,16 +188,16 @@ def _again(source: RememberedSource) -> _Wanted:
 
 def _same(remembered: Sequence[RememberedSource], wanted: _Wanted) -> RememberedSource | None:
     key = (wanted.path, wanted.pattern, wanted.place)
-    return next((one for one in remembered if (one.path, one.pattern, one.place) == key), None)
+    return next((source for source in remembered if (source.path, source.pattern, source.place) == key), None)
 
 
 def absolute(path: Path) -> Path:
-    """Return the path that a source is remembered by: links in it stay."""
+    """Return the absolute path by which a source is remembered; links aren't resolved."""
     return Path(os.path.abspath(path))
 
 
 def place_below(workspace: Workspace, to: str) -> str:
-    """Return the folder below `documents/` that `--to` names. Raises: HIVE-409 where it leads out."""
+    """Return the folder below `documents/` that `--to` names. Raises: HIVE-409 where it is outside."""
     fix = "name a folder below documents/ with --to, such as documents/mine"
     if to.startswith(("/", "~")):
         raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix=fix)
@@ -211,26 +211,26 @@ def place_below(workspace: Workspace, to: str) -> str:
 
 
 def changes(workspace: Workspace) -> Iterator[None]:
-    """Yield whenever a remembered source has changed on disk and then been still for a moment, for ever."""
+    """Yield, without end, after each change of a remembered source on disk, once changes have stopped."""
     seen = _state(workspace)
     while True:
         time.sleep(POLL_SECONDS)
         now = _state(workspace)
         if now == seen:
             continue
-        while (later := _stood_still(workspace)) != now:  # an editor or a checkout is still writing
+        while (later := _state_after_pause(workspace)) != now:  # an editor or a checkout is still writing
             now = later
         seen = now
         yield
 
 
-def _stood_still(workspace: Workspace) -> dict[str, object]:
+def _state_after_pause(workspace: Workspace) -> dict[str, object]:
     time.sleep(POLL_SECONDS / 2)
     return _state(workspace)
 
 
 def _state(workspace: Workspace) -> dict[str, object]:
-    """Return size and time of each file of the remembered sources, and the commit of each revision."""
+    """Return size and mtime of each file of the remembered sources, and the commit of each revision."""
     with connected(workspace.database) as connection:
         sources = Records(connection).sources()
     state: dict[str, object] = {}
@@ -239,12 +239,12 @@ def _state(workspace: Workspace) -> dict[str, object]:
             if source.rev is not None:
                 state[source.shown] = commit_of(source.path, source.rev)
                 continue
-            found = list_files(source.path, source.pattern).found
+            files = list_files(source.path, source.pattern).found
         except ImportFailure as failure:
             state[source.shown] = str(failure)
             continue
-        for one in found:
+        for file in files:
             with suppress(OSError):
-                status = os.stat(one.shown)
-                state[one.shown] = (status.st_size, status.st_mtime_ns)
+                status = os.stat(file.shown)
+                state[file.shown] = (status.st_size, status.st_mtime_ns)
     return state

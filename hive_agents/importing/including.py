@@ -1,4 +1,4 @@
-"""mdBook's includes: the lines of another file of the same source, in place of the call that names them."""
+"""mdBook's includes: calls are replaced by lines of other files of the same source."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _DEEPEST, _MOST_CALLS, _MOST_SIGNS = 10, 10_000, 5_000_000
 
 
 def with_includes(data: bytes, file: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> tuple[bytes, int]:
-    """Return a Markdown file with the lines that its calls include, and how many calls were dropped.
+    """Return a Markdown file with its includes expanded, and the number of calls that were dropped.
 
-    `files` are those of its source, by their path: nothing else is read. A call is dropped, with its line where that
-    holds nothing else, whose file isn't among them or can't be read, or that names lines or an anchor it hasn't.
+    Only `files`, those of its source by path, are read. A call is dropped, and its line if nothing else is on it, where
+    its file is missing or can't be read, or has no such lines or anchor.
     """
     if kind_of(file.name) not in _MARKDOWN or b"{{" not in data:
         return data, 0
     try:
         text = decode(data)
     except ImportFailure:
-        return data, 0  # told where it is converted
+        return data, 0  # reported by the conversion
     if not _CALL.search(text):
         return data, 0
     including = _Including(files)
@@ -47,7 +47,7 @@ class _Including:
     signs: int = 0
 
     def expanded(self, text: str, chain: tuple[PurePosixPath, ...]) -> str:
-        """Return the text of the last file of `chain`, which the one before it includes, with what it includes."""
+        """Return a text with its includes expanded; each file of `chain` includes the next, the last has the text."""
         return "".join(self._line(line, chain) for line in text.splitlines(keepends=True))
 
     def _line(self, line: str, chain: tuple[PurePosixPath, ...]) -> str:
@@ -55,15 +55,15 @@ class _Including:
             return line
         alone = _CALL.fullmatch(line.strip())
         if alone is not None and not alone["escape"]:
-            found = self._found(alone["target"], chain)
+            included = self._included(alone["target"], chain)
             margin = line[: len(line) - len(line.lstrip())]
-            return "" if found is None else "".join(f"{margin}{each}\n" for each in found)
+            return "" if included is None else "".join(f"{margin}{each}\n" for each in included)
         return _CALL.sub(
-            lambda call: call[0] if call["escape"] else "\n".join(self._found(call["target"], chain) or ()), line
+            lambda call: call[0] if call["escape"] else "\n".join(self._included(call["target"], chain) or ()), line
         )
 
-    def _found(self, target: str, chain: tuple[PurePosixPath, ...]) -> list[str] | None:
-        """Return the lines that a call names; None, and counted, where there are none to include."""
+    def _included(self, target: str, chain: tuple[PurePosixPath, ...]) -> list[str] | None:
+        """Return the lines that a call includes; None where it is dropped, which is counted."""
         name, _, part = target.partition(":")
         path = PurePosixPath(posixpath.normpath(posixpath.join(str(chain[-1].parent), name)))
         self.calls += 1
@@ -90,7 +90,7 @@ class _Including:
 
 
 def _part(lines: list[str], part: str) -> list[str]:
-    """Return the lines that the end of a target names: all, one, a range, or those of an anchor.
+    """Return the lines of a target's part: all, one, a range, or those of an anchor.
 
     >>> [_part(["a", "b", "c"], part) for part in ("", "2", "2:", ":2", "2:3")]
     [['a', 'b', 'c'], ['b'], ['b', 'c'], ['a', 'b'], ['b', 'c']]
@@ -107,11 +107,11 @@ def _part(lines: list[str], part: str) -> list[str]:
 
 
 def _anchored(lines: list[str], name: str) -> list[str]:
-    found, inside = [], False
+    anchored, inside = [], False
     for line in lines:
         mark = _ANCHOR.search(line)
         if mark is None:
-            found += [line] if inside else []
+            anchored += [line] if inside else []
         elif mark["name"] == name:
             inside = not mark["end"]
-    return found
+    return anchored

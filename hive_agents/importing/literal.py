@@ -1,4 +1,4 @@
-"""Where Markdown is literal: in fences and in code spans."""
+"""Literal parts of Markdown: fences and code spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CODE = re.compile(rf"{_FENCE.pattern}|(?P<ticks>`+)", re.S | re.M)
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Return the text, changed everywhere but in fences and code spans."""
+    """Return the text with `change` applied to all parts outside of fences and code spans."""
     parts, start = [], 0
     for begin, end in code_spans(text):
         parts += [change(text[start:begin]), text[begin:end]]
@@ -22,17 +22,17 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where fences and code spans begin and end; a span ends at the next run of as many backticks."""
+    """Yield (start, end) of fences and code spans; a span ends at the next run of as many backticks."""
     runs: dict[int, list[int]] = {}
     for run in re.finditer("`+", text):
         runs.setdefault(len(run[0]), []).append(run.start())
     start = 0
-    while (found := _CODE.search(text, start)) is not None:
-        start = found.end()
-        if found["ticks"] is not None:
-            same = runs.get(len(found["ticks"]), [])
+    while (opening := _CODE.search(text, start)) is not None:
+        start = opening.end()
+        if opening["ticks"] is not None:
+            same = runs.get(len(opening["ticks"]), [])
             place = bisect_left(same, start)
             if place == len(same):
                 continue
-            start = same[place] + len(found["ticks"])
-        yield found.start(), start
+            start = same[place] + len(opening["ticks"])
+        yield opening.start(), start

@@ -1,4 +1,4 @@
-"""Plain text as `man` and `pydoc` print it: their sections, gutters and hyphens become what other plain text has."""
+"""Output of `man` and `pydoc` as ordinary plain text: sections, gutters and hyphenation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HYPHEN = re.compile(rf"(?<=\w){_DIVIDED}$")
 
 
 def plainer(lines: Sequence[str]) -> list[str]:
-    """Return the lines with sections underlined, without the bars beside a class's text, with divided words joined.
+    """Return the lines with underlined sections, without the bars beside a class's text, with divided words joined.
 
-    Sections are underlined only in a text that begins with one called NAME, as every page of a manual does: elsewhere
-    a line of capitals is a line.
+    Sections are recognized only in a text that begins with one called NAME, as every manual page does; elsewhere a line
+    of capitals may be anything.
 
     >>> plainer(["LS(1)", "", "NAME", "    ls - list files", "    of a direc\u2010", "    tory"])
     ['LS(1)', '', '', 'NAME', '====', '', '    ls - list files', '    of a directory']
@@ -43,7 +43,7 @@ def _underlined(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_section(lines: Sequence[str], number: int) -> bool:
-    """Return whether a line of capitals stands at the margin, and what is below it doesn't."""
+    """Return whether a line of capitals begins at the margin, and the text below it is indented."""
     return _SECTION.match(lines[number]) is not None and _below(lines, number).startswith("   ")
 
 
@@ -70,7 +70,7 @@ def _without_gutters(lines: Sequence[str]) -> Iterator[str]:
         if len(run) >= _LEAST_GUTTER:
             yield ""
             yield from (
-                "    " + found["words"] if (found := _GUTTER.match(one)) and found["words"] else "" for one in run
+                "    " + match["words"] if (match := _GUTTER.match(gutter)) and match["words"] else "" for gutter in run
             )
         else:
             yield from run
@@ -80,7 +80,7 @@ def _without_gutters(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _joined(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines with a word that a hyphen of typesetting divides put together on the first of its lines."""
+    """Yield the lines; words divided by a typographic hyphen are joined on the first of their lines."""
     rest = ""
     for number, line in enumerate(lines):
         if rest:

@@ -1,11 +1,11 @@
-"""Markdown's own spelling: escapes, code, tables, indentation."""
+"""Markdown syntax: escapes, code, tables, indentation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# Every alternative begins with its sign, so that text without one is passed over at once.
+# Every alternative begins with its character, so that text without one is skipped fast.
 _INLINE = re.compile(
     r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would escape what follows
     r"|`"
@@ -20,7 +20,7 @@ _NUMBER_START = re.compile(r"^(\d{1,9})([.)])(?=\s|$)", re.M)
 
 
 def escape(text: str) -> str:
-    r"""Return the text, so that Markdown shows it as it is; no more backslashes than that takes.
+    r"""Return the text escaped for Markdown, with no more backslashes than needed.
 
     >>> print(escape("snake_case stays, <b> and __init__ don't"))
     snake_case stays, \<b> and \_\_init\_\_ don't
@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    r"""Return text whose lines start no heading, list, quote or table.
+    r"""Return the text escaped so that no line starts a heading, list, quote or table.
 
     >>> print(plain_lines("# of rows\n1. one"))
     \# of rows
@@ -39,7 +39,8 @@ def plain_lines(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """
+    """Return a code span of the text on one line, "" for blank text.
+
     >>> code_span("a `b` c")
     '`` a `b` c ``'
     """
@@ -57,7 +58,7 @@ def fence(text: str, language: str = "") -> str:
 
 
 def indent(text: str, first: str, rest: str) -> str:
-    """`first` before the first line, `rest` before the others that hold text.
+    """Return the text with `first` before its first line, and `rest` before the others that aren't blank.
 
     >>> indent("a\\n\\nb", "- ", "  ")
     '- a\\n\\n  b'
@@ -67,7 +68,7 @@ def indent(text: str, first: str, rest: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a pipe table whose first row is the head; short rows are filled up."""
+    """Return a pipe table whose first row is the head; short rows get empty cells. "" without columns."""
     width = max((len(row) for row in rows), default=0)
     if not width:
         return ""

@@ -1,4 +1,4 @@
-"""What Python-Markdown adds to Markdown, as MkDocs and Material write it: admonitions, tabs, attributes, snippets."""
+"""Extensions of Python-Markdown, as in MkDocs and Material: admonitions, tabs, attributes, snippets."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BLOCK = re.compile(
     r"(?:[ ]+\"(?P<title>[^\"]*)\")?\s*"
 )
 _FENCE = re.compile(r" *(?P<fence>`{3,}|~{3,})")
-# Also kramdown's, and the anchors that Hugo and Docusaurus have behind headings.
+# Also those of kramdown, and the anchors of Hugo and Docusaurus after headings.
 _ITEM = r"(?:[.#][\w:-]+|[\w-]+=(?:\"[^\"\n]*\"|[\w-]+))"
 _ATTRIBUTES = re.compile(rf"(?<![ \t])[ \t]*\{{(?::[^{{}}\n]*|[ ]?[.#][\w:-]+(?:[ ]+{_ITEM})*[ ]*)\}}(?=[ \t]*$)", re.M)
 _SNIPPET = re.compile(r"^[ \t]*-{1,}8<-{1,}[ \t]+\"[^\"\n]*\"[ \t]*\n?", re.M)
 
 
 def without_extensions(text: str) -> str:
-    """Return the text with admonitions and tabs as paragraphs below their titles, and no attributes or snippets.
+    """Return the text with admonitions and tabs as paragraphs below their titles, without attributes and snippets.
 
     >>> without_extensions('!!! warning\\n    It is hot.\\n')
     '**Warning**\\n\\nIt is hot.\\n'
@@ -36,12 +36,12 @@ def _without_marks(text: str) -> str:
 
 
 def _outdented(lines: list[str]) -> list[str]:
-    """Return the lines with what stands in blocks as far to the left as the blocks' first lines."""
-    found: list[str] = []
+    """Return the lines with the contents of blocks outdented to the level of the blocks themselves."""
+    outdented: list[str] = []
     columns: list[int] = []  # where the text of each open block begins
     fence = ""
     following = _widths_of_following(lines)
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         blank = not line.strip()
         while not fence and not blank and columns and _width(line) < columns[-1]:
             columns.pop()
@@ -52,29 +52,24 @@ def _outdented(lines: list[str]) -> list[str]:
         elif ticks:
             fence = ticks["fence"]
         elif (block := _BLOCK.fullmatch(line)) and (
-            block["title"] or following[place] >= len(block["indent"]) + _INDENT
+            block["title"] or following[number] >= len(block["indent"]) + _INDENT
         ):
             columns.append(len(block["indent"]) + _INDENT)
             title = block["title"] if block["title"] is not None else (block["kind"] or "").capitalize()
-            apart = [""] if any(one.strip() for one in lines[place + 1 : place + 2]) else []
-            found += [f"{shown[: _width(shown)]}**{title}**", *apart] if title else []
+            apart = [""] if any(below.strip() for below in lines[number + 1 : number + 2]) else []
+            outdented += [f"{shown[: _width(shown)]}**{title}**", *apart] if title else []
             continue
-        found.append("" if blank else shown)
-    return found
-
-
-def _text_of(block: re.Match[str]) -> int:
-    """Return the column in which the text of a block begins."""
-    return len(block["indent"]) + _INDENT
+        outdented.append("" if blank else shown)
+    return outdented
 
 
 def _widths_of_following(lines: list[str]) -> list[int]:
-    """Return for each line how far the next one that isn't blank is indented, -1 after the last."""
-    found, width = [-1] * len(lines), -1
-    for place in range(len(lines) - 1, -1, -1):
-        found[place] = width
-        width = _width(lines[place]) if lines[place].strip() else width
-    return found
+    """Return for each line the indentation of the next one that isn't blank, -1 where there is none."""
+    widths, width = [-1] * len(lines), -1
+    for number in range(len(lines) - 1, -1, -1):
+        widths[number] = width
+        width = _width(lines[number]) if lines[number].strip() else width
+    return widths
 
 
 def _width(line: str) -> int:

@@ -1,4 +1,4 @@
-"""What DOCX and PPTX share: a zip archive of XML."""
+"""Checks of Office Open XML packages: DOCX, PPTX, XLSX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OLD_OFFICE = bytes.fromhex("d0cf11e0a1b11ae1")
 
 
 def checked_package(data: bytes, kind: str) -> io.BytesIO:
-    """Return the archive's bytes to read from; raises ImportFailure for one that can't be such a file."""
+    """Return a stream of the archive's bytes. Raises: ImportFailure where it can't be a file of this kind."""
     if data.startswith(_OLD_OFFICE):
         raise ImportFailure(f"protected by a password, or older than Office 2007: save it as a plain .{kind}")
     try:

@@ -1,4 +1,4 @@
-"""Tables that a PDF draws: lines that cross each other, with a text in most of the fields between them."""
+"""Tables of a PDF that are drawn: crossing lines, with text in enough of the cells between them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pypdfium2.raw as pdfium
 _NEAR, _THIN = 3.0, 2.5
 _MOST_EDGES = 1500
 _INSET = 2.0
-_MOST_CELLS = 2500  # of one page: more is squared paper, or a drawing
+_MOST_CELLS = 2500  # more is graph paper or a drawing
 _LEAST_FILLED = 0.4
 
 
 @dataclass(frozen=True)
 class DrawnTable:
-    """A drawn table: where its columns and rows begin and end, from the left and from the top, and what they hold."""
+    """A drawn table: coordinates of its vertical and horizontal lines, from the left and the top, and its cells."""
 
     columns: tuple[float, ...]
     lines: tuple[float, ...]
@@ -31,7 +31,7 @@ class DrawnTable:
 
 @dataclass(frozen=True)
 class _Stroke:
-    """A drawn line: where it stands, and from where to where it reaches."""
+    """A horizontal or vertical line: its position on one axis, its extent on the other."""
 
     at: float
     start: float
@@ -64,7 +64,7 @@ def grids_of(page: pypdfium2.PdfPage, text: pypdfium2.PdfTextPage) -> Iterator[D
 
 
 def _strokes(page: pypdfium2.PdfPage) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """Yield the straight lines that are drawn on a page; a thin bar is one as well."""
+    """Yield the end points of straight lines on a page; thin bars count as lines."""
     for shape in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_PATH], max_depth=1):
         left, bottom, right, top = shape.get_bounds()
         if right - left < _THIN or top - bottom < _THIN:
@@ -91,17 +91,17 @@ def _strokes(page: pypdfium2.PdfPage) -> Iterator[tuple[tuple[float, float], tup
 
 
 def _connected(level: Sequence[_Stroke], upright: Sequence[_Stroke]) -> Iterator[tuple[list[_Stroke], list[_Stroke]]]:
-    """Yield the lines that cross each other, or touch, table by table."""
-    left_level, left_upright = list(level), list(upright)
-    while left_level and left_upright:
-        across, down = [left_level.pop()], []
+    """Yield (horizontal, vertical) lines that are connected, table by table."""
+    remaining_level, remaining_upright = list(level), list(upright)
+    while remaining_level and remaining_upright:
+        across, down = [remaining_level.pop()], []
         fresh_across, fresh_down = across[:], []
         while fresh_across:
-            fresh_down = [edge for edge in left_upright if any(_cross(one, edge) for one in fresh_across)]
-            left_upright = [edge for edge in left_upright if edge not in fresh_down]
+            fresh_down = [edge for edge in remaining_upright if any(_cross(other, edge) for other in fresh_across)]
+            remaining_upright = [edge for edge in remaining_upright if edge not in fresh_down]
             down += fresh_down
-            fresh_across = [edge for edge in left_level if any(_cross(edge, one) for one in fresh_down)]
-            left_level = [edge for edge in left_level if edge not in fresh_across]
+            fresh_across = [edge for edge in remaining_level if any(_cross(edge, other) for other in fresh_down)]
+            remaining_level = [edge for edge in remaining_level if edge not in fresh_across]
             across += fresh_across
         yield across, down
 
@@ -111,12 +111,12 @@ def _cross(level: _Stroke, upright: _Stroke) -> bool:
 
 
 def _places(places: Sequence[float]) -> list[float]:
-    """Return places in ascending order, those near each other once."""
-    found: list[float] = []
+    """Return coordinates in ascending order, of those near each other only the first."""
+    distinct: list[float] = []
     for place in sorted(places):
-        if not found or place - found[-1] > _NEAR:
-            found.append(place)
-    return found
+        if not distinct or place - distinct[-1] > _NEAR:
+            distinct.append(place)
+    return distinct
 
 
 def _row(
@@ -127,7 +127,7 @@ def _row(
     across: Sequence[_Stroke],
     down: Sequence[_Stroke],
 ) -> tuple[str, ...]:
-    """Return what stands in each column of a row; a field over several columns is followed by empty ones."""
+    """Return the cells of a row; one over several columns is followed by empty ones."""
     middle = (top + bottom) / 2
     cells: list[str] = []
     column = 0
@@ -137,7 +137,7 @@ def _row(
             end += 1
         centre = (columns[column] + columns[column + 1]) / 2
         above, below = _field(across, centre, middle, top, bottom)
-        inset = min(_INSET, (above - below) / 6)  # signs of the line above may hang over
+        inset = min(_INSET, (above - below) / 6)  # characters of the line above may overlap
         shown = text.get_text_bounded(columns[column], below + inset, columns[end], above - inset)
         cells += [" ".join(shown.split()), *[""] * (end - column - 1)]
         column = end
@@ -149,6 +149,6 @@ def _divided(edges: Sequence[_Stroke], at: float, place: float) -> bool:
 
 
 def _field(across: Sequence[_Stroke], x: float, middle: float, top: float, bottom: float) -> tuple[float, float]:
-    """Return where a field begins and ends: one over several rows says the same in each, so that a row reads alone."""
+    """Return top and bottom of a cell; one over several rows is repeated in each, so that each row is complete."""
     reach = [edge.at for edge in across if edge.reaches(x)]
     return min((y for y in reach if y > middle), default=top), max((y for y in reach if y < middle), default=bottom)

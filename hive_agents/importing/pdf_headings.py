@@ -1,4 +1,4 @@
-"""Which lines of a PDF are headings, and which its table of contents."""
+"""Headings and tables of contents among the lines of a PDF."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CONTENTS = re.compile(
 )
 _ENTRY = re.compile(r".*\S\s+(?P<page>\d{1,4}|[ivxl]{1,6})\s*")
 _LEAST_ENTRIES = 3
-_BEFORE = 50  # pages that are counted by themselves
+_BEFORE = 50  # pages of front matter, which may be numbered separately
 PrintedPages = list[list[PrintedLine]]
 
 
 def key(line: str) -> str:
-    """Return what a heading and its bookmark have in common.
+    """Return the key by which headings and bookmarks are compared: lower case, without numbers and spaces.
 
     >>> key("4.1.2 The control  file"), key("Chapter 4 Required files"), key("A note")
     ('thecontrolfile', 'requiredfiles', 'anote')
@@ -45,7 +45,7 @@ def key(line: str) -> str:
 
 
 def depth(line: str) -> int:
-    """Return how deep a numbered heading stands, 0 for a line without a number.
+    """Return the level of a numbered heading, 0 for a line without a number.
 
     >>> [depth(line) for line in ("1 Safety", "2.1. Doors", "A.1 Keys", "Chapter 3. Lamps", "A note", "12 %")]
     [1, 2, 2, 1, 0, 0]
@@ -57,7 +57,7 @@ def depth(line: str) -> int:
 
 
 def usual_size(pages: Iterable[Sequence[PrintedLine]]) -> float:
-    """Return the size of font that most of the text is printed in."""
+    """Return the font size of most of the text, 0.0 without text."""
     sizes: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -66,7 +66,7 @@ def usual_size(pages: Iterable[Sequence[PrintedLine]]) -> float:
 
 
 def without_contents(pages: PrintedPages) -> PrintedPages:
-    """Return the pages without tables of contents: such a heading, and the lines below it that end with a page."""
+    """Return the pages without tables of contents: their headings, and the entries below, which end with a page."""
     lines = [line for page in pages for line in page]
     dropped: set[int] = set()
     for at, line in enumerate(lines):
@@ -77,7 +77,7 @@ def without_contents(pages: PrintedPages) -> PrintedPages:
 
 
 def _end_of_contents(lines: Sequence[PrintedLine], heading: int, last: int) -> int:
-    """Return where the entries below a heading end; the heading's own place where there are too few."""
+    """Return the index after the entries below a heading; that of the heading if there are too few."""
     entries = reached = 0
     end = at = heading
     while at + 1 < len(lines) and at - end < _MOST_LINES:  # a long entry takes several lines
@@ -91,17 +91,21 @@ def _end_of_contents(lines: Sequence[PrintedLine], heading: int, last: int) -> i
 
 
 def _pages_named(line: PrintedLine) -> list[int]:
-    """Return the pages that an entry names, or the rows of a table; a Roman one, and one that is missing, as 0."""
+    """Return the page numbers of an entry, or of the rows of a table; Roman and missing ones are 0, [] for no entry."""
     if line.is_table:
         rows = [row for row in line.text.split("\n") if not row.startswith("| ---")]
-        found = [_ENTRY.fullmatch(row.removesuffix(" |").replace("|", " ")) for row in rows]
+        entries = [_ENTRY.fullmatch(row.removesuffix(" |").replace("|", " ")) for row in rows]
     else:
-        found = [LEADER.search(line.text) or _ENTRY.fullmatch(line.text)]
-    return [int(one["page"]) if (one["page"] or "").isdecimal() else 0 for one in found if one] if all(found) else []
+        entries = [LEADER.search(line.text) or _ENTRY.fullmatch(line.text)]
+    return (
+        [int(entry["page"]) if (entry["page"] or "").isdecimal() else 0 for entry in entries if entry]
+        if all(entries)
+        else []
+    )
 
 
 def with_bookmarks(pages: PrintedPages, bookmarks: Mapping[int, Mapping[str, int]]) -> PrintedPages:
-    """Return the pages with the lines that a page's bookmarks name as headings."""
+    """Return the pages with the lines of their bookmarks as headings."""
     return [
         [replace(line, level=0 if line.is_table else bookmarks.get(number, {}).get(key(line.text), 0)) for line in page]
         for number, page in enumerate(pages)
@@ -109,9 +113,9 @@ def with_bookmarks(pages: PrintedPages, bookmarks: Mapping[int, Mapping[str, int
 
 
 def with_headings(pages: PrintedPages) -> PrintedPages:
-    """Return the pages with lines in a larger font as headings, and those in a bold one that begin with a number.
+    """Return the pages with lines in a larger font, and numbered lines in a bold one, as headings.
 
-    Where no font tells a numbered line, those such as `3.8.1. Purpose` are the sections, if they ascend.
+    If none of these is numbered, lines such as `3.8.1. Purpose` are headings, provided that they ascend.
     """
     usual = usual_size(pages)
     bold = sum(len(line.text) * (1 if line.bold else -1) for page in pages for line in page if line.size == usual) > 0
@@ -127,7 +131,7 @@ def with_headings(pages: PrintedPages) -> PrintedPages:
 
 
 def _printed(page: Sequence[PrintedLine], usual: float, usually_bold: bool) -> Iterator[PrintedLine]:
-    """Yield the page's lines; headings, put together where one takes several lines, with a level."""
+    """Yield the page's lines; headings, joined if they take several lines, have a level."""
 
     def kind(line: PrintedLine) -> tuple[float, bool] | None:
         larger = line.size >= usual * (_LARGER_AND_BOLD if line.bold and not usually_bold else _LARGER)
@@ -163,7 +167,7 @@ def _reads_like_a_heading(text: str) -> bool:
 
 
 def _sizes(depths: Mapping[PrintedLine, int]) -> dict[float, int]:
-    """Return how deep a heading of each size stands: as numbered ones of that size do, else by order of size."""
+    """Return the level of headings of each size: that of numbered ones of that size, else by order of size."""
     sizes = sorted({line.size for line in depths}, reverse=True)
     if not any(depths.values()):
         return {size: min(place, _DEEPEST) for place, size in enumerate(sizes, start=1)}
@@ -173,9 +177,9 @@ def _sizes(depths: Mapping[PrintedLine, int]) -> dict[float, int]:
 
 
 def _numbered(pages: PrintedPages) -> PrintedPages:
-    """Return the pages with lines such as `3.8.1. Purpose` as headings, as deep as their number.
+    """Return the pages with lines such as `3.8.1. Purpose` as headings of the level of their number.
 
-    As they were where they don't ascend: then they are rows of a table, or amounts.
+    Unchanged if these don't ascend: then they are rows of a table, or amounts.
     """
     sections: dict[tuple[int, int], list[int]] = {}
     for number, page in enumerate(pages):

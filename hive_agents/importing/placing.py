@@ -1,4 +1,4 @@
-"""Which document a file becomes: its place below `documents/`, and its text."""
+"""The doc_id and the text of the document of a file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hive_agents.importing.imported import Imported
 ORIGIN = "source_file"
 _ESCAPED = re.compile(r"\\udc([89a-f][0-9a-f])")
 _MARKS = "".join(chr(place) for place in range(0x300, 0x1B00) if unicodedata.category(chr(place))[0] == "M")
-_LONGEST = 180  # bytes: with what is added to it, a name of a file holds 255
+_LONGEST = 180  # bytes: names of files have at most 255, additions included
 
 
 def places(relative: PurePosixPath) -> Iterator[str]:
-    """Yield the doc_ids that a file may have, best first: two files whose names become the same keep both.
+    """Yield the doc_ids that a file may have, without end and best first, so that files of similar names don't collide.
 
-    No part can be hidden, empty, or lead out of the folder.
+    No part is hidden, empty, or leads out of the folder.
 
     >>> names = places(PurePosixPath("HR Team/Leave Policy (2024).docx"))
     >>> [next(names) for _ in range(3)]
@@ -41,12 +41,12 @@ def places(relative: PurePosixPath) -> Iterator[str]:
         number += 1
 
 
-def _named(file: PurePosixPath) -> str:
-    """Return a title by the file's name; of a name that each folder has, with the folder's.
+def _title_from_name(file: PurePosixPath) -> str:
+    """Return a title from the file's name, with the folder's name for common names such as README.
 
-    >>> _named(PurePosixPath("hr/leave_policy.txt")), _named(PurePosixPath("adduser/changelog.gz"))
+    >>> _title_from_name(PurePosixPath("hr/leave_policy.txt")), _title_from_name(PurePosixPath("adduser/changelog.gz"))
     ('leave policy', 'adduser: changelog')
-    >>> _named(PurePosixPath("fhs-3.0.pdf.gz")), _named(PurePosixPath("release.notes.gz"))
+    >>> _title_from_name(PurePosixPath("fhs-3.0.pdf.gz")), _title_from_name(PurePosixPath("release.notes.gz"))
     ('fhs 3.0', 'release.notes')
     """
     packed = PurePosixPath(file.stem) if file.suffix.lower() == ".gz" else file
@@ -56,14 +56,12 @@ def _named(file: PurePosixPath) -> str:
 
 
 def _legible(file: PurePosixPath) -> PurePosixPath:
-    r"""Return a path whose bytes that are no UTF-8, which records keep escaped, are read as Western letters.
+    r"""Return a path whose escaped bytes, which aren't UTF-8, are decoded as Windows-1252.
 
     >>> _legible(PurePosixPath(r"caf\udce9.txt"))
     PurePosixPath('café.txt')
     """
-    return PurePosixPath(
-        _ESCAPED.sub(lambda found: bytes.fromhex(found[1]).decode("windows-1252", "replace"), str(file))
-    )
+    return PurePosixPath(_ESCAPED.sub(lambda byte: bytes.fromhex(byte[1]).decode("windows-1252", "replace"), str(file)))
 
 
 def _slug(part: str) -> str:
@@ -72,15 +70,15 @@ def _slug(part: str) -> str:
     return slug.strip("-.") or "unnamed"
 
 
-def _between(found: re.Match[str]) -> str:
-    """Return what becomes of signs that are no letters: marks of the letter before stay, as a vowel's of Hindi."""
-    rest = found[0].lstrip(_MARKS) if found.start() else found[0]
-    return found[0][: len(found[0]) - len(rest)] + ("-" if rest else "")
+def _between(separators: re.Match[str]) -> str:
+    """Return the replacement of a run of other characters; combining marks of the letter before stay, as in Hindi."""
+    rest = separators[0].lstrip(_MARKS) if separators.start() else separators[0]
+    return separators[0][: len(separators[0]) - len(rest)] + ("-" if rest else "")
 
 
 def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str, Any]) -> str:
-    """Return the text of the document that a file becomes."""
+    """Return the text of a file's document, front matter included."""
     if imported.source is not None:
         return frontmatter.render({**imported.metadata, **metadata}, imported.markdown) if metadata else imported.source
-    title = imported.title or _named(_legible(file))
+    title = imported.title or _title_from_name(_legible(file))
     return frontmatter.render({"title": title, **imported.metadata, **metadata, ORIGIN: file.name}, imported.markdown)

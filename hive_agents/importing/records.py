@@ -1,4 +1,4 @@
-"""What an import remembers: its sources, and of each file what was made of it."""
+"""Records of imports: remembered sources, and the document of each file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_agents.store import audit, transaction
 
 @dataclass(frozen=True)
 class RememberedSource:
-    """A remembered source; `place` is its folder below `documents/`, "" for the top."""
+    """A remembered source; `place` is its folder below `documents/`, "" for `documents/` itself."""
 
     number: int
     path: Path
@@ -35,9 +35,9 @@ class RememberedSource:
 class Record:
     """One file of a source.
 
-    `written` is the text that the import wrote last, None before that; `pending` what it was about to write when it was
-    killed. `moved_from` is the file's earlier name while its document moves. `refused` says why a file became no
-    document; then `doc_id` is None.
+    `written` is the text of the last completed write, `pending` that of an unfinished one. `moved_from` is the file's
+    earlier name while its document is moved. `refused` is the reason why the file could not be imported; `doc_id` is
+    None if it never was.
     """
 
     file: str
@@ -51,7 +51,7 @@ class Record:
 
 
 class Records:
-    """The tables `import_sources` and `imports`; whoever writes holds the workspace's lock."""
+    """The tables `import_sources` and `imports`; writers hold the workspace's lock."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -68,13 +68,14 @@ class Records:
     def remember(
         self, path: Path, pattern: str, place: str, rev: str | None, metadata: Mapping[str, Any]
     ) -> RememberedSource:
-        """Record a source, or its new revision and metadata; return it."""
+        """Add a source, or update its revision and metadata; return it."""
         self._connection.execute(
             "INSERT INTO import_sources (path, pattern, place, rev, metadata, at) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET rev = excluded.rev, metadata = excluded.metadata",
             (str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True), audit.now()),
         )
-        return next(one for one in self.sources() if (one.path, one.pattern, one.place) == (path, pattern, place))
+        key = (path, pattern, place)
+        return next(source for source in self.sources() if (source.path, source.pattern, source.place) == key)
 
     def forget(self, source: RememberedSource) -> None:
         with transaction(self._connection):
@@ -97,11 +98,11 @@ class Records:
         }
 
     def doc_ids(self) -> set[str]:
-        """Return the documents of all sources."""
+        """Return the doc_ids of all sources."""
         return {row[0] for row in self._connection.execute("SELECT doc_id FROM imports WHERE doc_id IS NOT NULL")}
 
     def change(self, source: RememberedSource, put: Iterable[Record] = (), drop: Iterable[str] = ()) -> None:
-        """Write the records and remove those of the files in `drop`, all at once."""
+        """Remove the records of the files in `drop` and write those in `put`, in one transaction."""
         with transaction(self._connection):
             self._connection.executemany(
                 "DELETE FROM imports WHERE source = ? AND file = ?", [(source.number, file) for file in drop]
@@ -112,17 +113,17 @@ class Records:
                 [
                     (
                         source.number,
-                        one.file,
-                        one.doc_id,
-                        one.file_hash,
-                        one.recipe,
-                        _blob(one.written),
-                        _blob(one.pending),
-                        one.moved_from,
-                        one.refused,
+                        record.file,
+                        record.doc_id,
+                        record.file_hash,
+                        record.recipe,
+                        _blob(record.written),
+                        _blob(record.pending),
+                        record.moved_from,
+                        record.refused,
                         audit.now(),
                     )
-                    for one in put
+                    for record in put
                 ],
             )
 

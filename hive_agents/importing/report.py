@@ -1,4 +1,4 @@
-"""What an import tells: what became of each file, and of each document."""
+"""Reports of imports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class Skipped(TypedDict):
 
 @dataclass
 class ImportReport:
-    """What an import did; documents are named by doc_id.
+    """The result of an import; documents are named by doc_id.
 
-    `imported` is `added` and `changed` together. `skipped` tells each file that brought no document for the first time,
-    and why; `still_skipped` counts those told before. `kept` were edited by hand and their source did not change;
-    `conflicts` changed on both sides: the edited document stays, `note` names the file with what changed in the source.
-    `gone` left their source and wait to be deleted. `beside` are new documents whose name another one has already.
+    `imported` is `added` and `changed` together. `skipped` has each file that is newly without a document, and why;
+    `still_skipped` counts those reported before. `kept` were edited by hand, and their source didn't change;
+    `conflicts` changed on both sides: the edited document stays, `note` is the file with the source's changes. The
+    files of `gone` no longer exist; their documents can be deleted. `beside` are new documents whose preferred name was
+    taken.
 
     >>> report = ImportReport(added=["bees.md"])
     >>> report.added, report.unchanged, report.conflicts
@@ -40,14 +41,14 @@ class ImportReport:
     still_skipped: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
     tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
-    """Told of each file that is skipped, at once."""
+    """Called at once with each file that is skipped."""
 
-    _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def skip(self, file: str, message: str) -> None:
-        """Tell of a file once, however many of the patterns lead to it."""
-        if file in self._told:
+        """Report a file once, even if several sources contain it."""
+        if file in self._reported:
             return
-        self._told.add(file)
+        self._reported.add(file)
         self.skipped.append({"file": file, "message": message})
         self.tell(self.skipped[-1])

@@ -1,4 +1,4 @@
-"""Tables whose rows are texts of their own, such as questions with their answers: each row becomes a document."""
+"""Tables whose rows are texts, such as questions with answers: each row becomes a document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.importing.markdown import escape, plain_lines, table
 MAX_CELLS = 500_000
 MOST_ROWS = 20_000
 _WORDS, _NAMED_WORDS = 8, 3
-"""How long half of the texts of a column are at least; of one that is called like a text."""
+"""Minimal median of words in a column of texts; in one with a name from _TEXTS."""
 _TITLES = """question title subject headline heading summary topic term name product frage titel betreff thema begriff
 bezeichnung titre sujet pregunta asunto título""".split()
 _TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
@@ -30,13 +30,13 @@ _SENTENCE = re.compile(r"[.!?:;]$|<|://")
 
 
 def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
-    """Return each row as a document; None of a table without a head, without texts, or with over `MOST_ROWS` rows.
+    """Return each row as a document; None for a table without a head, without texts, or with over `MOST_ROWS` rows.
+
+    A row's title is its value in a column named like a title, else in the first with different values, else the
+    beginning of its text. Its key is its id if the table has such a column, else its title, so that keys stay the same
+    when other rows are added or removed.
 
     Raises: ImportFailure for a data set.
-
-    A row is called by the column that is called like a title, else by the first whose values differ, else by the
-    beginning of its text. It is known by its id where the table has such a column, else by its title, so that it stays
-    the same when rows come and go.
     """
     if not 3 <= len(rows) <= MOST_ROWS + 1:
         return None
@@ -55,14 +55,10 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     if not texts:
         return None
     id_at = next(
-        (
-            at
-            for at, column in enumerate(columns)
-            if head[at].lower().replace(" ", "_") in _IDS and _tells_apart(column)
-        ),
+        (at for at, column in enumerate(columns) if head[at].lower().replace(" ", "_") in _IDS and _is_unique(column)),
         None,
     )
-    found: list[TableRow] = []
+    documents: list[TableRow] = []
     names, keys = _Taken(), _Taken()
     for number, row in enumerate(body):
         plain = [" ".join(column[number].split()) for column in columns]
@@ -70,14 +66,14 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
         title = plain[title_at] if title_at is not None and plain[title_at] else _short(text, _LONGEST_NAME)
         name = names.free(path_part(title))
         key = name if id_at is None else keys.free(path_part(plain[id_at]))
-        found.append(TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts)))
-    return found
+        documents.append(
+            TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts))
+        )
+    return documents
 
 
 def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return the rows as a pipe table; a long one as several with the same head, so that each part of it can be read
-    alone. Raises: ImportFailure for a data set.
-    """
+    """Return the rows as a pipe table, or several, each with the head. Raises: ImportFailure for a data set."""
     require_document(sum(map(len, rows)))
     shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
     runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
@@ -85,7 +81,7 @@ def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def require_document(cells: int) -> None:
-    """Raises: ImportFailure for a table of so many cells that it is a data set."""
+    """Raise ImportFailure for a table of over MAX_CELLS cells: a data set."""
     if cells > MAX_CELLS:
         raise ImportFailure(
             f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
@@ -99,50 +95,50 @@ def is_head(row: Sequence[str]) -> bool:
     (True, False, False)
     """
     names = [name.strip().lower() for name in row]
-    given = [name for name in names if name]
+    filled = [name for name in names if name]
     return (
-        len(given) > 1
-        and len(given) >= len(names) - 1
-        and len(set(given)) * 2 > len(given)  # a tracker has several columns of labels, or comments
-        and all(len(name) <= _LONGEST_HEAD and re.search(r"[^\W\d_]", name) for name in given)
-        and not any(_SENTENCE.search(name) for name in given)
+        len(filled) > 1
+        and len(filled) >= len(names) - 1
+        and len(set(filled)) * 2 > len(filled)  # a tracker has several columns of labels, or comments
+        and all(len(name) <= _LONGEST_HEAD and re.search(r"[^\W\d_]", name) for name in filled)
+        and not any(_SENTENCE.search(name) for name in filled)
     )
 
 
 def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: Sequence[int]) -> int | None:
-    """Return the column that names a row: the one with a title's name, else the first that could, best no text."""
-    could = [at for at, column in enumerate(columns) if _is_titles(column)]
-    named = {head[at].lower(): at for at in reversed(could)}
-    short = [at for at in could if at not in texts] or (could if len(texts) > 1 else [])
+    """Return the column of titles: by its name, else the first suitable one, preferably not one of texts."""
+    candidates = [at for at, column in enumerate(columns) if _is_titles(column)]
+    named = {head[at].lower(): at for at in reversed(candidates)}
+    short = [at for at in candidates if at not in texts] or (candidates if len(texts) > 1 else [])
     return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
 
 
 def _is_titles(column: Sequence[str]) -> bool:
-    given = [cell.strip() for cell in column if cell.strip()]
+    filled = [cell.strip() for cell in column if cell.strip()]
     return (
-        len(given) >= len(column) * _FILLED
-        and len(set(given)) >= len(given) * _DIFFERENT
-        and median(map(len, given)) <= _LONGEST_TITLE
-        and sum(re.search(r"[^\W\d_]{2}", cell) is not None for cell in given) >= len(given) * _FILLED
-        and not any(re.match(r"\S+://\S+$|\S+@\S+$", cell) for cell in given[:_LONGEST_HEAD])
+        len(filled) >= len(column) * _FILLED
+        and len(set(filled)) >= len(filled) * _DIFFERENT
+        and median(map(len, filled)) <= _LONGEST_TITLE
+        and sum(re.search(r"[^\W\d_]{2}", cell) is not None for cell in filled) >= len(filled) * _FILLED
+        and not any(re.match(r"\S+://\S+$|\S+@\S+$", cell) for cell in filled[:_LONGEST_HEAD])
     )
 
 
 def _has_texts(name: str, column: Sequence[str]) -> bool:
-    given = [cell for cell in column if cell.strip()]
+    filled = [cell for cell in column if cell.strip()]
     return (
-        len(given) * 2 >= len(column)
-        and bool(given)
-        and median(map(_length, given)) >= (_NAMED_WORDS if name.lower() in _TEXTS else _WORDS)
+        len(filled) * 2 >= len(column)
+        and bool(filled)
+        and median(map(_length, filled)) >= (_NAMED_WORDS if name.lower() in _TEXTS else _WORDS)
     )
 
 
 def _length(text: str) -> float:
-    """Return about how many words a text has, also where no spaces part them."""
+    """Return the approximate number of words, also in scripts without spaces between words."""
     return len(text.split()) + len(_WIDE.findall(text)) / 2
 
 
-def _tells_apart(column: Sequence[str]) -> bool:
+def _is_unique(column: Sequence[str]) -> bool:
     return all(cell.strip() for cell in column) and len(set(column)) == len(column)
 
 
@@ -151,22 +147,22 @@ def _markdown(
 ) -> str:
     """Return a row below its title: its first text, its values in one paragraph, then its other texts.
 
-    The values of a list, each a line, would weigh more in a search than what the text says.
+    As a list, with a line each, the values would outweigh the text in a search.
     """
-    named = title_at is not None and 0 < len(plain[title_at]) <= _LONGEST_TITLE
-    told = {_words(plain[title_at])} if title_at is not None and named else set()
+    has_heading = title_at is not None and 0 < len(plain[title_at]) <= _LONGEST_TITLE
+    written = {_words(plain[title_at])} if title_at is not None and has_heading else set()
     paragraphs: list[tuple[str, str]] = []
     values: list[str] = []
     for at, cell in enumerate(row):
         name = head[at] or f"column {at + 1}"
-        if not plain[at] or _words(plain[at]) in told:
-            continue  # a text is often there as HTML, too
+        if not plain[at] or _words(plain[at]) in written:
+            continue  # texts are often repeated as HTML
         if at in texts or at == title_at:
             paragraphs.append((name, _cell(cell)))
-            told.add(_words(plain[at]))
-        elif head[at] or at:  # the first column without a name numbers the rows
+            written.add(_words(plain[at]))
+        elif head[at] or at:  # a first column without a name has row numbers
             values.append(f"{name}: {plain[at]}")
-    parts = [f"# {escape(plain[title_at])}"] if title_at is not None and named else []
+    parts = [f"# {escape(plain[title_at])}"] if title_at is not None and has_heading else []
     parts += [text for _, text in paragraphs[:1]]
     parts += [plain_lines(escape("; ".join(values)))] if values else []
     parts += [f"## {escape(name)}\n\n{text}" for name, text in paragraphs[1:]]
@@ -190,7 +186,7 @@ def _short(text: str, longest: int) -> str:
 
 
 def _sound(cell: str) -> str:
-    """Return a cell without what no text may hold: half a sign of a cut emoji, and NUL.
+    """Return a cell with lone surrogates (of a cut emoji) and NUL replaced.
 
     >>> _sound("cut \\ud83d, \\x00")
     'cut \ufffd, \ufffd'
@@ -199,7 +195,7 @@ def _sound(cell: str) -> str:
 
 
 def path_part(text: str) -> str:
-    """Return a part of a path, without a dot that would begin a suffix.
+    """Return a text as a part of a path, without dots, which would begin a suffix.
 
     >>> path_part("Is v1.2 and/or v1.3 read?")
     'is-v1-2-and-or-v1-3-read?'
@@ -208,7 +204,7 @@ def path_part(text: str) -> str:
 
 
 class _Taken:
-    """Names of which each is given once: another of the same name gets a number, as fast for many as for two."""
+    """Unique names: a repeated name gets a number, in constant time."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -224,7 +220,7 @@ class _Taken:
 
 
 def _runs(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """Yield runs of rows, each about as long as a passage may be."""
+    """Yield runs of rows, each at most _RUN characters or a single row."""
     run: list[list[str]] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""Where documents come from: a file, a folder, a pattern, or a revision of a git repository on disk."""
+"""Files of a source: a file, a folder, a pattern, or a revision of a git repository on disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LINK, _SUBMODULE = "120000", "160000"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a source: `file` is its path below the source, `read` its bytes (raises ImportFailure).
+    """One file of a source: `file` is its path below the source, `read` returns its bytes (raises ImportFailure).
 
-    A `row` of a table is a file as well: it lies in its table, as if that were a folder.
+    A `row` of a table is a file as well, below its table as if that were a folder.
     """
 
     file: PurePosixPath
@@ -34,12 +34,12 @@ class SourceFile:
 
     @property
     def origin(self) -> PurePosixPath:
-        """The file on disk: of a row its table."""
+        """The file on disk; for a row its table."""
         return self.file.parent if self.row else self.file
 
     @property
     def place(self) -> PurePosixPath:
-        """The path that its document is named after."""
+        """The path that determines the doc_id."""
         if self.row is None:
             return self.file
         table = PurePosixPath(self.origin.name.removesuffix(".gz")).stem
@@ -48,10 +48,10 @@ class SourceFile:
 
 @dataclass
 class Listing:
-    """What a source holds now.
+    """The files of a source.
 
-    `refused` says of a path why it can't be listed or followed; what lay below it must not look deleted. `ignored`
-    counts the files and folders left out, by reason.
+    `refused` has the reason for each path that can't be listed or followed; files below it don't count as deleted.
+    `ignored` counts the files and folders left out, by reason.
     """
 
     found: list[SourceFile] = field(default_factory=list)
@@ -63,10 +63,10 @@ class Listing:
 
 
 def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspace: Path | None = None) -> Listing:
-    """Return what a source holds, in order of names.
+    """Return the files of a source, in order of names.
 
-    `pattern` is a glob below `path`; `rev` names a revision of the git repository that `path` is in. What a source
-    that surrounds `workspace` holds of its own files is left out.
+    `pattern` is a glob below `path`; `rev` names a revision of the git repository that `path` is in. The own files of
+    `workspace` are left out.
     Raises: ImportFailure where the source itself can't be listed.
     """
     if rev is not None:
@@ -94,7 +94,7 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
 
 
 class _FolderWalk:
-    """A walk through the folder `inside`, by what it ignores; with `wanted`, for these files alone."""
+    """A walk through the folder `inside` without ignored files; with `wanted`, only for these files."""
 
     def __init__(self, inside: Path, wanted: set[Path] | None, workspace: Path | None) -> None:
         self.inside, self.listing = inside, Listing()
@@ -102,14 +102,14 @@ class _FolderWalk:
         self._reached = None if wanted is None else wanted.union(*(path.parents for path in wanted))
 
     def unreadable(self, error: OSError) -> None:
-        """Note a folder that can't be listed. Raises: ImportFailure where it is the source itself."""
+        """Refuse a folder that can't be listed. Raises: ImportFailure where it is the source itself."""
         folder = Path(str(error.filename))
         if folder.resolve() == self.inside:
             raise ImportFailure(f"cannot be listed: {error.strerror}")
         self._refuse(folder, f"cannot be read: {error.strerror}")
 
     def enters(self, folder: Path) -> bool:
-        """Take over what a folder's own .gitignore says; return whether it could be read."""
+        """Add the rules of a folder's .gitignore; return whether it could be read."""
         try:
             self._rules.enter(folder)
         except ImportFailure as failure:
@@ -120,7 +120,7 @@ class _FolderWalk:
         return True
 
     def goes_on_below(self, path: Path) -> bool:
-        """Return whether a folder's files are of the source, too."""
+        """Return whether to descend into a folder; count or refuse it if not."""
         why = folder_is_ignored(path) or (".gitignore" if self._rules.ignores(path, is_folder=True) else None)
         if is_workspaces_own(path, self._workspace):
             why = _OWN
@@ -128,12 +128,12 @@ class _FolderWalk:
             self.listing.ignore(why)
         elif not path.is_symlink():
             return True
-        elif self._reached is None or path in self._reached:  # else the pattern names nothing below it
+        elif self._reached is None or path in self._reached:  # else the pattern matches nothing below it
             self._refuse(path, "a link to a folder; import the folder itself")
         return False
 
     def take(self, path: Path) -> None:
-        """Add a file to what was found, or to what is ignored or refused."""
+        """Add a file to the listing as found, ignored or refused."""
         if self._wanted is not None and path not in self._wanted:
             return
         why = file_is_ignored(path)
@@ -153,8 +153,8 @@ class _FolderWalk:
 
 
 def _refusal(path: Path, inside: Path) -> str | None:
-    """Return why what stands in a folder's list is no file of it, None for one."""
-    # Not `resolve`: it raises an error for a link to itself.
+    """Return why a path in a folder isn't imported, None for a file."""
+    # `Path.resolve` would raise for a link to itself.
     if not Path(os.path.realpath(path)).is_relative_to(inside):
         return "a link that leaves the folder"
     try:
@@ -164,16 +164,16 @@ def _refusal(path: Path, inside: Path) -> str | None:
 
 
 def _matching(root: Path, pattern: str) -> set[Path]:
-    """Return the files that a pattern names, and all files below the folders that it names."""
+    """Return the files that a pattern matches, and all files below the folders that it matches."""
     inside = root.resolve()
-    found: set[Path] = set()
+    matches: set[Path] = set()
     for name in glob.iglob(pattern, root_dir=inside, recursive=True):
         path = inside / name
-        if path.is_dir() and "**" not in pattern:  # with ** the pattern names what is below by itself
-            found |= {Path(folder, file) for folder, _, files in os.walk(path) for file in files}
+        if path.is_dir() and "**" not in pattern:  # a pattern with ** matches the files below by itself
+            matches |= {Path(folder, file) for folder, _, files in os.walk(path) for file in files}
         else:
-            found.add(path)
-    return found
+            matches.add(path)
+    return matches
 
 
 def _on_disk(path: Path, relative: Path) -> SourceFile:
@@ -181,40 +181,40 @@ def _on_disk(path: Path, relative: Path) -> SourceFile:
 
 
 def _key(relative: Path) -> str:
-    """Return a path as records keep it: bytes that are no text stand there escaped."""
+    """Return a path as in records, with bytes that aren't UTF-8 escaped."""
     return relative.as_posix().encode("utf-8", "backslashreplace").decode()
 
 
 def commit_of(path: Path, rev: str) -> str:
-    """Return the commit that a revision is now. Raises: ImportFailure where the repository has none of that name."""
-    folder, _ = _there(path)
+    """Return the commit of a revision. Raises: ImportFailure where the repository has no such revision."""
+    folder, _ = _existing(path)
     try:
         return _git(folder, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
     except ImportFailure as failure:
         raise ImportFailure(f"has no revision {rev}: {failure}") from None
 
 
-def _there(path: Path) -> tuple[Path, PurePosixPath]:
-    """Return the nearest folder on disk, and the way from there: a revision may have what the work tree hasn't."""
+def _existing(path: Path) -> tuple[Path, PurePosixPath]:
+    """Return the nearest existing folder, and the path below it: a path may exist in a revision only."""
     folder = next(above for above in (path, *path.parents) if above.is_dir())
     return folder, PurePosixPath(path.relative_to(folder).as_posix())
 
 
 def _revision(path: Path, rev: str) -> Listing:
-    folder, below = _there(path)
+    folder, below = _existing(path)
     commit = commit_of(path, rev)
     listing = Listing()
-    is_there = False
+    exists = False
     blobs: list[tuple[PurePosixPath, str]] = []
     for entry in _git(folder, "ls-tree", "-r", "-z", commit).split(b"\0"):
         if not entry:
             continue
-        about, _, name = entry.partition(b"\t")
-        mode, _, oid = about.decode().split()
+        attributes, _, name = entry.partition(b"\t")
+        mode, _, oid = attributes.decode().split()
         file = PurePosixPath(name.decode("utf-8", "backslashreplace"))
         if not file.is_relative_to(below):
             continue
-        is_there = True
+        exists = True
         file = file.relative_to(below) if file != below else PurePosixPath(file.name)
         if any(part.startswith(".") for part in file.parts):
             listing.ignore("hidden")
@@ -224,7 +224,7 @@ def _revision(path: Path, rev: str) -> Listing:
             listing.refused[str(file)] = "a link in a revision; import what it points to"
         else:
             blobs.append((file, oid))
-    if not is_there:
+    if not exists:
         raise ImportFailure(f"is not in the revision {rev}")
     contents = _Blobs(folder, [oid for _, oid in blobs])
     for file, oid in blobs:
@@ -233,7 +233,7 @@ def _revision(path: Path, rev: str) -> Listing:
 
 
 class _Blobs:
-    """Files of a revision, read in order of their listing by one `git cat-file`."""
+    """Contents of a revision's files by object id, within MAX_BYTES."""
 
     def __init__(self, folder: Path, oids: list[str]) -> None:
         self._folder = folder
@@ -245,18 +245,18 @@ class _Blobs:
         return _git(self._folder, "cat-file", "blob", oid)
 
     def _read_sizes(self, oids: list[str]) -> dict[str, int]:
-        told = _git(self._folder, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids))
-        lines = (line.split() for line in told.decode().splitlines())
+        output = _git(self._folder, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids))
+        lines = (line.split() for line in output.decode().splitlines())
         return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
 
 
 def _git(folder: Path, *arguments: str, stdin: str = "") -> bytes:
-    """Return what git says of a repository on disk: no hook, no network, no question. Raises: ImportFailure."""
-    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    """Return the output of a git command, run without hooks, network and prompts. Raises: ImportFailure."""
+    isolation = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(
-            command, input=stdin.encode(), capture_output=True, timeout=_GIT_SECONDS, env={**os.environ, **quiet}
+            command, input=stdin.encode(), capture_output=True, timeout=_GIT_SECONDS, env={**os.environ, **isolation}
         )
     except FileNotFoundError:
         raise ImportFailure("reading a revision needs git, which isn't installed") from None
@@ -268,18 +268,18 @@ def _git(folder: Path, *arguments: str, stdin: str = "") -> bytes:
     return done.stdout
 
 
-def split_pattern(given: str) -> tuple[Path, str]:
-    """Return the folder that a pattern begins in, and the pattern below it; the whole path where it is none.
+def split_pattern(text: str) -> tuple[Path, str]:
+    """Return the folder above a pattern and the pattern below it; the path and "" where it is no pattern.
 
     >>> split_pattern("docs/v3.*/**")
     (PosixPath('docs'), 'v3.*/**')
 
-    Raises: HIVE-409 for an empty name, as a shell's unset variable leaves it: it would mean the current folder.
+    Raises: HIVE-409 for an empty name, such as an unset shell variable: it would mean the current folder.
     """
-    if not given.strip():
+    if not text.strip():
         raise HiveError.of("HIVE-409", "the name of a source is empty", fix="name a file, a folder or a glob")
-    path = Path(given)
-    if path.exists() or not glob.has_magic(given):
+    path = Path(text)
+    if path.exists() or not glob.has_magic(text):
         return path, ""
     parts = path.parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
@@ -287,8 +287,8 @@ def split_pattern(given: str) -> tuple[Path, str]:
 
 
 def below_one_another(paths: list[Path]) -> Iterator[Path]:
-    """Yield the paths that lie in no other one of them, each once: a shell's `**` names folders and their files."""
+    """Yield the paths that are below no other of them, each once: a shell's `**` gives folders and their files."""
     resolved = {path.resolve(): path for path in paths}
-    for place, path in resolved.items():
-        if not any(parent in resolved for parent in place.parents):
+    for real_path, path in resolved.items():
+        if not any(parent in resolved for parent in real_path.parents):
             yield path

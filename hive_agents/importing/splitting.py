@@ -1,4 +1,4 @@
-"""Tables whose rows are documents: as if each were a folder that holds a file for each row."""
+"""Tables whose rows are documents, listed like folders with a file for each row."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from hive_agents.importing.sources import Listing, SourceFile
 
 
 def with_rows(listing: Listing) -> Listing:
-    """Return what a source holds, with the rows of each table of texts in its place.
+    """Return the listing with each table of texts replaced by its rows.
 
-    A table that can't be read is refused, so that its documents don't look deleted.
+    A table that can't be read is refused, so that its documents don't count as deleted.
     """
     found: list[SourceFile] = []
     refused = dict(listing.refused)
-    for one in listing.found:
+    for file in listing.found:
         try:
-            found += _rows(one) if is_table(one.file.name) else [one]
+            found += _rows(file) if is_table(file.file.name) else [file]
         except ImportFailure as failure:
-            refused[str(one.file)] = str(failure)
+            refused[str(file.file)] = str(failure)
     return replace(listing, found=found, refused=refused)
 
 
-def _rows(one: SourceFile) -> Iterator[SourceFile]:
-    rows = rows_in(one.file.name, one.read())
+def _rows(table: SourceFile) -> Iterator[SourceFile]:
+    rows = rows_in(table.file.name, table.read())
     if rows is None:
-        yield one
+        yield table
         return
     for row in rows:
-        yield SourceFile(one.file / row.key, f"{one.shown} ({row.title})", _bytes(row), row)
+        yield SourceFile(table.file / row.key, f"{table.shown} ({row.title})", _bytes(row), row)
 
 
 def _bytes(row: TableRow) -> Callable[[], bytes]:

@@ -1,11 +1,11 @@
-"""An import is a sync: what changed in a source since the last time is changed in `documents/`, and nothing else.
+"""Three-way sync of a source with its documents.
 
-Each document has three texts: the one that the import wrote last, the one that is there now, and the one that the
-source's file gives now. Where only the source changed, the document follows; where only the document did, a person
-edited it and it stays; where both did, it stays and a note says so.
+Each document has three texts: the one written last by an import, the current one, and the one that the source's file
+gives now. If only the source changed, the document is updated; if only the document did, a person edited it and it
+stays; if both did, it stays and a note has the difference.
 
-Killed at any instant, the next import finishes: what is about to be written is recorded before, and a document that
-holds either text is the import's own.
+An import that is killed is finished by the next one: texts are recorded before they are written, and a document with
+the old or the new text counts as unedited.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SyncProgress = Callable[[str, int, int], None]
 
 
 class Sync:
-    """One source brought up to date with its documents; whoever calls holds the workspace's lock.
+    """The sync of one source; the caller holds the workspace's lock.
 
-    `theirs` takes the source's text where a document was edited by hand; the edited text is kept as a note.
+    With `theirs` the source's text replaces documents that were edited by hand; the edited text is kept as a note.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Sync:
         self._files: dict[PurePosixPath, SourceFile] = {}
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
-        self._told_of: list[Record] = []
+        self._reported: list[Record] = []
         self._recipe = hashlib.sha256(
             f"{VERSION}\0{json.dumps(dict(source.metadata), sort_keys=True)}".encode()
         ).hexdigest()
 
     def run(self, only: PurePosixPath | None = None) -> list[Record]:
-        """Add, change and rename; return the records whose files are gone, for `delete`.
+        """Add, change and rename documents; return the records for `delete`, whose files are gone.
 
         `only` limits the sync to one file, or folder, of the source.
         Raises: ImportFailure where the source can't be listed.
@@ -77,11 +77,12 @@ class Sync:
         self.settle()
         source = self._source
         listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
-        self._files = {found.file: found for found in listing.found}
+        self._files = {source_file.file: source_file for source_file in listing.found}
         listing = with_rows(listing if only is None else _limited(listing, only))
         for why, number in listing.ignored.items():
             self._report.ignored[why] = self._report.ignored.get(why, 0) + number
-        self._refusals(listing)
+        for file, why in listing.refused.items():
+            self._refuse(file, self._shown(file), why, None)
         gone = self._gone(listing, only)
         if listing.found == [] and len(gone) > 1 and only is None:
             raise ImportFailure(f"holds no file any more; its {len(gone)} documents stay")
@@ -89,37 +90,37 @@ class Sync:
         for record in gone:
             if record.file_hash and record.doc_id:
                 moved.setdefault(record.file_hash, []).append(record)
-        for number, found in enumerate(listing.found):
+        for number, source_file in enumerate(listing.found):
             if self._progress is not None:
                 self._progress("importing", number, len(listing.found))
-            self._file(found, moved)
+            self._file(source_file, moved)
             if len(self._batch) >= BATCH:
                 self._write()
         self._write()
-        # Not before: of an import that is interrupted, whoever waits for the report was told of nothing.
-        self._records.change(self._source, put=self._told_of)
+        # Last: an interrupted import returns no report, so that the next one must report these again.
+        self._records.change(self._source, put=self._reported)
         if only is None:
             self._records.synced(self._source)
-        left = self._records.of(self._source)
-        return [record for record in gone if record.file in left and self._is_deletable(left[record.file])]
+        remaining = self._records.of(self._source)
+        return [record for record in gone if record.file in remaining and self._is_deletable(remaining[record.file])]
 
     def settle(self) -> None:
-        """Finish what a killed import left half done."""
+        """Finish a killed import."""
         self._clear_half_written()
         self._finish_moves()
 
     def everything(self) -> list[Record]:
-        """Return the records whose documents nobody edited, of a source that is gone as a whole."""
+        """Return the records whose documents are unedited."""
         return [record for record in self._known.values() if self._is_untouched(record)]
 
     def there(self) -> list[str]:
-        """Return the documents of this source that are in `documents/` now."""
+        """Return the doc_ids of this source whose documents exist."""
         records = self._records.of(self._source).values()
-        names = [one.doc_id for one in records if one.doc_id is not None]
+        names = [record.doc_id for record in records if record.doc_id is not None]
         return [doc_id for doc_id in names if self._documents.text(doc_id) is not None]
 
     def delete(self, gone: Sequence[Record]) -> None:
-        """Delete the documents of these records, and the folders that they leave empty."""
+        """Delete the documents of these records, and folders that become empty."""
         for record in gone:
             if record.doc_id is not None:
                 self._documents.remove(record.doc_id)
@@ -127,7 +128,7 @@ class Sync:
         self._records.change(self._source, drop=[record.file for record in gone])
 
     def _clear_half_written(self) -> None:
-        """Remove the temporary files of a killed import: what it was about to write is recorded."""
+        """Remove the temporary files of a killed import; the texts to write are recorded."""
         for record in self._known.values():
             if record.doc_id is not None and (record.pending is not None or record.moved_from is not None):
                 path = self._documents.path(record.doc_id)
@@ -135,22 +136,18 @@ class Sync:
                     temporary.unlink(missing_ok=True)
 
     def _finish_moves(self) -> None:
-        """Finish what a killed import began to rename: the new document is there, or nothing of it is."""
-        for record in [one for one in self._known.values() if one.moved_from is not None]:
+        """Finish, or undo, the renames of a killed import, by whether the new document exists."""
+        for record in [known for known in self._known.values() if known.moved_from is not None]:
             old = self._known.get(record.moved_from or "")
-            there = record.doc_id is not None and self._documents.text(record.doc_id) is not None
-            if there and record.doc_id and old is not None and old.doc_id:
+            moved = record.doc_id is not None and self._documents.text(record.doc_id) is not None
+            if moved and record.doc_id and old is not None and old.doc_id:
                 self._documents.remove(old.doc_id)
                 self._report.renamed.append({"from": old.doc_id, "to": record.doc_id})
-            drop = [record.moved_from or ""] if there else [record.file]
-            put = [replace(record, moved_from=None)] if there else []
+            drop = [record.moved_from or ""] if moved else [record.file]
+            put = [replace(record, moved_from=None)] if moved else []
             self._records.change(self._source, put=put, drop=drop)
             self._known = self._records.of(self._source)
         self._taken = self._records.doc_ids()
-
-    def _refusals(self, listing: Listing) -> None:
-        for file, why in listing.refused.items():
-            self._refuse(file, self._shown(file), why, None)
 
     def _gone(self, listing: Listing, only: PurePosixPath | None) -> list[Record]:
         there = {str(found.file) for found in listing.found} | set(listing.refused)
@@ -164,7 +161,7 @@ class Sync:
         return gone
 
     def _is_deletable(self, record: Record) -> bool:
-        """Return whether a gone file's document is there and nobody edited it; a record of anything else goes."""
+        """Return whether a gone file's document exists and is unedited; otherwise drop its record."""
         if self._is_untouched(record):
             return True
         self._records.change(self._source, drop=[record.file])
@@ -176,37 +173,37 @@ class Sync:
         text = self._documents.text(record.doc_id) if record.doc_id is not None else None
         return text is not None and text in (record.written, record.pending)
 
-    def _file(self, found: SourceFile, moved: dict[str, list[Record]]) -> None:
-        file = str(found.file)
+    def _file(self, source_file: SourceFile, moved: dict[str, list[Record]]) -> None:
+        file = str(source_file.file)
         known = self._known.get(file)
         digest = None
         try:
-            if kind_of(found.file.name) is None:
-                raise unsupported(found.file.name)
-            data, _ = with_includes(found.read(), found.file, self._files)
+            if kind_of(source_file.file.name) is None:
+                raise unsupported(source_file.file.name)
+            data, _ = with_includes(source_file.read(), source_file.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(known, digest):
                 return
-            text = self._converted(found, data)
+            text = self._converted(source_file, data)
         except ImportFailure as failure:
-            self._refuse(file, found.shown, str(failure), digest)
+            self._refuse(file, source_file.shown, str(failure), digest)
             return
         old = next(iter(moved.get(digest, [])), None) if known is None or known.doc_id is None else None
         if old is not None:
             moved[digest].remove(old)
         try:
-            self._place(found, digest, text, known, old)
-        except ImportFailure as failure:  # of its place, which may be mended while the file stays as it is
-            self._report.skip(found.shown, str(failure))
+            self._place(source_file, digest, text, known, old)
+        except ImportFailure as failure:  # not recorded: its place may become free while the file stays the same
+            self._report.skip(source_file.shown, str(failure))
 
     def _is_unchanged(self, known: Record | None, digest: str) -> bool:
         if known is None or known.file_hash != digest or known.recipe != self._recipe:
             return False
-        if known.doc_id is None:  # refused before, and it would be again
+        if known.doc_id is None:  # refused before, and would be again
             self._report.still_skipped += 1
             return True
-        there = self._documents.text(known.doc_id)
-        if there != known.written:
+        text = self._documents.text(known.doc_id)
+        if text != known.written:
             if self._theirs:
                 return False
             self._report.kept.append(known.doc_id)
@@ -214,99 +211,104 @@ class Sync:
             self._report.unchanged += 1
         return True
 
-    def _converted(self, found: SourceFile, data: bytes) -> str:
+    def _converted(self, source_file: SourceFile, data: bytes) -> str:
         root = self._workspace.documents.resolve()
-        if self._source.rev is None and Path(found.shown).resolve().is_relative_to(root):
+        if self._source.rev is None and Path(source_file.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
-        row = found.row
-        imported = Imported(row.markdown, row.title) if row else convert_bytes(found.file.name, data)
-        return document_text(imported, found.origin, self._source.metadata)
+        row = source_file.row
+        imported = Imported(row.markdown, row.title) if row else convert_bytes(source_file.file.name, data)
+        return document_text(imported, source_file.origin, self._source.metadata)
 
-    def _place(self, found: SourceFile, digest: str, text: str, known: Record | None, old: Record | None) -> None:
-        """Decide what becomes of a file that is new, renamed or changed."""
-        file = str(found.file)
+    def _place(self, source_file: SourceFile, digest: str, text: str, known: Record | None, old: Record | None) -> None:
+        """Update the document of a file that is new, renamed or changed, or report a conflict."""
+        file = str(source_file.file)
         if known is None or known.doc_id is None:
-            doc_id, there = self._free_place(found, text, old.doc_id if old else None)
-            named = str(PurePosixPath(self._source.place, next(places(found.place))))
-            if doc_id != named:
-                self._report.beside.append({"doc_id": doc_id, "named": named, "file": found.shown})
+            doc_id, current = self._free_place(source_file, text, old.doc_id if old else None)
+            preferred = str(PurePosixPath(self._source.place, next(places(source_file.place))))
+            if doc_id != preferred:
+                self._report.beside.append({"doc_id": doc_id, "named": preferred, "file": source_file.shown})
             record = Record(file, doc_id, None, None)
             if old is not None and old.doc_id == doc_id:  # only its file's name changed
                 self._records.change(self._source, put=[replace(old, file=file)], drop=[old.file])
                 record, old = replace(old, file=file), None
         else:
             doc_id, record = known.doc_id, known
-            there = self._documents.text(doc_id)
-        done = Record(file, doc_id, digest, self._recipe, written=text)
-        if old is not None and old.doc_id is not None and there is None:
-            self._move(old, done)
-        elif there is None and record.written is not None and record.file_hash == digest and not self._theirs:
-            self._records.change(self._source, put=[done])
+            current = self._documents.text(doc_id)
+        final = Record(file, doc_id, digest, self._recipe, written=text)
+        if old is not None and old.doc_id is not None and current is None:
+            self._move(old, final)
+        elif current is None and record.written is not None and record.file_hash == digest and not self._theirs:
+            self._records.change(self._source, put=[final])
             self._report.kept.append(doc_id)
-        elif there is None and record.written is not None and not self._theirs:
-            self._told_of.append(done)
+        elif current is None and record.written is not None and not self._theirs:
+            self._reported.append(final)
             self._conflict(doc_id, "it was deleted by hand, and its file changed: it stays away", None)
-        elif there is None or (there in (record.written, record.pending) and there != text):
-            self._batch.append((replace(record, pending=text), text, done))
-        elif there == text:
-            self._records.change(self._source, put=[done])
+        elif current is None or (current in (record.written, record.pending) and current != text):
+            self._batch.append((replace(record, pending=text), text, final))
+        elif current == text:
+            self._records.change(self._source, put=[final])
             self._report.unchanged += 1
         elif self._theirs:
-            self._documents.note(doc_id, there, suffix=".mine.md")
-            self._batch.append((replace(record, pending=text), text, done))
+            self._documents.note(doc_id, current, suffix=".mine.md")
+            self._batch.append((replace(record, pending=text), text, final))
         else:
             base = record.written if record.written is not None else ""
             note = self._documents.note(doc_id, _difference(base, text, doc_id), suffix=".diff")
-            self._told_of.append(done)
-            what = "its file" if record.file_hash != digest else "what an import makes of its file"
-            self._conflict(doc_id, f"edited by hand, and {what} changed: your text stays", note)
+            self._reported.append(final)
+            cause = "its file" if record.file_hash != digest else "what an import makes of its file"
+            self._conflict(doc_id, f"edited by hand, and {cause} changed: your text stays", note)
         self._taken.add(doc_id)
 
-    def _move(self, old: Record, done: Record) -> None:
-        """Put a renamed file's document where its new name says; what was edited in it goes along."""
-        there = self._documents.text(old.doc_id or "")
-        if there is None:  # deleted by hand: stays away under its new name, too
-            self._records.change(self._source, put=[done], drop=[old.file])
+    def _move(self, old: Record, final: Record) -> None:
+        """Move a renamed file's document; an edited one keeps its text."""
+        current = self._documents.text(old.doc_id or "")
+        if current is None:  # deleted by hand: stays away under its new name, too
+            self._records.change(self._source, put=[final], drop=[old.file])
             return
-        edited = there not in (old.written, old.pending)
-        self._records.change(self._source, put=[replace(done, moved_from=old.file)])
-        self._documents.put(done.doc_id or "", there if edited else done.written or "")
+        edited = current not in (old.written, old.pending)
+        self._records.change(self._source, put=[replace(final, moved_from=old.file)])
+        self._documents.put(final.doc_id or "", current if edited else final.written or "")
         self._documents.remove(old.doc_id or "")
-        self._records.change(self._source, put=[done], drop=[old.file])
-        self._report.renamed.append({"from": old.doc_id or "", "to": done.doc_id or ""})
+        self._records.change(self._source, put=[final], drop=[old.file])
+        self._report.renamed.append({"from": old.doc_id or "", "to": final.doc_id or ""})
 
-    def _free_place(self, found: SourceFile, text: str, own: str | None) -> tuple[str, str | None]:
-        """Return the doc_id of a file that has none yet, and what is there already if it came from the same file.
+    def _free_place(self, source_file: SourceFile, text: str, renamed_from: str | None) -> tuple[str, str | None]:
+        """Return a doc_id for a new file, and the text of a document there that came from the same file.
 
-        `own` is the document of a renamed file, which keeps its place where the new name leads there, too.
+        `renamed_from` is the document of a renamed file, which keeps its place if that suits the new name, too.
         """
-        for doc_id in places(found.place):
+        for doc_id in places(source_file.place):
             doc_id = str(PurePosixPath(self._source.place, doc_id))
-            if doc_id in self._taken and doc_id != own:
+            if doc_id in self._taken and doc_id != renamed_from:
                 continue
             if self._documents.path(doc_id).is_dir():
                 continue
-            there = self._documents.text(doc_id)
-            if there is None or there == text or doc_id == own or _origin(there) == found.origin.name:
-                return doc_id, there
+            current = self._documents.text(doc_id)
+            if (
+                current is None
+                or current == text
+                or doc_id == renamed_from
+                or _origin(current) == source_file.origin.name
+            ):
+                return doc_id, current
         raise AssertionError("places never ends")
 
     def _write(self) -> None:
-        """Write a batch of documents: first that they are coming, then they, then that they are there."""
+        """Write a batch of documents: record them as pending, write them, record them as written."""
         batch, self._batch = self._batch, []
         if not batch:
             return
         self._records.change(self._source, put=[pending for pending, _, _ in batch])
-        # Writing is waiting for the disk, twice a document: several wait at a time. Where one would be another's
-        # folder, the document comes first.
+        # Writers mostly wait for the disk, so several work at a time; but a document goes before those that would be in
+        # a folder of its name.
         names = {pending.doc_id for pending, _, _ in batch}
         nested = any(str(folder) in names for name in names for folder in PurePosixPath(name or "").parents)
         if nested:
-            batch.sort(key=lambda one: (one[0].doc_id or "").count("/"))
+            batch.sort(key=lambda entry: (entry[0].doc_id or "").count("/"))
         with ThreadPoolExecutor(1 if nested else WRITERS) as writers:
             failures = list(writers.map(self._failure_to_put, batch))
         written = []
-        for (pending, _, done), failure in zip(batch, failures, strict=True):
+        for (pending, _, final), failure in zip(batch, failures, strict=True):
             doc_id = pending.doc_id or ""
             if failure is not None:
                 self._records.change(self._source, drop=[pending.file])
@@ -315,11 +317,11 @@ class Sync:
             new = pending.written is None
             (self._report.added if new else self._report.changed).append(doc_id)
             self._report.imported.append(doc_id)
-            written.append(done)
+            written.append(final)
         self._records.change(self._source, put=written)
 
-    def _failure_to_put(self, one: tuple[Record, str, Record]) -> ImportFailure | None:
-        pending, text, _ = one
+    def _failure_to_put(self, entry: tuple[Record, str, Record]) -> ImportFailure | None:
+        pending, text, _ = entry
         try:
             self._documents.put(pending.doc_id or "", text)
         except ImportFailure as failure:
@@ -333,10 +335,10 @@ class Sync:
             return
         if known is not None and known.doc_id is not None:
             self._report.skip(shown, f"{why}; documents/{known.doc_id} stays as it was imported before")
-            self._told_of.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
+            self._reported.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
             return
         self._report.skip(shown, why)
-        self._told_of.append(Record(file, None, digest, self._recipe, refused=why))
+        self._reported.append(Record(file, None, digest, self._recipe, refused=why))
 
     def _conflict(self, doc_id: str, message: str, note: str | None) -> None:
         self._report.conflicts.append({"doc_id": doc_id, "message": message, "note": note})
@@ -349,7 +351,7 @@ class Sync:
 
 
 def _limited(listing: Listing, only: PurePosixPath) -> Listing:
-    found = [one for one in listing.found if one.file.is_relative_to(only)]
+    found = [file for file in listing.found if file.file.is_relative_to(only)]
     refused = {file: why for file, why in listing.refused.items() if PurePosixPath(file).is_relative_to(only)}
     return Listing(found, refused)
 

@@ -1,4 +1,4 @@
-"""reStructuredText to Markdown, Sphinx's dialect included; no other file is ever read."""
+"""reStructuredText to Markdown, including Sphinx's dialect; included files aren't read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def from_rst_bytes(data: bytes) -> Imported:
 
 
 def from_rst(text: str) -> Imported:
-    """Return the text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    """Return the text as Markdown; source that the parser rejects becomes a code block."""
     text = text.lstrip("\ufeff\r\n")
     parser = Parser(rfc2822=begins_with_header(text))
     with sphinx_dialect():

@@ -1,4 +1,4 @@
-"""Which directive and role a name means: docutils' own, one of ours, or the generic one."""
+"""Lookup of directives and roles: docutils' own, ours, or the generic ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BUILT_IN = frozenset(
 
 @contextmanager
 def sphinx_dialect() -> Iterator[None]:
-    """Inside, every directive and role has a meaning.
+    """Define every directive and role in this context.
 
-    docutils looks names up in two module functions and has no other hook for unknown ones. They are
-    put back afterwards, so that Sphinx in the same process never notices.
+    docutils has no hook for unknown names, so its two lookup functions are replaced, and restored afterwards for Sphinx
+    in the same process.
     """
     with _LOCK:
         directive, role = docutils_directives.directive, docutils_roles.role
@@ -42,13 +42,13 @@ def sphinx_dialect() -> Iterator[None]:
         def find_role(name: str, language: Any, line: int, reporter: Any) -> tuple[Any, list[Any]]:
             return role(name, language, line, reporter) if name.lower() in STANDARD else (generic_role, [])
 
-        _look_up(find_directive, find_role)
+        _install(find_directive, find_role)
         try:
             yield
         finally:
-            _look_up(directive, role)
+            _install(directive, role)
 
 
-def _look_up(find_directive: Any, find_role: Any) -> None:
+def _install(find_directive: Any, find_role: Any) -> None:
     vars(docutils_directives)["directive"] = find_directive
     vars(docutils_roles)["role"] = find_role

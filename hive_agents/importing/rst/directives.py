@@ -1,4 +1,4 @@
-"""Directives that docutils lacks, or knows in another way than Sphinx's users mean them."""
+"""Directives that docutils lacks, or that mean something else in Sphinx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docutils.parsers.rst import Directive
 
 
 class _AnyOption(dict[str, Callable[[str], Any]]):
-    """Accepts every option: a name that we don't know must not cost the reader the text below it."""
+    """An option spec with every option: an unknown one must not lose the directive's content."""
 
     def __missing__(self, name: str) -> Callable[[str], Any]:
         return lambda value: value
@@ -40,21 +40,21 @@ class _Generic(Directive):
 
 
 class Anything(_Generic):
-    """A directive nobody told us of: its argument and its content, as text."""
+    """An unknown directive: its argument and its content as text."""
 
     def run(self) -> list[nodes.Node]:
         return [*([self.paragraph(self.argument)] if self.argument else []), *self.body()]
 
 
 class Dropped(_Generic):
-    """Says something to the program that builds the pages, nothing to a reader; or would read a file."""
+    """A directive for the build only, or one that would read a file: nothing."""
 
     def run(self) -> list[nodes.Node]:
         return []
 
 
 class ContentOnly(_Generic):
-    """The argument is a name for cross-references or a condition: a reader sees the content."""
+    """A directive whose argument is a name for cross-references or a condition: its content."""
 
     def run(self) -> list[nodes.Node]:
         return self.body()
@@ -71,7 +71,7 @@ class Module(_Generic):
 class Described(_Generic):
     """A described object: its signature as code, then its description.
 
-    What is described inside a class carries the class's name: found by a search, `name` alone says nothing.
+    Members have the class's name as a prefix: in a search result, `name` alone says nothing.
     """
 
     def run(self) -> list[nodes.Node]:
@@ -105,13 +105,13 @@ class Code(_Generic):
 
 
 class VersionChange(_Generic):
-    """`versionadded:: 5.2` and its kin as a sentence."""
+    """`versionadded:: 5.2` and the like as a sentence."""
 
     def run(self) -> list[nodes.Node]:
         version, _, rest = self.argument.partition(" ")
-        said = f"{_VERSIONS[self.name.lower()]} {version}"
+        label = f"{_VERSIONS[self.name.lower()]} {version}"
         body = [*([self.paragraph(rest.strip())] if rest.strip() else []), *self.body()]
-        line = nodes.paragraph("", "", nodes.emphasis("", said + (":" if body else ".")))
+        line = nodes.paragraph("", "", nodes.emphasis("", label + (":" if body else ".")))
         if body and isinstance(body[0], nodes.paragraph):
             line += [nodes.Text(" "), *body.pop(0).children]
         return [line, *body]

@@ -1,4 +1,4 @@
-"""What a text says of itself before it begins: its status, its authors, what it replaces."""
+"""Header fields of a document, such as status, authors and what it replaces."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 
 from docutils import nodes
 
-# As in mail: a name, a value, and lines of it that are indented. PEPs and their kin begin so; a first paragraph such as
-# "Note: …" doesn't, for it has no title.
+# As in mail: a name, a value, and indented lines that continue it. PEPs and the like begin so; their title tells them
+# from a first paragraph such as "Note: …".
 _HEADER = re.compile(r"(?:[A-Za-z][\w-]*:(?:[ \t].*)?\n(?:[ \t]+\S.*\n)*)+(?=\s*\n|\Z)")
 _TITLE = re.compile(r"^title:[ \t]*\S", re.I | re.M)
 _NOT_READ = (nodes.comment, nodes.target, nodes.substitution_definition, nodes.system_message)
 
 
 def begins_with_header(text: str) -> bool:
-    """Return whether a text begins with lines as a mail does, a title among them.
+    """Return whether a text begins with header fields as in mail, including a title.
 
     >>> [begins_with_header(text) for text in ("PEP: 8\\nTitle: Style\\n  Guide\\n\\nText", "Note: mind it.\\n")]
     [True, False]
     """
-    found = _HEADER.match(text.replace("\r\n", "\n") + "\n")
-    return found is not None and _TITLE.search(found[0]) is not None
+    fields = _HEADER.match(text.replace("\r\n", "\n") + "\n")
+    return fields is not None and _TITLE.search(fields[0]) is not None
 
 
 def header(document: nodes.document) -> dict[str, str]:
-    """Return the fields before the text, or just below its title: each name in lower case, with `_` between words.
+    """Return the fields before the text, or just below its title; names are lower case with `_` between words.
 
-    What isn't one line of words, such as an abstract or a value that Sphinx fills in, is text only.
+    Only fields of one paragraph without substitutions are returned.
 
     >>> from docutils.core import publish_doctree
     >>> header(publish_doctree(":Superseded-By: 566\\n\\nText", settings_overrides={"docinfo_xform": False}))
@@ -37,16 +37,16 @@ def header(document: nodes.document) -> dict[str, str]:
         fields = _first(fields)
     if not isinstance(fields, nodes.field_list):
         return {}
-    told = {}
+    values = {}
     for name, body in (field.children for field in fields.children if isinstance(field, nodes.field)):
         assert isinstance(body, nodes.Element)
         value = " ".join(body.astext().split())
-        filled_in = next(
+        substitution = next(
             body.findall(lambda node: isinstance(node, nodes.problematic | nodes.substitution_reference)), None
         )
-        if value and len(body) == 1 and isinstance(body[0], nodes.paragraph) and filled_in is None:
-            told[re.sub(r"\W+", "_", name.astext().strip().lower())] = value
-    return told
+        if value and len(body) == 1 and isinstance(body[0], nodes.paragraph) and substitution is None:
+            values[re.sub(r"\W+", "_", name.astext().strip().lower())] = value
+    return values
 
 
 def _first(holder: nodes.Element) -> nodes.Node | None:

@@ -1,4 +1,4 @@
-"""What stands inside a paragraph."""
+"""Inline nodes as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SILENT = (nodes.system_message, nodes.comment, nodes.substitution_definition, n
 
 
 def inline(node: nodes.Node, titles: Mapping[str, str]) -> str:
-    """Markdown of a node and all in it, on one line; `titles` are the document's sections by label."""
+    """Return the Markdown of a node and its children, on one line; `titles` are the document's sections by label."""
     if isinstance(node, nodes.Text):
         return escape(re.sub(r"[ \t]{2,}", " ", node.astext()))
     if isinstance(node, _CODE):
@@ -46,7 +46,7 @@ def inline(node: nodes.Node, titles: Mapping[str, str]) -> str:
 
 
 def children(node: nodes.Element, titles: Mapping[str, str]) -> str:
-    # Hard-wrapped source lines become one: a reader's screen decides where lines end.
+    # Hard-wrapped source lines are joined.
     return re.sub(r"\s*\n\s*", " ", "".join(inline(child, titles) for child in node.children))
 
 
@@ -56,7 +56,7 @@ def _wrapped(text: str, mark: str) -> str:
 
 def _link(text: str, plain: str, uri: str) -> str:
     if not re.match(r"https?://|mailto:", uri):
-        return text  # it points into the tree that the text comes from
+        return text  # a relative link, which leads nowhere here
     if plain in (uri, uri.removeprefix("mailto:")):
         return f"<{plain}>"
     return f"[{text}]({uri.replace(' ', '%20').replace(')', '%29').replace('(', '%28')})"

@@ -1,4 +1,4 @@
-"""Roles: what is between the backticks survives, the target behind it does not."""
+"""Roles: their text is kept, their target isn't."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TITLED = re.compile(r"(?P<title>.+?)\s*(?<!\\)<(?P<target>[^<>]*)>", re.S)
 
 
 class pending_reference(nodes.Inline, nodes.TextElement):
-    """A reference by label; the writer puts the section's title in its place when the document has it."""
+    """A reference by label; the writer replaces it by the section's title if the document has that label."""
 
 
 def generic_role(
@@ -38,7 +38,7 @@ def generic_role(
     options: Any = None,
     content: Any = None,
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """Return the text of any role, as code when the role names a thing that is written in code."""
+    """Return the text of any role, as code if the role refers to code."""
     role = name.lower().rpartition(":")[2]
     plain = " ".join(utils.unescape(text).split())
     titled = _TITLED.fullmatch(plain)

@@ -1,4 +1,4 @@
-"""A table of the parsed tree as rows of cells."""
+"""Tables of the parsed tree as rows of cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docutils import nodes
 
 
 def rows_of(node: nodes.table, text: Callable[[nodes.Element], str]) -> list[list[str]]:
-    """Return the cells' text, the head's rows first; a cell that spans leaves empty ones behind it."""
+    """Return the cells' text, the head's rows first, or an empty row; spanning cells are followed by empty ones."""
     rows: list[list[str]] = []
     below: dict[int, int] = {}  # column -> rows that a cell above still covers
     for row in node.findall(nodes.row):

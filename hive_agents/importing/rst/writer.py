@@ -1,4 +1,4 @@
-"""The parsed tree as Markdown."""
+"""Writer of the parsed tree as Markdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED: dict[type, str] = {
 
 
 class MarkdownWriter:
-    """Blocks are joined by an empty line; what has no form of its own in Markdown keeps its text."""
+    """Markdown of a document; nodes without a form in Markdown are written as their text."""
 
     def __init__(self, document: nodes.document) -> None:
         self.document = document
@@ -66,8 +66,8 @@ class MarkdownWriter:
     def markdown(self) -> str:
         return self.blocks(self.document.children).strip() + "\n"
 
-    def blocks(self, found: Iterable[nodes.Node]) -> str:
-        return "\n\n".join(text for text in map(self.block, found) if text.strip())
+    def blocks(self, elements: Iterable[nodes.Node]) -> str:
+        return "\n\n".join(text for text in map(self.block, elements) if text.strip())
 
     def block(self, node: nodes.Node) -> str:
         if not isinstance(node, nodes.Element):
@@ -88,7 +88,7 @@ class MarkdownWriter:
         return text
 
     def _heading(self, title: nodes.Element) -> str:
-        """Code in a heading is plain text where it can be: headings are shown as paths, too."""
+        """Return a heading's text; code is plain text where that needs no escape: headings are shown in paths."""
         parts: list[str] = []
         for child in title.children:
             plain = child.astext()
@@ -133,7 +133,7 @@ class MarkdownWriter:
         return name, body
 
     def _pairs(self, pairs: Iterable[tuple[str, list[nodes.Node]]]) -> str:
-        """Return a list of bold names, each with what is said of it."""
+        """Return a list of bold names, each with its description."""
         texts = []
         for name, body in pairs:
             bold = name if name.startswith("**") else f"**{name}**"
@@ -178,7 +178,7 @@ class MarkdownWriter:
         return "\\\n".join(plain_lines(line) for line in lines if line.strip())
 
     def _quote(self, node: nodes.block_quote) -> str:
-        # Lists that a writer indented for looks are no quotation.
+        # Indented lists and tables are no quotation.
         lists = (nodes.bullet_list, nodes.enumerated_list, nodes.definition_list, nodes.table)
         text = self.blocks(node.children)
         return text if all(isinstance(child, lists) for child in node.children) else indent(text, "> ", "> ")
@@ -201,7 +201,7 @@ class MarkdownWriter:
         return f"[{label}] {self.blocks(body)}"
 
     def _refused(self, node: nodes.system_message) -> str:
-        """A complaint is nothing to read; the source that an error quotes is, for it stands nowhere else."""
+        """Return the source that an error quotes, which would be lost otherwise; the message itself is dropped."""
         if int(node["level"]) < Reporter.ERROR_LEVEL:
             return ""
         return "\n\n".join(fence(part.astext()) for part in node.children if isinstance(part, nodes.literal_block))
