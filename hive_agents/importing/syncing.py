@@ -252,8 +252,7 @@ class Sync:
             self._documents.note(doc_id, current, suffix=".mine.md")
             self._batch.append((replace(record, pending=text), text, final))
         else:
-            base = record.written if record.written is not None else ""
-            note = self._documents.note(doc_id, _difference(base, text, doc_id), suffix=".diff")
+            note = self._documents.note(doc_id, _difference(record.written or "", text, doc_id), suffix=".diff")
             self._reported.append(final)
             cause = "its file" if record.file_hash != digest else "what an import makes of its file"
             self._conflict(doc_id, f"edited by hand, and {cause} changed: your text stays", note)
