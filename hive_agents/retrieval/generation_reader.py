@@ -1,7 +1,6 @@
-"""What one generation of the index keeps, read from SQLite, a memory-mapped matrix and packed postings.
+"""Read access to one generation of the index: SQLite, a memory-mapped matrix and packed postings.
 
-Nothing here ranks a collection: `SqliteIndex` does that on top, and engines that people run beside Hive get their
-copies from here.
+`SqliteIndex` adds ranking; copies for external engines are read from here, too.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """One chunk in the order of the index; `words` and `title_words` are the terms that it is found by.
+    """One chunk with its index terms: `words` those of `ancestors` and text, `title_words` those of the title.
 
-    `ancestors` are the headings above its text, `words` those of ancestors and text. `vector` is None where
-    the index has no embedding model.
+    `ancestors` are the headings above its text. `vector` is None without an embedding model.
     """
 
     number: int
@@ -53,7 +51,7 @@ class StoredChunk:
 
 
 def ancestors_of(path: list[str], own_words: int, words_of_path: int) -> list[str]:
-    """Return the headings above a chunk's text: the whole path where its words are counted besides the text's own.
+    """Return the headings above a chunk's text: the whole path if all its words were indexed apart from the text's.
 
     >>> ancestors_of(["Guide", "Setup"], own_words=2, words_of_path=2), ancestors_of(["Guide", "Setup"], 1, 2)
     (['Guide', 'Setup'], ['Guide'])
@@ -67,7 +65,7 @@ _NO_CHUNKS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
 class StaleIndex(Busy):
-    """The generation was replaced since it was opened: open the index again."""
+    """The generation was replaced since it was opened; the index has to be opened again."""
 
     def __init__(self) -> None:
         fix = "try again; a `SearchEngine` does so by itself"
@@ -75,9 +73,9 @@ class StaleIndex(Busy):
 
 
 class GenerationReader:
-    """One generation of one collection; one object serves all threads.
+    """One generation of one collection; safe to share between threads.
 
-    Chunks and documents are known by number: chunks in the order of their ids, documents in that of `doc_ids()`.
+    Chunks are numbered in order of their ids, documents in that of `doc_ids()`.
     Raises: HIVE-406 when the collection was never indexed.
     """
 
@@ -90,20 +88,20 @@ class GenerationReader:
         self._connection = connect(workspace.database)
         self._file = file_identity(workspace.database)
         with database_errors(workspace.database):
-            found = find_generation(self._connection, collection.name, state)
-        if found is None:
+            generation = find_generation(self._connection, collection.name, state)
+        if generation is None:
             raise self._never_indexed()
-        self.collection = found.schema
-        self.language = found.language
-        self.embedding_model = found.embedding_model
-        self.index_hash = found.index_hash
-        self.n_chunks = found.n_chunks
-        self.n_documents = found.n_documents
-        self.recipe = found.recipe
-        self.created_at = found.created_at
-        self._generation = found.number
+        self.collection = generation.schema
+        self.language = generation.language
+        self.embedding_model = generation.embedding_model
+        self.index_hash = generation.index_hash
+        self.n_chunks = generation.n_chunks
+        self.n_documents = generation.n_documents
+        self.recipe = generation.recipe
+        self.created_at = generation.created_at
+        self._generation = generation.number
         lengths, chunk_documents = self._one(
-            "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
+            "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (generation.number,)
         ) or (b"", b"")
         self.postings = _GenerationPostings(self, np.frombuffer(lengths, np.int32))
         self.board = Board(len(self.postings.lengths))
@@ -121,7 +119,7 @@ class GenerationReader:
         return HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
 
     def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        """`keyword_scores` for a query whose index terms are made already."""
+        """Return `keyword_scores` for a query that is analyzed already."""
         scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
         return scores
 
@@ -133,16 +131,16 @@ class GenerationReader:
 
     @cached_property
     def shared_lines(self) -> SharedLines:
-        """The lines that documents share, whoever may view these."""
+        """The lines that documents share, regardless of permissions."""
         row = self._one("SELECT shared_lines FROM corpus_stats WHERE generation = ?", (self._generation,))
         if row is None:
             raise StaleIndex
         return SharedLines.from_blob(row[0], self.n_chunks)
 
     def rows_without(self, boilerplate: Boilerplate, chunks: Sequence[int]) -> list[ChunkRow]:
-        """`rows`, for whom this is boilerplate."""
+        """Return rows as `LaneIndex.rows` does, for a reader with this boilerplate. Raises: StaleIndex."""
         marks = ",".join("?" * len(chunks))
-        found = {
+        rows = {
             row[0]: ChunkRow(
                 row[1],
                 row[2],
@@ -159,9 +157,9 @@ class GenerationReader:
                 (self._generation, *map(int, chunks)),
             )
         }
-        if len(found) != len(set(chunks)):
+        if len(rows) != len(set(chunks)):
             raise StaleIndex
-        return [found[int(chunk)] for chunk in chunks]
+        return [rows[int(chunk)] for chunk in chunks]
 
     def chunks_of(self, doc_id: str) -> ChunkNumbers:
         return self._chunks_by_document.get(doc_id, _NO_CHUNKS)
@@ -172,19 +170,19 @@ class GenerationReader:
         rows = self._all(
             "SELECT document, chunk FROM chunks WHERE generation = ? ORDER BY document, n", (self._generation,)
         )
-        found: dict[str, list[int]] = {}
+        by_document: dict[str, list[int]] = {}
         for document, chunk in rows:
-            found.setdefault(self._doc_ids[document], []).append(chunk)
-        arrays = {doc_id: np.array(chunks, np.intp) for doc_id, chunks in found.items()}
+            by_document.setdefault(self._doc_ids[document], []).append(chunk)
+        arrays = {doc_id: np.array(chunks, np.intp) for doc_id, chunks in by_document.items()}
         for array in arrays.values():
-            array.flags.writeable = False  # everybody gets the same one
+            array.flags.writeable = False  # shared by all callers
         return arrays
 
     def doc_ids(self) -> list[str]:
         return list(self._doc_ids)
 
     def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """(doc_id, title, metadata) of every document, by doc_id."""
+        """Return (doc_id, title, metadata) of every document, by doc_id."""
         return list(self._documents)
 
     @cached_property
@@ -202,7 +200,7 @@ class GenerationReader:
         return [(doc_id, json.loads(front_matter)) for doc_id, front_matter in rows]
 
     def front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """(doc_id, front matter as its file has it) of every document, in the order of `doc_ids()`; read once."""
+        """Return (doc_id, front matter of its file) of every document, in the order of `doc_ids()`; read once."""
         return list(self._front_matter)
 
     @cached_property
@@ -211,7 +209,7 @@ class GenerationReader:
         return dict(self._all("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (self._generation,)))
 
     def stored(self) -> Iterator[StoredChunk]:
-        """Yield every chunk with all that is kept of it, in order of number; each document's labels are its file's."""
+        """Yield every chunk with all stored fields, in order of number."""
         names = dict(self._all("SELECT term_no, term FROM terms", ()))
         rows = self._all(
             "SELECT c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata, d.front_matter, c.tokens,"
@@ -256,11 +254,11 @@ class GenerationReader:
 
     @property
     def dimensions(self) -> int:
-        """Of the vectors. Raises: HIVE-401 where there are none."""
+        """The vectors' dimensions. Raises: HIVE-401 without an embedding model."""
         return self.local_vectors.dimensions
 
     def field_rows(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
-        """Return the `ValueRows` of all documents."""
+        """Return (value, document number) of a field's values that meet the SQL condition `where`."""
         return self._all(
             f"SELECT value, document FROM field_values WHERE generation = ? AND field = ? AND {where}"
             " ORDER BY value, document",
@@ -282,7 +280,7 @@ class GenerationReader:
 
     @cached_property
     def local_vectors(self) -> VectorIndex:
-        """The vectors as they stand here."""
+        """The vectors in `.hive/vectors`. Raises: HIVE-401 without a model, HIVE-406 where they are unusable."""
         if self.embedding_model is None:
             raise no_model("the index was built without an embedding model")
         path = vectors_path(self._workspace, self._generation)
@@ -299,7 +297,7 @@ class GenerationReader:
         raise HiveError.of("HIVE-406", message, file=f".hive/vectors/{path.name}", fix="run `hive index`", exit_code=3)
 
     def _all(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
-        """Rows of this generation; a generation goes in one transaction, so that only no rows can mean a stale one."""
+        """Return rows of this generation. It is deleted in one transaction: only an empty result may be due to that."""
         with self._lock, database_errors(self._workspace.database):
             rows = self._connection.execute(sql, arguments).fetchall()
         if not rows and not self.is_live():
@@ -315,7 +313,7 @@ class GenerationReader:
 
 
 class _GenerationPostings:
-    """The `PostingSource` of one generation."""
+    """The `PostingSource` of a generation."""
 
     def __init__(self, index: GenerationReader, lengths: NDArray[np.int32]) -> None:
         self._index = index

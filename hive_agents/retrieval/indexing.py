@@ -1,8 +1,7 @@
-"""`hive index`: documents become chunks, postings and vectors, incrementally and all at once.
+"""`hive index`: the incremental build of chunks, postings and vectors from the documents.
 
-Work that costs (embedding) is cached as it is done; what readers see changes in one transaction that
-writes a new generation and drops the old one. Killed at any instant, the old index stays usable and
-the next call goes on where this one stopped.
+Embeddings are cached as they are computed; readers see a change in one transaction, which writes a new generation and
+drops the old one. After a crash at any point the old index is usable, and the next call continues the work.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _A_LINK = "a link, and nothing in a workspace is read through one: put the file 
 
 @dataclass(frozen=True)
 class PendingWork:
-    """How many documents an index would read, and about how long that takes; `first` where there is no index yet."""
+    """The number of documents to read, and a rough estimate of the time; `first` where there is no index yet."""
 
     documents: int
     seconds: float
@@ -61,9 +60,9 @@ class PendingWork:
 
 @dataclass
 class IndexReport:
-    r"""`documents` and `chunks` are what searches find now; the counts are this call's.
+    r"""The result of a call: `documents` and `chunks` are those of the live index, the other counts are this call's.
 
-    `waiting` names the collections whose new generation stands aside until the active config is proved on it.
+    `waiting` names the collections whose new generation is a candidate until the active config is proved on it.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -113,11 +112,11 @@ def build_index(
 ) -> IndexReport:
     """Bring every collection's index up to date with `documents/`.
 
-    Where a config was deployed, a change of fields, chunking, language or model builds a candidate aside, and what
-    serves keeps its ways, unless `accept`. `quick` is for whoever looks before each search: a file is read only where
-    its size, times or inode changed, the database is not checked as a whole, and no candidate is built. `plan` is told
-    beforehand what there is to do. Another process that writes is waited for, `wait` seconds at most.
-    Engines of the settings get a copy first, so that a search finds all of the old documents or all of the new.
+    Where a config was deployed, a change of fields, chunking, language or model builds a candidate, and the live index
+    keeps the old ones, unless `accept`. `quick` is for a check before each search: a file is read only where its size,
+    times or inode changed, the database is not checked as a whole, and no candidate is built. `plan` is called with the
+    work before it starts. Another process that writes is waited for, `wait` seconds at most. Engines of the settings
+    get a copy first, so that a search finds either all of the old documents or all of the new.
     Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
     an engine that can't be used.
     """
@@ -177,7 +176,7 @@ def _has_deployed(workspace: Workspace) -> bool:
 def _folder(
     workspace: Workspace, connection: sqlite3.Connection, report: IndexReport, progress: Progress, *, thorough: bool
 ) -> DocumentFolder:
-    """Return the documents' files, looked at; what can't be read is in the report."""
+    """Return the documents' files with their hashes; unreadable ones are added to the report."""
     folder = DocumentFolder(
         workspace, connection, lambda done, total: progress("looking for changes", done, total), thorough=thorough
     )
@@ -191,18 +190,18 @@ def _folder(
 def _pending_work(
     connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str], embedder: Embedder | None
 ) -> PendingWork:
-    """Return what there is to do for documents that are new or changed; the time is rough."""
-    live = [found for name in collections if (found := store.find_generation(connection, name)) is not None]
-    known: dict[str, str] = {}
+    """Return the work for new and changed documents."""
+    live = [one for name in collections if (one := store.find_generation(connection, name)) is not None]
+    indexed: dict[str, str] = {}
     for generation in live:
-        known |= store.document_hashes(connection, generation)
-    changed = [doc_id for doc_id, digest in folder.hashes.items() if known.get(doc_id) != digest]
+        indexed |= store.document_hashes(connection, generation)
+    changed = [doc_id for doc_id, digest in folder.hashes.items() if indexed.get(doc_id) != digest]
     pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
     return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, not live)
 
 
 def is_indexed(workspace: Workspace) -> bool:
-    """Return whether every collection can be searched, be it in an index of yesterday."""
+    """Return whether every collection has an index, current or not."""
     if not workspace.database.exists():
         return False
     with connected(workspace.database) as connection:
@@ -224,7 +223,7 @@ def index_is_stale(workspace: Workspace) -> bool:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything but the documents that decides what is indexed."""
+    """The inputs of an index besides the documents."""
 
     schema: Collection
     language: str
@@ -240,6 +239,7 @@ class Recipe:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def made(self, generation: Generation) -> bool:
+        """Return whether a generation was built by this recipe."""
         return generation.recipe == self.digest and generation.embedding_model == self.model_id
 
 
@@ -295,7 +295,7 @@ class _Indexer:
     quick: bool
     engines: Sequence[Engine]
     sent: bool = False
-    """Whether the engines were asked for a copy."""
+    """Whether copies were sent to the engines."""
 
     def bring_up_to_date(self, wanted: Recipe, guarded: bool) -> None:
         name = wanted.schema.name
@@ -314,38 +314,38 @@ class _Indexer:
             self.report.documents += live.n_documents
             self.report.chunks += live.n_chunks
         self.report.waiting.append(name)
-        if self.quick:  # no search waits for what it won't be answered from
+        if self.quick:  # no search reads the candidate
             return
         self._say_what_changed(live, wanted)
-        aside = replace(self, report=IndexReport())
-        aside._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
-        self.sent |= aside.sent
-        self.report.embedded += aside.report.embedded
-        self.report.skipped += [one for one in aside.report.skipped if one not in self.report.skipped]
+        candidate = replace(self, report=IndexReport())
+        candidate._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
+        self.sent |= candidate.sent
+        self.report.embedded += candidate.report.embedded
+        self.report.skipped += [file for file in candidate.report.skipped if file not in self.report.skipped]
 
     def _build(self, recipe: Recipe, state: State, old: Generation | None) -> None:
-        """Write the generation of `state` anew if documents or recipe differ from `old`."""
-        known = store.document_hashes(self.connection, old) if old else {}
+        """Write the generation of `state` again if documents or recipe differ from `old`."""
+        old_hashes = store.document_hashes(self.connection, old) if old else {}
         hashes = self.folder.hashes
-        same = old is not None and old.recipe == recipe.digest
-        kept = {doc_id for doc_id in hashes if same and known.get(doc_id) == hashes[doc_id]}
-        fresh = self._parse([doc_id for doc_id in hashes if doc_id not in kept], recipe)
-        self.report.deleted += len(known.keys() - kept - fresh.keys())
-        self.report.updated += len(fresh.keys() & known.keys())
-        self.report.added += len(fresh.keys() - known.keys())
-        self.report.unchanged += len(kept)
-        indexed = {doc_id: hashes[doc_id] for doc_id in kept}
+        same_recipe = old is not None and old.recipe == recipe.digest
+        unchanged = {doc_id for doc_id in hashes if same_recipe and old_hashes.get(doc_id) == hashes[doc_id]}
+        fresh = self._parse([doc_id for doc_id in hashes if doc_id not in unchanged], recipe)
+        self.report.deleted += len(old_hashes.keys() - unchanged - fresh.keys())
+        self.report.updated += len(fresh.keys() & old_hashes.keys())
+        self.report.added += len(fresh.keys() - old_hashes.keys())
+        self.report.unchanged += len(unchanged)
+        indexed = {doc_id: hashes[doc_id] for doc_id in unchanged}
         indexed |= {doc_id: document.content_hash for doc_id, document in fresh.items()}
         new_hash = store.index_hash(recipe.digest, recipe.model_id, indexed)
         name = recipe.schema.name
-        # Where engines need a copy first, the new generation stands aside until they have it.
+        # Engines get their copy before searches read the new generation.
         written: State = "next" if state == "live" and self.engines else state
         up_to_date = self._holds(old, new_hash) and not self.write_seed
         if up_to_date:
             written = state
             store.drop(self.workspace, self.connection, name, "next")
         elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
-            carried = store.load_documents(self.connection, old, kept) if old and kept else {}
+            carried = store.load_documents(self.connection, old, unchanged) if old and unchanged else {}
             documents = [({**carried, **fresh})[doc_id] for doc_id in sorted(indexed)]
             order = store.chunk_order(documents)
             contents = Contents(documents, order, self._embed(documents, order, recipe))
@@ -361,7 +361,7 @@ class _Indexer:
                 embedding_model=recipe.model_id,
                 index_hash=new_hash,
             )
-        if not (self.quick and up_to_date):  # a look before each search leaves servers alone until something changed
+        if not (self.quick and up_to_date):  # a check before each search sends no request without a change
             ship(self.workspace, self.engines, recipe.schema, written, self.progress)
             self.sent = True
         if written == "next":
@@ -373,7 +373,7 @@ class _Indexer:
         self.report.chunks += now.n_chunks
 
     def _holds(self, generation: Generation | None, new_hash: str) -> bool:
-        """Return whether that is the generation of these documents, with vectors that can be read."""
+        """Return whether a generation has this hash, and vectors that can be read."""
         return (
             generation is not None
             and generation.index_hash == new_hash
@@ -401,7 +401,7 @@ class _Indexer:
         for number, doc_id in enumerate(doc_ids):
             self.progress("reading documents", number, len(doc_ids))
             raw = self.folder.read(doc_id)
-            if raw is None:  # it went away since it was looked at
+            if raw is None:  # deleted since it was hashed
                 continue
             try:
                 document = parse_document(doc_id, raw, recipe.schema)

@@ -1,4 +1,4 @@
-"""The connection to an OpenSearch: every failure of it is a HIVE-434 that says what happened and what to do."""
+"""The connection to an OpenSearch cluster; its failures are HIVE-434."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import opensearchpy
 
 OLDEST = (2, 17)
-"""The first that takes a filter as a bitmap."""
+"""The first release with bitmap filters."""
 
 MOST_BYTES = 256_000_000
-"""Of an answer: a list of all chunks has about 40 bytes a chunk."""
+"""Limit of an answer; a list of all chunks has about 40 bytes a chunk."""
 
 _TLS_FIX = "let the variable SSL_CERT_FILE name the authority that signed the cluster's certificate"
 _TLS_FIXES = {
@@ -33,7 +33,7 @@ _TLS_FIXES = {
     "WRONG_VERSION_NUMBER": "write opensearch:// in search.url, or switch TLS on at the cluster",
     "record layer failure": "write opensearch:// in search.url, or switch TLS on at the cluster",
 }
-"""What TLS says of a server, and what helps."""
+"""The fix for each part of a TLS error's message."""
 
 _PART = 1 << 20
 _CONNECTIONS = 16
@@ -44,13 +44,13 @@ class MissingCopy(EngineFault):
 
 
 class TimedOut(EngineFault):
-    """No answer came in time."""
+    """The cluster didn't answer in time."""
 
 
 class ClusterConnection:
-    """Of one workspace; nothing is sent before the first call. Safe to share between threads.
+    """The cluster of a workspace's settings; nothing is sent before the first call. Safe to share between threads.
 
-    Raises: HIVE-431 without trust, HIVE-411 without opensearch-py, HIVE-421 for a login that can't be had.
+    Raises: HIVE-431 without trust, HIVE-411 without opensearch-py, HIVE-421 for a login that can't be resolved.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -65,7 +65,7 @@ class ClusterConnection:
         except ImportError:
             fix = "pip install 'hive-agents[opensearch]', or take search.url out of hive.toml"
             raise HiveError.of("HIVE-411", "opensearch-py is not installed", fix=fix) from None
-        # Its log would stand between a command's lines; what goes wrong is told by a diagnostic.
+        # Its log would appear in a command's output; diagnostics report its errors.
         logging.getLogger("opensearch").addHandler(logging.NullHandler())
         encrypted = parts.scheme == "opensearchs"
         self._client = opensearchpy.OpenSearch(
@@ -81,9 +81,9 @@ class ClusterConnection:
 
     @contextmanager
     def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
-        """Give the client for `what`, such as "a search"; answers are read in here.
+        """Yield the client; failures inside are raised as HIVE-434 that names the request `what`, such as "a search".
 
-        Raises: HIVE-434, a MissingCopy where there is no index, a TimedOut where no answer comes in time.
+        Raises: HIVE-434: MissingCopy where there is no such index, TimedOut after the timeout.
         """
         import opensearchpy
 
@@ -92,22 +92,22 @@ class ClusterConnection:
         except opensearchpy.NotFoundError as error:
             raise self.missing() from error
         except opensearchpy.ConnectionTimeout as error:
-            told = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
+            why = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
             fix = "see what keeps the cluster busy, or raise search.timeout_seconds"
-            raise self.fault(what, told, fix, TimedOut) from error
+            raise self.fault(what, why, fix, TimedOut) from error
         except opensearchpy.SSLError as error:
-            told = _reason(error)
-            fix = next((fix for words, fix in _TLS_FIXES.items() if words in told), _TLS_FIX)
-            raise self.fault(what, f"untrusted: {told}", fix) from error
+            reason = _reason(error)
+            fix = next((fix for words, fix in _TLS_FIXES.items() if words in reason), _TLS_FIX)
+            raise self.fault(what, f"untrusted: {reason}", fix) from error
         except opensearchpy.ConnectionError as error:
             if isinstance(error.info, Exceeded):
-                told = f"failed: {error.info}"
-                raise self.fault(what, told, "see whether search.url leads to an OpenSearch") from error
-            told = f"unreachable: {_reason(error)}"
-            raise self.fault(what, told, "start the cluster, or correct search.url in hive.toml") from error
+                why = f"failed: {error.info}"
+                raise self.fault(what, why, "see whether search.url leads to an OpenSearch") from error
+            why = f"unreachable: {_reason(error)}"
+            raise self.fault(what, why, "start the cluster, or correct search.url in hive.toml") from error
         except (opensearchpy.AuthenticationException, opensearchpy.AuthorizationException) as error:
-            told = f"refused: status {error.status_code}"
-            raise self.fault(what, told, "let search.login_ref lead to a user who may search and write") from error
+            why = f"refused: status {error.status_code}"
+            raise self.fault(what, why, "let search.login_ref lead to a user who may search and write") from error
         except opensearchpy.TransportError as error:
             kind = f"{error.error}"[:80] if isinstance(error.error, str) else "unknown"
             word = "busy" if error.status_code in (429, 503) else "failed"
@@ -115,11 +115,11 @@ class ClusterConnection:
         except opensearchpy.OpenSearchException as error:
             raise self.fault(what, f"failed: {type(error).__name__}", "see the cluster's log") from error
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            told = "failed: its answer has another form than an OpenSearch's"
-            raise self.fault(what, told, "see whether search.url leads to an OpenSearch, and to no proxy") from error
+            why = "failed: its answer has another form than an OpenSearch's"
+            raise self.fault(what, why, "see whether search.url leads to an OpenSearch, and to no proxy") from error
 
-    def fault(self, what: str, told: str, fix: str, kind: type[EngineFault] = EngineFault) -> EngineFault:
-        message = f"{self.name} gave no answer to {what}; {told}"
+    def fault(self, what: str, why: str, fix: str, kind: type[EngineFault] = EngineFault) -> EngineFault:
+        message = f"{self.name} gave no answer to {what}; {why}"
         return kind.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
 
     def missing(self) -> MissingCopy:
@@ -128,13 +128,13 @@ class ClusterConnection:
         return MissingCopy.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
 
     def require_able(self) -> None:
-        """Raise HIVE-434 where the server is no OpenSearch, or too old."""
+        """Raise HIVE-434 where the server isn't OpenSearch, or is too old."""
         distribution, version = self._server
         release = tuple(int(part) if part.isdecimal() else 0 for part in version.split(".")[:2])
         if distribution != "opensearch" or release < OLDEST:
-            told = f"unsupported: it is {distribution} {version}"
+            why = f"unsupported: it is {distribution} {version}"
             oldest = ".".join(map(str, OLDEST))
-            raise self.fault("what it is", told, f"use OpenSearch {oldest} or later")
+            raise self.fault("what it is", why, f"use OpenSearch {oldest} or later")
 
     @property
     def version(self) -> str:
@@ -143,12 +143,12 @@ class ClusterConnection:
     @cached_property
     def _server(self) -> tuple[str, str]:
         with self.asking("what it is") as client:
-            told = client.info().get("version", {})
-            return str(told.get("distribution", "another server")), str(told.get("number", "0.0"))
+            release = client.info().get("version", {})
+            return str(release.get("distribution", "another server")), str(release.get("number", "0.0"))
 
     @cached_property
     def plugins(self) -> frozenset[str]:
-        """The names of the plugins that each node has."""
+        """The names of the plugins that all nodes have."""
         with self.asking("what plugins it has") as client:
             rows: list[dict[str, Any]] = client.cat.plugins(format="json", h="name,component")
             by_node: dict[str, set[str]] = {}
@@ -159,8 +159,7 @@ class ClusterConnection:
 
 @cache
 def _bounded_connection() -> type[opensearchpy.Connection]:
-    """Return the driver's own connection, which reads no more than MOST_BYTES of an answer, and no longer than it
-    may take."""
+    """Return a subclass of the driver's connection that limits an answer's size, and the time to read all of it."""
     import opensearchpy
     from urllib3.exceptions import ReadTimeoutError
 
@@ -199,6 +198,6 @@ def _bounded_connection() -> type[opensearchpy.Connection]:
 
 
 def _reason(error: opensearchpy.ConnectionError) -> str:
-    """Return what the system says, without addresses of objects."""
-    told = str(error.info).rpartition(": ")[2] if error.info else str(error.error)
-    return told[:120].strip("()\"'") or "no connection"
+    """Return the system's message, without addresses of objects."""
+    reason = str(error.info).rpartition(": ")[2] if error.info else str(error.error)
+    return reason[:120].strip("()\"'") or "no connection"

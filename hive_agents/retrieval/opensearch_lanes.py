@@ -1,4 +1,4 @@
-"""The lanes of one copy in OpenSearch. A filter or a scope is a bitmap in the request, so that it stands before k."""
+"""The lanes of one copy in OpenSearch. Filters and scopes are sent as bitmaps, which apply before the limit k."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from hive_agents.retrieval.roaring import roaring
 from hive_agents.retrieval.vectors import Mask, Scored
 
 NATIVE = BM25Params()
-"""What a copy's index has; others are computed here, over the best that the cluster gives by these."""
+"""The parameters of a copy's index; for others the best candidates by these are scored here."""
 
 CANDIDATES = 1000
 _CANDIDATE_FACTOR = 10
 _SEARCHES = 64
-"""Searches in one request, at most."""
+"""Most searches in one request."""
 
 _FEWER = 8
-"""By this the searches of a request are divided where a cluster can't answer them in time."""
+"""Divisor of the number of searches in a request after a timeout."""
 
 _MOST_TERMS = 1000
-"""Different ones of a query; a server takes 1024 by default."""
+"""Most distinct terms of a query; the server's default limit is 1024."""
 
 _ANSWER = "hits.hits.sort,timed_out,error,status,_shards.failed"
 _KIND = 80
-"""Characters that are told of what kind a failure is."""
+"""Most characters of a failure's kind in messages."""
 
 _FIX = "use OpenSearch itself, without a proxy that changes requests"
 
 
 class CopyReader:
-    """Asks one copy for the best chunks of queries, and lets no chunk through that wasn't to be found."""
+    """Searches one copy, and checks that answers have no chunk outside of the filter."""
 
     def __init__(self, connection: ClusterConnection, copy: str, generation: GenerationReader, shards: int) -> None:
         self._connection, self._copy, self.generation = connection, copy, generation
-        # A list of a part of the shards would be another one. Each shard counts its own documents, unless it is asked
-        # for the statistics of all beforehand, which takes as long again.
-        self._how = {"allow_partial_search_results": "false"}
+        # Results of some of the shards would rank differently. Statistics are each shard's own, unless those of all
+        # are requested first, which doubles the time.
+        self._parameters = {"allow_partial_search_results": "false"}
         self._at_once = _SEARCHES
         if shards > 1:
-            self._how["search_type"] = "dfs_query_then_fetch"
+            self._parameters["search_type"] = "dfs_query_then_fetch"
 
     def asking(self) -> AbstractContextManager[Any]:
-        """Within it, what an answer lacks is told as a failure of the cluster."""
+        """Return a context in which errors of reading an answer are raised as HIVE-434."""
         return self._connection.asking("a search")
 
     def best(self, queries: Sequence[dict[str, Any]], depth: int, mask: Mask | None) -> list[Lane]:
-        """Return the `depth` best chunks inside `mask` by each query, with the cluster's scores; ties by number."""
+        """Return the `depth` best chunks inside `mask` for each query, with the cluster's scores; ties by number."""
         if depth < 1 or (mask is not None and not mask.any()):
             return [_lane([]) for _ in queries]
         filters = [] if mask is None or mask.all() else [_bitmap(mask)]
@@ -73,28 +73,29 @@ class CopyReader:
         ]
         lanes: list[Lane] = []
         while len(lanes) < len(searches):
-            asked = searches[len(lanes) : len(lanes) + self._at_once]
+            batch = searches[len(lanes) : len(lanes) + self._at_once]
             try:
-                lanes += [self._checked(found, mask) for found in self._answers(asked)]
+                lanes += [self._checked(hits, mask) for hits in self._answers(batch)]
             except TimedOut:
-                if len(asked) == 1:
+                if len(batch) == 1:
                     raise
-                self._at_once = max(len(asked) // _FEWER, 1)
+                self._at_once = max(len(batch) // _FEWER, 1)
         return lanes
 
     def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
         """Yield the hits of each search."""
-        how = self._how
+        parameters = self._parameters
         try:
             with self._connection.asking("a search") as client:
                 if len(searches) == 1:
-                    answers = [client.search(index=self._copy, body=searches[0], params=how | {"filter_path": _ANSWER})]
+                    params = parameters | {"filter_path": _ANSWER}
+                    answers = [client.search(index=self._copy, body=searches[0], params=params)]
                 else:
-                    lines = [line for search in searches for line in ({"index": self._copy} | how, search)]
-                    under = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
-                    answers = client.msearch(body=lines, params={"filter_path": under})["responses"]
+                    lines = [line for search in searches for line in ({"index": self._copy} | parameters, search)]
+                    paths = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
+                    answers = client.msearch(body=lines, params={"filter_path": paths})["responses"]
                 if not isinstance(answers, list) or len(answers) != len(searches):
-                    raise TypeError  # `asking` tells of it
+                    raise TypeError  # `asking` turns it into HIVE-434
                 parts = [_Parts.of(answer) for answer in answers]
         except MissingCopy:
             if not self.generation.is_live():
@@ -124,7 +125,7 @@ class CopyReader:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What an answer is made of; `error` is the kind of its failure, "" without one."""
+    """The parts of an answer; `error` is the kind of its failure, "" without one."""
 
     hits: list[Any]
     error: str
@@ -132,7 +133,7 @@ class _Parts:
 
     @classmethod
     def of(cls, answer: Any) -> _Parts:
-        """Raises: AttributeError or TypeError for another form than a search's."""
+        """Return the parts of a search's answer. Raises: AttributeError or TypeError for another form."""
         error = str(answer["error"].get("type", "unknown"))[:_KIND] if "error" in answer else ""
         is_partial = bool(answer.get("timed_out") or answer.get("_shards", {}).get("failed"))
         hits = answer.get("hits", {}).get("hits", [])
@@ -194,36 +195,36 @@ class VectorsThere:
         mask = np.zeros(self._copy.generation.n_chunks, np.bool_)
         mask[rows] = True
         chunks, scores = self.top(query, len(mask), mask=mask)
-        found = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
+        by_chunk = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
         with self._copy.asking():
-            return np.array([found[row] for row in np.asarray(rows).tolist()], np.float32)
+            return np.array([by_chunk[row] for row in np.asarray(rows).tolist()], np.float32)
 
     @cached_property
     def _half(self) -> np.float32:
-        """What the plugin gives for a cosine of 0: its releases scale a score otherwise, which is 0 for -1 in all."""
-        there = np.zeros(self._copy.generation.n_chunks, np.bool_)
-        there[0] = True
-        (lane,) = self._copy.best([_nearest(self._copy.generation.local_vectors.row(0))], 1, there)
+        """The plugin's score of a cosine of 0; releases scale scores differently, but all score -1 as 0."""
+        mask = np.zeros(self._copy.generation.n_chunks, np.bool_)
+        mask[0] = True
+        (lane,) = self._copy.best([_nearest(self._copy.generation.local_vectors.row(0))], 1, mask)
         with self._copy.asking():
             (score,) = lane.scores.tolist()
             if score <= 0:
-                raise ValueError  # `asking` tells of it
+                raise ValueError  # `asking` turns it into HIVE-434
         return np.float32(score / 2)
 
 
 def _match(query: Sequence[str]) -> dict[str, Any]:
-    kept = set(list(dict.fromkeys(query))[:_MOST_TERMS])
-    return {"match": {"words": " ".join(word for word in query if word in kept)}}
+    first_terms = set(list(dict.fromkeys(query))[:_MOST_TERMS])
+    return {"match": {"words": " ".join(word for word in query if word in first_terms)}}
 
 
 def _nearest(vector: NDArray[np.float32]) -> dict[str, Any]:
-    given = {"field": "vector", "query_value": vector.tolist(), "space_type": "cosinesimil"}
-    script = {"lang": "knn", "source": "knn_score", "params": given}
+    params = {"field": "vector", "query_value": vector.tolist(), "space_type": "cosinesimil"}
+    script = {"lang": "knn", "source": "knn_score", "params": params}
     return {"script_score": {"query": {"match_all": {}}, "script": script}}
 
 
 def _filtered(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the query over what the filters let through: a score is computed for nothing else."""
+    """Return the query with filters that apply before scores are computed."""
     if not filters:
         return query
     if "script_score" in query:
@@ -231,8 +232,9 @@ def _filtered(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str,
     return {"bool": {"must": [query], "filter": filters}}
 
 
-def _lane(found: Sequence[Sequence[float]]) -> Lane:
-    return Lane(np.array([chunk for _, chunk in found], np.intp), np.array([score for score, _ in found], np.float32))
+def _lane(pairs: Sequence[Sequence[float]]) -> Lane:
+    """Return a lane of (score, chunk) pairs."""
+    return Lane(np.array([chunk for _, chunk in pairs], np.intp), np.array([score for score, _ in pairs], np.float32))
 
 
 def _bitmap(mask: Mask) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Vectors in PostgreSQL with pgvector: the lane that ranks them there.
+"""The vector lane of PostgreSQL with pgvector.
 
-By default the order and the scores are those of the embedded lane, to the bit: the server ranks in 32 bits and sends
-the best few with their vectors, and what is near a tie is decided here, as it is there. With HNSW the server may miss
-some of the nearest; the scores of what it finds are exact.
+By default order and scores equal those of the embedded lane to the bit: the server ranks in 32 bits and sends the best
+rows with their vectors, and exact scores are computed here. With HNSW the server may miss some of the nearest; the
+scores of the others are exact.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 _MORE = 16
-"""So many rows over those that are wanted are sent, to see that none behind them could be a better one."""
+"""Rows requested beyond k, to prove that no row behind them can be better."""
 
 _MANY = 4096
-"""With so many wanted the rows are read in parts, and ranked here."""
+"""For a larger k the rows are read in parts of this size, and ranked here."""
 
-_EF_MOST = 1000  # pgvector's own bound
+_EF_MOST = 1000  # pgvector's limit
 
 
 class PgVector:
-    """The `Engine` of `[vectors]`: it ranks vectors, and no words."""
+    """The `Engine` of `[vectors]`, for the vector lane only."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -64,14 +64,14 @@ class PgVector:
         return None
 
     def vectors(self, generation: GenerationReader) -> VectorLane:
-        def fitting() -> CopyOfState:
+        def checked_copy() -> CopyOfState:
             copy = find_copy(self._database, generation.collection.name, generation.index_hash)
             if copy.chunks != generation.n_chunks:
                 why = f"its copy is told to have {copy.chunks} chunks, not {generation.n_chunks}"
                 raise self._database.unusable(why, "see who may write there, then run `hive index`")
             return copy
 
-        return PgLane(self._database, fitting)
+        return PgLane(self._database, checked_copy)
 
     def reasons(self, config: RetrievalConfig) -> dict[str, str]:
         if self._database.settings.search == "hnsw":
@@ -81,7 +81,7 @@ class PgVector:
 
 @dataclass(frozen=True)
 class _Found:
-    """Rows that a query sent: their numbers, distances and vectors."""
+    """The rows of a query: their numbers, distances and vectors."""
 
     rows: NDArray[np.intp]
     distances: NDArray[np.float64]
@@ -125,7 +125,7 @@ class PgLane:
         chosen = chosen or self._nearest(query, k, mask, allowed)
         rows = chosen[0]
         if not ((rows >= 0) & (rows < len(self))).all() or (mask is not None and not mask[rows].all()):
-            # Whoever can write there must not decide what a reader sees.
+            # Write access to the database must not decide what a reader sees.
             raise self._database.unusable("it sent chunks that weren't asked for", "see who may write there")
         return chosen
 
@@ -133,14 +133,14 @@ class PgLane:
         return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
-        """Return the cosine of each of `rows`, the very numbers that `top` reports."""
+        """Return the cosine of each of `rows`, equal to the scores of `top`."""
         query, wanted = checked_queries(query, 1, self.dimensions), np.asarray(rows, np.intp)
         numbers, places = np.unique(wanted, return_inverse=True)
         scores = np.empty(len(numbers), np.float32)
         for start in range(0, len(numbers), _MANY):
             part = slice(start, start + _MANY)
             where, values = _one_of(numbers[part])
-            found = self._asked(
+            found = self._fetch(
                 "SELECT chunk, 0::float8, vector_send(embedding) FROM {table} WHERE {where}", where, values
             )
             if not np.array_equal(np.sort(found.rows), numbers[part]):
@@ -149,12 +149,12 @@ class PgLane:
         return scores[places]
 
     def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> Scored:
-        """Return the exact `k` best: asked for more of them until no row that wasn't sent can be among them."""
+        """Return the exact `k` best: request more rows until none that wasn't sent can be among them."""
         wanted = k + _MORE
         while True:
             where, values = self._where(mask, allowed)
-            # The sum with 0 keeps the server from taking an HNSW index for it.
-            found = self._asked(
+            # The sum with 0 keeps the server from using an HNSW index.
+            found = self._fetch(
                 "SELECT chunk, distance, vector_send(embedding) FROM (SELECT chunk, embedding,"
                 " (embedding <#> %(query)s::vector) + 0 AS distance FROM {table} WHERE {where}"
                 " ORDER BY distance, chunk LIMIT %(wanted)s) AS nearest",
@@ -173,12 +173,12 @@ class PgLane:
         return mask is None or (copy.iterative and not are_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
-        """Return what the HNSW index finds: up to `k` rows, most of them of the nearest."""
+        """Return up to `k` rows of the HNSW index, most of them the nearest."""
         where, values = self._where(mask, len(self))
         local = {"enable_seqscan": "off", "hnsw.ef_search": str(min(_EF_MOST, max(2 * k, 100)))}
         if mask is not None:
             local["hnsw.iterative_scan"] = "relaxed_order"
-        return self._asked(
+        return self._fetch(
             "SELECT chunk, distance, vector_send(embedding) FROM (SELECT chunk, embedding,"
             " embedding <#> %(query)s::vector AS distance FROM {table} WHERE {where}"
             " ORDER BY embedding <#> %(query)s::vector LIMIT %(wanted)s) AS nearest",
@@ -204,13 +204,13 @@ class PgLane:
             return _one_of(mask.nonzero()[0])
         return "get_bit(%(mask)b, chunk) = 1", {"mask": np.packbits(mask, bitorder="little").tobytes()}
 
-    def _asked(
+    def _fetch(
         self, query: str, where: str, values: Mapping[str, Any], local: Mapping[str, str] | None = None
     ) -> _Found:
         try:
             rows = self._database.rows(self._composed(query, where), values, local)
         except NoCopy:
-            self._copy = self._find()  # sent anew, into another table
+            self._copy = self._find()  # the copy was sent again, to another table
             rows = self._database.rows(self._composed(query, where), values, local)
         try:
             vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(
@@ -219,7 +219,7 @@ class PgLane:
             found = _Found(
                 np.array([row[0] for row in rows], np.intp),
                 np.array([row[1] for row in rows], np.float64),
-                # Behind two numbers of 16 bits each.
+                # A header of two 16-bit numbers precedes each vector.
                 np.ascontiguousarray(vectors[:, 4:]).view(">f4").astype(np.float32),
             )
         except (ArithmeticError, TypeError, ValueError):
@@ -240,5 +240,5 @@ def _one_of(chunks: NDArray[np.intp]) -> tuple[str, dict[str, Any]]:
 
 
 def _text(vector: NDArray[np.float32]) -> str:
-    """Return it as pgvector reads it, without loss."""
+    """Return a vector in pgvector's text format, without loss."""
     return f"[{','.join(map(repr, vector.tolist()))}]"

@@ -1,8 +1,8 @@
 """Copies of generations' vectors in PostgreSQL: sent in parts, complete before they are searched, dropped afterwards.
 
-Tables, in the schema `vectors.namespace`: `copy` has a row a copy, which names the table of its vectors. They hold
-numbers of chunks, vectors and digests of vectors, and names of collections and models: no text, no title, no path of a
-document.
+In the schema `vectors.namespace` the table `copy` has a row for each copy, with the name of the table of its vectors.
+The tables hold chunk numbers, vectors and their digests, and names of collections and models; no texts, titles or
+paths of documents.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from psycopg.sql import SQL, Composed, Identifier
 
 PART = 1000
-"""Vectors sent between two commits: what an interruption can cost."""
+"""Vectors sent in one transaction."""
 
 _LEAST, _ITERATIVE = (0, 5), (0, 8)
-"""Releases of pgvector: the least that will do, and the first whose HNSW scans are iterative."""
+"""Releases of pgvector: the oldest supported, and the first with iterative HNSW scans."""
 
 _DIGEST = 16
-_INLINE_BYTES = 7000  # a row up to about 8 kB stands in its page, where a scan reads it fastest
+_INLINE_BYTES = 7000  # rows of up to about 8 kB are stored in their page, where a scan is fastest
 _PATIENCE = "30s"
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS {schema};
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS {copies} (
 
 @dataclass(frozen=True)
 class CopyOfState:
-    """A complete copy; `release` is pgvector's."""
+    """A complete copy of a generation's vectors; `release` is pgvector's."""
 
     table: Identifier
     chunks: int
@@ -66,7 +66,7 @@ class CopyOfState:
 
     @property
     def iterative(self) -> bool:
-        """Whether an HNSW scan goes on there until enough rows pass a filter."""
+        """Whether an HNSW scan continues until enough rows pass a filter."""
         return self.release >= _ITERATIVE
 
     @property
@@ -78,21 +78,21 @@ def find_copy(database: Database, collection: str, index_hash: str) -> CopyOfSta
     """Return the copy of this state of the index. Raises: HIVE-434 where there is no complete one."""
     from psycopg.sql import SQL
 
-    found = database.rows(
+    rows = database.rows(
         SQL(
             "SELECT name, chunks, dimensions, hnsw, (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
             " FROM {copies} WHERE collection = %(collection)s AND index_hash = %(index_hash)s AND complete"
         ).format(copies=_copies(database)),
         {"collection": collection, "index_hash": index_hash},
     )
-    if not found:
+    if not rows:
         raise NoCopy.of_state(database)
-    name, chunks, dimensions, hnsw, release = found[0]
+    name, chunks, dimensions, hnsw, release = rows[0]
     return CopyOfState(_table(database, name), chunks, dimensions, hnsw, _release(release))
 
 
 class Copies:
-    """The copies of one namespace, held by one host at a time; made by `open`."""
+    """The copies of one namespace, locked for one host at a time; made by `open`."""
 
     def __init__(self, database: Database, connection: psycopg.Connection[Any]) -> None:
         self._database, self._connection = database, connection
@@ -100,7 +100,7 @@ class Copies:
     @classmethod
     @contextmanager
     def open(cls, database: Database) -> Iterator[Copies]:
-        """Raises: HIVE-402 while another host sends or drops copies, HIVE-434."""
+        """Yield the copies, locked. Raises: HIVE-402 while another host changes them, HIVE-434."""
         import psycopg
 
         connection = database.connect(hurried=False)
@@ -118,7 +118,7 @@ class Copies:
             connection.close()
 
     def complete(self, collection: str, index_hash: str, model: str, vectors: VectorIndex, progress: Progress) -> None:
-        """Make the copy of this state complete; of one that is there in part only the rest is sent."""
+        """Complete the copy of this state; of a partial one only missing vectors are sent."""
         from psycopg.sql import SQL
 
         self._prepare()
@@ -133,31 +133,31 @@ class Copies:
         self._run(SQL("UPDATE {copies} SET complete = true WHERE name = %s"), name)
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
-        """Let this copy be the current one; drop all but `keep` (hashes) and as many before it as the settings say."""
+        """Mark this copy as current; drop all others but those in `keep` (hashes) and the newest `vectors.keep`."""
         from psycopg.errors import LockNotAvailable
         from psycopg.sql import SQL
 
         if self._one("SELECT to_regclass(%s)", self._name("copy")) is None:
-            return  # there never was a model
+            return  # there was never an embedding model
         with self._connection.transaction():
             self._run(
                 SQL("UPDATE {copies} SET current = (index_hash = %s) WHERE collection = %s"), index_hash, collection
             )
-        found = self._run(
+        rows = self._run(
             SQL("SELECT name, index_hash, complete FROM {copies} WHERE collection = %s ORDER BY number DESC"),
             collection,
         ).fetchall()
-        former = [name for name, known, complete in found if complete and known not in keep]
-        kept = set(former[: self._database.settings.keep])
-        for name, known, _ in found:
-            if known in keep or name in kept:
+        former = [name for name, state, complete in rows if complete and state not in keep]
+        retained = set(former[: self._database.settings.keep])
+        for name, state, _ in rows:
+            if state in keep or name in retained:
                 continue
-            with suppress(LockNotAvailable), self._connection.transaction():  # still read: it goes the next time
+            with suppress(LockNotAvailable), self._connection.transaction():  # still in use: dropped by a later call
                 self._run(SQL("DROP TABLE IF EXISTS {table}").format(table=_table(self._database, name)))
                 self._run(SQL("DELETE FROM {copies} WHERE name = %s"), name)
 
     def _prepare(self) -> None:
-        """Make sure of extension and tables. Raises: HIVE-434 for a pgvector that is missing or too old."""
+        """Create extension and tables where they are missing. Raises: HIVE-434 for a pgvector that is too old."""
         from psycopg.sql import SQL, Identifier
 
         release = self._release()
@@ -176,7 +176,7 @@ class Copies:
         return self._one("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
 
     def _begun(self, collection: str, index_hash: str, model: str, vectors: VectorIndex) -> tuple[str, bool]:
-        """Return the name of the copy's table, and whether it is complete."""
+        """Return the name of the copy's table, registered if it is new, and whether it is complete."""
         from psycopg.sql import SQL
 
         self._run(
@@ -184,7 +184,7 @@ class Copies:
                 "INSERT INTO {copies} (name, collection, index_hash, embedding_model, dimensions, chunks)"
                 " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (collection, index_hash) DO NOTHING"
             ),
-            # Never the name of a table that is gone: whoever has that one open asks where the copy is now.
+            # Never a dropped table's name: readers notice that theirs is gone, and look up the new one.
             *(f"vectors_{secrets.token_hex(8)}", collection, index_hash, model, vectors.dimensions, len(vectors)),
         )
         sql = SQL("SELECT name, complete FROM {copies} WHERE collection = %s AND index_hash = %s")
@@ -192,7 +192,7 @@ class Copies:
         return name, complete
 
     def _count(self, table: Identifier) -> int | None:
-        """Return the number of rows; None where the table is gone."""
+        """Return the number of rows; None where the table doesn't exist."""
         from psycopg.errors import UndefinedTable
         from psycopg.sql import SQL
 
@@ -225,40 +225,40 @@ class Copies:
         for start in range(0, len(missing), PART):
             progress("sending vectors", len(vectors) - len(missing) + start, len(vectors))
             part = missing[start : start + PART]
-            self._copied(table, _rows(part, digests[part], vectors.rows(part)))
+            self._insert(table, _rows(part, digests[part], vectors.rows(part)))
 
     def _missing(self, table: Identifier, digests: NDArray[np.void]) -> NDArray[np.intp]:
-        """Return the chunks whose very vector isn't there; wrong ones are removed."""
+        """Return the chunks without their vector in the table; rows with a wrong one are deleted."""
         from psycopg.sql import SQL
 
-        there = np.zeros(len(digests), np.bool_)
+        present = np.zeros(len(digests), np.bool_)
         wrong = []
         with self._connection.transaction(), self._connection.cursor("sent", binary=True) as cursor:
             cursor.itersize = 50_000
             cursor.execute(SQL("SELECT chunk, digest FROM {table}").format(table=table))
             for chunk, digest in cursor:
                 if chunk < len(digests) and digests[chunk].tobytes() == digest:
-                    there[chunk] = True
+                    present[chunk] = True
                 else:
                     wrong.append(chunk)
         if wrong:
             self._run(SQL("DELETE FROM {table} WHERE chunk = ANY(%s::integer[])").format(table=table), wrong)
-        return (~there).nonzero()[0]
+        return (~present).nonzero()[0]
 
     def _carried(
         self, name: str, table: Identifier, collection: str, model: str, digests: NDArray[np.void]
     ) -> NDArray[np.intp]:
-        """Copy on the server what the newest complete copy has too; return the chunks that are still missing."""
+        """Copy the vectors that the newest complete copy has too, on the server; return the chunks still missing."""
         from psycopg.sql import SQL
 
-        found = self._run(
+        newest = self._run(
             SQL(
                 "SELECT name FROM {copies} WHERE collection = %s AND embedding_model = %s AND complete"
                 " AND name <> %s ORDER BY number DESC LIMIT 1"
             ),
             *(collection, model, name),
         ).fetchone()
-        if found is None:
+        if newest is None:
             return np.arange(len(digests))
         with self._connection.transaction():
             self._connection.execute(
@@ -270,11 +270,11 @@ class Copies:
                 SQL(
                     "INSERT INTO {table} SELECT DISTINCT ON (wanted.chunk) wanted.chunk, wanted.digest, old.embedding"
                     " FROM wanted JOIN {old} AS old ON old.digest = wanted.digest"
-                ).format(table=table, old=_table(self._database, found[0]))
+                ).format(table=table, old=_table(self._database, newest[0]))
             )
         return self._missing(table, digests)
 
-    def _copied(self, table: Identifier, rows: bytes) -> None:
+    def _insert(self, table: Identifier, rows: bytes) -> None:
         from psycopg.sql import SQL
 
         sql = SQL("COPY {table} (chunk, digest, embedding) FROM STDIN (FORMAT BINARY)").format(table=table)
@@ -282,7 +282,7 @@ class Copies:
             copy.write(rows)
 
     def _index(self, name: str, table: Identifier, vectors: VectorIndex, progress: Progress) -> None:
-        """Build the HNSW index, or drop it, as the settings say."""
+        """Build or drop the HNSW index according to the settings."""
         from psycopg.sql import SQL, Identifier
 
         wanted = self._database.settings.search == "hnsw"
@@ -324,7 +324,8 @@ def _table(database: Database, name: str) -> Identifier:
 
 
 def _release(text: str | None) -> tuple[int, ...]:
-    """
+    """Return a release's numbers; (0, 0) for None.
+
     >>> _release("0.8.1") >= (0, 8), _release("0.6.2") >= (0, 8), _release(None)
     (True, False, (0, 0))
     """
@@ -333,16 +334,16 @@ def _release(text: str | None) -> tuple[int, ...]:
 
 
 def _digests(vectors: VectorIndex) -> NDArray[np.void]:
-    """Of each vector, shape `(n,)`; the same vector has the same one anywhere."""
-    found = bytearray()
+    """Return a digest of each vector's content, shape `(n,)`."""
+    digests = bytearray()
     for start in range(0, len(vectors), PART):
         block = vectors.rows(np.arange(start, min(start + PART, len(vectors)))).astype("<f4", copy=False)
-        found += b"".join(hashlib.blake2b(row.tobytes(), digest_size=_DIGEST).digest() for row in block)
-    return np.frombuffer(bytes(found), f"V{_DIGEST}")
+        digests += b"".join(hashlib.blake2b(row.tobytes(), digest_size=_DIGEST).digest() for row in block)
+    return np.frombuffer(bytes(digests), f"V{_DIGEST}")
 
 
 def _rows(chunks: NDArray[np.intp], digests: NDArray[np.void], vectors: NDArray[np.float32] | None) -> bytes:
-    """Return them in PostgreSQL's binary form for COPY: each field behind its length."""
+    """Return rows in PostgreSQL's binary COPY format; without `vectors` of two fields."""
     layout: list[Any] = [("fields", ">i2"), ("chunk_bytes", ">i4"), ("chunk", ">i4"), ("digest_bytes", ">i4")]
     layout.append(("digest", f"V{_DIGEST}"))
     if vectors is not None:

@@ -1,4 +1,4 @@
-"""The PostgreSQL that `[vectors]` names: connections to it, and each of its failures as a diagnostic."""
+"""Connections to the PostgreSQL of `[vectors]`; its failures are HIVE-434."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REST = 15
 _SILENCES = 2
 _CONNECTIONS = 8
-_STARTING_SECONDS = 2  # the least that libpq waits for a connection
+_STARTING_SECONDS = 2  # libpq's minimum of connect_timeout
 _FIX = "start it, or mend vectors.url in hive.toml; `hive doctor` tries it"
 _FIXES = {
     "42501": "let the user of vectors.url create schemas and tables there",
@@ -34,7 +34,7 @@ _FIXES = {
     "53100": "free some space on the server's disk, then run the command again: it goes on where it stopped",
     "57014": "raise vectors.timeout_seconds, or set vectors.search to hnsw",
 }
-"""By SQLSTATE."""
+"""Fixes by SQLSTATE."""
 _shared: WeakValueDictionary[tuple[Any, ...], Database] = WeakValueDictionary()
 _sharing = threading.Lock()
 _NO_ANSWER = "57014"
@@ -44,8 +44,8 @@ _NO_TABLES = ("42P01", "3F000")
 class Database:
     """Connections to one database, kept open and shared between threads; made by `open_database`.
 
-    Nothing is asked for longer than `timeout_seconds`, by the server's clock and by ours. A server that answered
-    nothing at all twice in a row is left alone for `REST` seconds: others needn't wait as long to learn it.
+    A query takes at most `timeout_seconds`, by the server's clock and by ours. After two timeouts in a row in which the
+    server didn't answer at all, queries fail at once for `REST` seconds.
     """
 
     def __init__(
@@ -57,23 +57,23 @@ class Database:
         self._silences, self._rests_until = 0, 0.0
         self._idle: list[psycopg.Connection[Any]] = []
         self.close = finalize(self, _close, self._idle)
-        """Called at the latest when nobody uses it any more."""
+        """Close the idle connections; called when the object is collected, at the latest."""
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_CONNECTIONS)
 
     @property
     def shown(self) -> str:
-        """Where it is, without user and options."""
+        """Host, port and database, without user and options."""
         from psycopg.conninfo import conninfo_to_dict
 
-        found = conninfo_to_dict(self.settings.url)
-        port = f":{found['port']}" if found.get("port") else ""
-        return f"{found.get('host', 'localhost')}{port}/{found.get('dbname', '')}"
+        info = conninfo_to_dict(self.settings.url)
+        port = f":{info['port']}" if info.get("port") else ""
+        return f"{info.get('host', 'localhost')}{port}/{info.get('dbname', '')}"
 
     def rows(self, query: Composed, values: Mapping[str, Any], local: Mapping[str, str] | None = None) -> list[Any]:
-        """Return what a query finds; `local` are settings of the server for this query alone.
+        """Return a query's rows; `local` are server settings for this query only.
 
-        A connection that was cut while it was idle is replaced. Raises: HIVE-434.
+        An idle connection that was cut is replaced. Raises: HIVE-434.
         """
         from psycopg import Error
 
@@ -81,16 +81,16 @@ class Database:
             if self._rests_until > self._clock():
                 raise self.unusable(f"it answered nothing, and isn't asked for {REST} s", _FIX)
             with self._lock:
-                kept = self._idle.pop() if self._idle else None
-            if kept is not None:
+                idle = self._idle.pop() if self._idle else None
+            if idle is not None:
                 try:
-                    return self._asked(kept, query, values, local)
+                    return self._fetch(idle, query, values, local)
                 except Error as error:
-                    if not kept.closed or error.sqlstate == _NO_ANSWER:
+                    if not idle.closed or error.sqlstate == _NO_ANSWER:
                         raise self.fault(error) from error
             fresh = self.connect()
             try:
-                return self._asked(fresh, query, values, local)
+                return self._fetch(fresh, query, values, local)
             except Error as error:
                 raise self.fault(error) from error
 
@@ -99,20 +99,20 @@ class Database:
         import psycopg
 
         password = resolve(self._workspace, self.settings.password_ref) if self.settings.password_ref else None
-        given: dict[str, Any] = {"password": password.reveal()} if password else {}
+        login: dict[str, Any] = {"password": password.reveal()} if password else {}
         patience = self.settings.timeout_seconds
         limits = f"-c jit=off -c statement_timeout={round(patience * 1000) if hurried else 0}"
         try:
             return psycopg.connect(
                 self.settings.url,
                 autocommit=True,
-                prepare_threshold=None,  # the best plan for one mask isn't that for another
+                prepare_threshold=None,  # the best plan depends on the mask
                 application_name="hive",
                 connect_timeout=max(_STARTING_SECONDS, round(patience)),
                 tcp_user_timeout=round(patience * 1000) if hurried else 0,
                 keepalives_idle=30,
                 options=limits,
-                **given,
+                **login,
                 **login_options(self.settings.url),
             )
         except psycopg.Error as error:
@@ -125,7 +125,7 @@ class Database:
         if self._silences >= _SILENCES:
             self._rests_until = self._clock() + REST
 
-    def _asked(
+    def _fetch(
         self,
         connection: psycopg.Connection[Any],
         query: Composed,
@@ -140,10 +140,10 @@ class Database:
                     with connection.pipeline(), connection.transaction():
                         for name, value in local.items():
                             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
-                        found = connection.execute(query, values, binary=True)
-                    answer = found.fetchall()
+                        cursor = connection.execute(query, values, binary=True)
+                    rows = cursor.fetchall()
                 else:
-                    answer = connection.execute(query, values, binary=True).fetchall()
+                    rows = connection.execute(query, values, binary=True).fetchall()
         except BaseException as error:
             if isinstance(error, psycopg.Error) and not connection.closed:
                 self._keep(connection)
@@ -152,20 +152,20 @@ class Database:
             raise
         self._silences = 0
         self._keep(connection)
-        return answer
+        return rows
 
     def _keep(self, connection: psycopg.Connection[Any]) -> None:
         with self._lock:
             self._idle.append(connection)
 
     def fault(self, error: psycopg.Error) -> EngineFault:
-        """Return HIVE-434 with what the server or the driver said, in one line."""
+        """Return HIVE-434 with one line of the server's or the driver's message."""
         if error.sqlstate in _NO_TABLES:
             return NoCopy.of_state(self)
-        said = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
+        why = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
         if error.sqlstate == _NO_ANSWER:
-            said = f"no answer within {self.settings.timeout_seconds:g} s"
-        return self.unusable(said, login_fix(str(error)) or _FIXES.get(error.sqlstate or "", _FIX))
+            why = f"no answer within {self.settings.timeout_seconds:g} s"
+        return self.unusable(why, login_fix(str(error)) or _FIXES.get(error.sqlstate or "", _FIX))
 
     def unusable(self, why: str, fix: str) -> EngineFault:
         return EngineFault([_unusable(self, why, fix)])
@@ -187,18 +187,18 @@ def _unusable(database: Database, why: str, fix: str) -> Diagnostic:
 
 
 def open_database(workspace: Workspace) -> Database:
-    """Return the database of the settings, the same one for the same settings.
+    """Return the database of the settings, the same object for the same settings.
 
     Nothing is connected yet. Raises: HIVE-411 without psycopg, HIVE-431 where the workspace isn't trusted.
     """
     settings = workspace.settings.vectors
     require_trust(workspace, "hive.toml: vectors.url")
     try:
-        import psycopg  # noqa: F401 - asked for here, so that it is told before anything is done
+        import psycopg  # noqa: F401 - so that a missing extra is reported first
     except ImportError:
         fix = "pip install 'hive-agents[postgres]'"
         raise HiveError.of("HIVE-411", "vectors.url needs psycopg, which is not installed", fix=fix) from None
-    # A connection isn't shared with a process that was forked off.
+    # A forked process must not share connections.
     key = (workspace.root, settings.model_dump_json(), os.getpid())
     with _sharing:
         database = _shared.get(key)
@@ -214,7 +214,7 @@ def _close(connections: list[psycopg.Connection[Any]]) -> None:
 
 @contextmanager
 def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callable[[], None]) -> Iterator[None]:
-    """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
+    """Close the connection a second after the server's own timeout: the server or the network doesn't respond."""
     from psycopg.errors import Error, QueryCanceled
 
     with cut_after(seconds + 1, connection) as is_cut:

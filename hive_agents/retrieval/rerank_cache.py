@@ -1,7 +1,7 @@
-"""Relevance by content, kept on disk: a question and a text are scored by a model once, however often they meet.
+"""A cache of relevance on disk: a model scores each pair of question and text once.
 
-`.hive/rerank/<model>/*.npz` holds a file a question, with `texts` (n, 32) uint8, `scores` (n,) and `seconds` (n,), the
-time that each text took its model. Only hashes of questions and texts are kept.
+`.hive/rerank/<model>/*.npz` holds a file for each question, with `texts` (n, 32) uint8, `scores` (n,) and `seconds`
+(n,), the time that the model took for each text. Only hashes of questions and texts are stored.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True)
 class Relevance:
-    """`seconds` is this text's share of the time that its model took."""
+    """A text's score; `seconds` is its share of the model's time."""
 
     score: float
     seconds: float
 
 
-_Known = dict[bytes, Relevance]
+_Scored = dict[bytes, Relevance]
+"""By hash of the text."""
 
 
 class CachedReranker:
-    """A `Reranker` that asks another one for what it doesn't know; safe to share between threads.
+    """A `Reranker` that calls another one for uncached texts only; safe to share between threads.
 
-    `on_call` gets the question and the texts of each call that the other one answered. `saved_seconds` is how much
-    longer all answers so far would have taken without the cache.
+    `on_call` gets the question and the texts of each call of the other reranker. `saved_seconds` is the time that the
+    cache has saved so far.
     """
 
     def __init__(
@@ -55,47 +56,47 @@ class CachedReranker:
         self._reranker, self._on_call = reranker, on_call
         workspace.state_folder("rerank")
         readable = re.sub(r"[^A-Za-z0-9._-]+", "-", self.model_id)
-        mark = sha256(self.model_id)[:8]  # two names may read alike
+        mark = sha256(self.model_id)[:8]  # two names may be spelled alike
         self._folder = workspace.state_folder(f"rerank/{readable}-{mark}")
-        self._by_query: dict[bytes, _Known] = {}
+        self._by_query: dict[bytes, _Scored] = {}
         self._characters: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """As the other reranker's, which raises what it raises."""
+        """Return a score for each text. Raises: as the other reranker."""
         started = time.perf_counter()
-        found = self.known_relevance(query, texts)
+        scored = self.known_relevance(query, texts)
         with self._lock:
             self._characters[query] = len(query) * len(texts) + sum(map(len, texts))
-            self.saved_seconds += max(0.0, sum(one.seconds for one in found) - (time.perf_counter() - started))
-        return [one.score for one in found]
+            self.saved_seconds += max(0.0, sum(one.seconds for one in scored) - (time.perf_counter() - started))
+        return [one.score for one in scored]
 
     def known_relevance(self, query: str, texts: Sequence[str]) -> list[Relevance]:
-        """As `relevance`, with the time that each text took when it was scored."""
+        """Return `relevance` with the time that scoring each text took."""
         key, hashes = text_hash(query), [text_hash(text) for text in texts]
         with self._lock:
             if key not in self._by_query:
                 self._by_query[key] = self._read(key)
-            known = self._by_query[key]
-            wanted = {value: text for value, text in zip(hashes, texts, strict=True) if value not in known}
-        if wanted:
+            scored = self._by_query[key]
+            missing = {value: text for value, text in zip(hashes, texts, strict=True) if value not in scored}
+        if missing:
             started = time.perf_counter()
-            scores = self._reranker.relevance(query, list(wanted.values()))
-            share = (time.perf_counter() - started) / len(wanted)
+            scores = self._reranker.relevance(query, list(missing.values()))
+            share = (time.perf_counter() - started) / len(missing)
             with self._lock:
-                known.update(zip(wanted, (Relevance(score, share) for score in scores), strict=True))
-                self._write(key, known)
-            self._on_call(query, list(wanted.values()))
-        return [known[value] for value in hashes]
+                scored.update(zip(missing, (Relevance(score, share) for score in scores), strict=True))
+                self._write(key, scored)
+            self._on_call(query, list(missing.values()))
+        return [scored[value] for value in hashes]
 
     def characters_sent(self, queries: Sequence[str]) -> int:
-        """Return how much text the last `relevance` of each of these questions took, paid for then or before."""
+        """Return the characters of the last `relevance` call of each of these questions, cached texts included."""
         return sum(self._characters.get(query, 0) for query in queries)
 
     def _path(self, key: bytes) -> Path:
         return self._folder / f"{key.hex()[:32]}.npz"
 
-    def _read(self, key: bytes) -> _Known:
+    def _read(self, key: bytes) -> _Scored:
         try:
             with os.fdopen(opened(self._path(key), os.O_RDONLY), "rb") as file:
                 stored = load_arrays(file)
@@ -113,14 +114,14 @@ class CachedReranker:
             zlib.error,
             NotImplementedError,
         ):
-            return {}  # what is lost is paid again
+            return {}  # an unreadable file is scored again
 
-    def _write(self, key: bytes, known: _Known) -> None:
+    def _write(self, key: bytes, scored: _Scored) -> None:
         data = io.BytesIO()
         np.savez(
             data,
-            texts=np.frombuffer(b"".join(known), np.uint8).reshape(len(known), 32),
-            scores=np.array([one.score for one in known.values()], np.float64),
-            seconds=np.array([one.seconds for one in known.values()], np.float64),
+            texts=np.frombuffer(b"".join(scored), np.uint8).reshape(len(scored), 32),
+            scores=np.array([one.score for one in scored.values()], np.float64),
+            seconds=np.array([one.seconds for one in scored.values()], np.float64),
         )
         atomic_write(self._path(key), data.getvalue(), mode=0o600)

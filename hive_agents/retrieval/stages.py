@@ -22,14 +22,14 @@ from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
 
 WORDED = 10
-"""So many chunks of the keyword lane are looked at for one that has every word of the query."""
+"""Chunks of the keyword lane that are checked for having every word of the query."""
 
 CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What ended the list, and how many hits it has."""
+    """The reason why the list ends, and its number of hits."""
 
     reason: CutReason
     at: int
@@ -37,7 +37,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Search:
-    """A ranking before it is shown: all fused candidates, and which of them are returned."""
+    """A ranking in progress: all fused candidates, and those that are returned."""
 
     query: str
     lanes: dict[str, Lane]
@@ -58,7 +58,7 @@ def retrieve(
     """Return the fused candidates of one query, all of them: nothing is reranked or cut.
 
     `within` (shape of the index's masks) is and-ed with the config's filters; `depth` replaces
-    `retrieval.candidates`. Where the config abstains, `order` is empty, also after the stages behind.
+    `retrieval.candidates`. Where the config abstains, `order` is empty, also after the later stages.
 
     Raises: HIVE-409 for a query without words, HIVE-401 without a model, 206 to 208 for filters.
     """
@@ -73,7 +73,7 @@ def retrieve_many(
     within: Mask | None = None,
     depth: int | None = None,
 ) -> list[Search]:
-    """`retrieve` for each query; the vector lane is computed as one batch."""
+    """Return `retrieve` of each query; the vector lane is computed as one batch."""
     if not queries:
         return []
     for query in queries:
@@ -97,19 +97,19 @@ def needs_vectors(config: RetrievalConfig) -> bool:
 
 
 def require_words(query: str) -> None:
-    """Raises: HIVE-409 for a query without words."""
+    """Raise HIVE-409 for a query without words."""
     if not words(query):
         raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
 
 
 def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> Mask | None:
-    """Return the chunks that the config's filters and `within` leave; None means all."""
+    """Return the mask of the config's filters and `within`; None means all chunks."""
     mask = index.select(config.conditions, checked=True)
     return within if mask is None else mask if within is None else mask & within
 
 
 def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
-    """Return the candidates of lanes already ranked, boosted; a lane that only abstention needs is not fused."""
+    """Return the fused and boosted candidates of ranked lanes; a lane that only abstention needs is not fused."""
     abstains = _abstains(index, query, lanes, config)
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
@@ -123,7 +123,7 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
 
 
 def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
-    """Yield what the fused scores of chunks are multiplied by, one after the other, in the shape of `chunks`."""
+    """Yield the factors of the chunks' fused scores, in the shape of `chunks`."""
     if config.boosts:
         yield of.factors(config.boosts, chunks)
     if config.boilerplate.weight < 1:
@@ -131,7 +131,7 @@ def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any])
 
 
 def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
-    """Return whether nothing is near enough to be returned."""
+    """Return whether no result is near enough."""
     floor = config.abstain.min_cosine
     if floor is None or (len(lanes["vector"].scores) and float(lanes["vector"].scores[0]) >= floor):
         return False
@@ -142,7 +142,7 @@ def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retr
 
 
 def worded_depth(config: RetrievalConfig) -> int:
-    """Return how many chunks of the keyword lane may have every word of the query."""
+    """Return how many chunks of the keyword lane are checked for having every word of the query."""
     return min(WORDED, config.retrieval.candidates)
 
 
@@ -164,9 +164,8 @@ def rerank(
 ) -> Search:
     """Return the same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
 
-    `allowed` gets doc_ids and returns those whose text the reranker may be sent. The others are passed over as if
-    they were no candidates: they stay behind, without relevance. It is asked at most once for each
-    `rerank.candidates` candidates.
+    `allowed` gets doc_ids and returns those whose text may be sent to the reranker; it is called at most once for each
+    `rerank.candidates` candidates. The others are skipped: they stay behind, without relevance.
     """
     if search.cut.reason == "abstain":
         return search
@@ -193,22 +192,22 @@ def _readable(
 ) -> list[int]:
     if allowed is None:
         return list(positions[:wanted])
-    found: list[int] = []
+    selected: list[int] = []
     for start in range(0, len(positions), wanted):
         part = positions[start : start + wanted]
         documents = index.documents_of(search.fused.chunks[part])
         readable = allowed(list(dict.fromkeys(documents)))
-        found += [position for position, doc_id in zip(part, documents, strict=True) if doc_id in readable]
-        if len(found) >= wanted:
+        selected += [position for position, doc_id in zip(part, documents, strict=True) if doc_id in readable]
+        if len(selected) >= wanted:
             break
-    return found[:wanted]
+    return selected[:wanted]
 
 
 def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] | None = None) -> Search:
     """Return the list that is returned: per_document, relevance floor, dynamic-k, top_k.
 
-    `kept` (shape `(len(search.fused),)`, by position in `search.fused`) is what a gate let pass: floor and cut are
-    those of a search that never had the other candidates, at the fused scores they have here.
+    `kept` (shape `(len(search.fused),)`, by position in `search.fused`) is True for what a gate let pass: floor and cut
+    are those of a search without the other candidates, at the same fused scores.
     """
     if search.cut.reason == "abstain":
         return search
@@ -224,7 +223,7 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
 
 
 def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) -> Cut:
-    """Return how many of the candidates to return; `scores` are the fused ones of what is left, best first."""
+    """Return the cut; `scores` are the fused ones of the remaining candidates, best first."""
     top_k, available = config.retrieval.top_k, len(scores)
     reason: CutReason
     if config.dynamic_k.enabled:

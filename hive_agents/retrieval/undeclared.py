@@ -1,4 +1,4 @@
-"""Fields of the documents' front matter that their collection doesn't declare, so that no filter can use them yet."""
+"""Front matter fields that a collection doesn't declare, so that filters can't use them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hive_agents.retrieval.documents import Collection, FieldType, collection_na
 from hive_agents.workspace import Workspace
 
 LEAST = 2
-"""Documents that have a field, at the least: one alone is a remark."""
+"""Least number of documents that have a field."""
 LONGEST = 60
-"""Characters of a keyword; what is longer on average is text."""
+"""Greatest average length of keywords; longer values are text."""
 _NAME = re.compile(r"[^\W\d][\w.-]{0,63}")
 _NOT_FIELDS = frozenset({"title", "content", "tenant", "view", "source_file"})
 
 
 @dataclass(frozen=True)
 class UndeclaredField:
-    """A field that documents have; `values` are in order of frequency, as text."""
+    """An undeclared field; `values` are texts, most frequent first."""
 
     name: str
     type: FieldType
@@ -35,37 +35,37 @@ class UndeclaredField:
 def undeclared_fields(
     collection: Collection, front_matter: Iterable[Mapping[str, Any]], asked: Group[str] = ()
 ) -> list[UndeclaredField]:
-    """Return the fields that could be declared, those of most documents first.
+    """Return the fields that could be declared, most frequent first.
 
-    Text, mappings, and words that no two documents share tell nothing apart, and are left out; a field that somebody
-    `asked` for by its name may be one whose values they will share.
+    Text, mappings, and keywords that no two documents share can't filter, and are left out; of a field in `asked` the
+    values needn't be shared yet.
 
     >>> kb = Collection(name="kb", fields={"title": {"type": "text"}})
-    >>> said = [{"status": "draft", "at": "2026-01-02"}, {"title": "B", "status": "draft", "at": "2026-03-04"}]
-    >>> [(field.name, field.type, field.documents) for field in undeclared_fields(kb, said)]
+    >>> documents = [{"status": "draft", "at": "2026-01-02"}, {"title": "B", "status": "draft", "at": "2026-03-04"}]
+    >>> [(field.name, field.type, field.documents) for field in undeclared_fields(kb, documents)]
     [('at', 'date', 2), ('status', 'keyword', 2)]
     """
-    found: dict[str, list[list[Any]]] = {}
-    for values in front_matter:
-        for name, value in values.items():
-            known = name in collection.fields or name in _NOT_FIELDS or not _NAME.fullmatch(name)
+    by_name: dict[str, list[list[Any]]] = {}
+    for metadata in front_matter:
+        for name, value in metadata.items():
+            excluded = name in collection.fields or name in _NOT_FIELDS or not _NAME.fullmatch(name)
             all_values = value if isinstance(value, list) else [value]
-            several = [each for each in all_values if each is not None and str(each).strip()]
-            if not known and several:
-                found.setdefault(name, []).append(several)
-    listed = []
-    for name, of_documents in found.items():
-        kind = _type_of([value for several in of_documents for value in several])
-        counts = Counter(keyword_text(value) for several in of_documents for value in several if kind is not None)
+            values = [each for each in all_values if each is not None and str(each).strip()]
+            if not excluded and values:
+                by_name.setdefault(name, []).append(values)
+    fields = []
+    for name, of_documents in by_name.items():
+        kind = _type_of([value for values in of_documents for value in values])
+        counts = Counter(keyword_text(value) for values in of_documents for value in values if kind is not None)
         shared = kind in ("date", "number", "boolean") or len(counts) < sum(counts.values())
         if kind is not None and (name in asked or (shared and len(of_documents) >= LEAST)):
-            most = tuple(value for value, _ in counts.most_common())
-            listed.append(UndeclaredField(name, kind, len(of_documents), most))
-    return sorted(listed, key=lambda field: (-field.documents, field.name))
+            by_frequency = tuple(value for value, _ in counts.most_common())
+            fields.append(UndeclaredField(name, kind, len(of_documents), by_frequency))
+    return sorted(fields, key=lambda field: (-field.documents, field.name))
 
 
 def declare_fields(workspace: Workspace, collection: Collection, fields: Sequence[UndeclaredField]) -> str:
-    """Write filterable fields into the collection's file, whose other lines keep their meaning; return its name."""
+    """Add filterable fields to the collection's file, and return its path in the workspace."""
     with workspace.exclusive("declaring fields"):
         for stem in sorted(collection_names(workspace), key=lambda stem: stem != collection.name):
             path = workspace.root / "collections" / f"{stem}.json"
@@ -79,22 +79,22 @@ def declare_fields(workspace: Workspace, collection: Collection, fields: Sequenc
 
 def named_fields(found: Sequence[UndeclaredField], names: Sequence[str], declared: Group[str]) -> list[UndeclaredField]:
     """Return the fields of those names. Raises: HIVE-409 for one that no documents have, or that is declared."""
-    known = {field.name: field for field in found}
+    by_name = {field.name: field for field in found}
     for name in names:
-        if name not in known:
-            guess = closest(name, known)
+        if name not in by_name:
+            guess = closest(name, by_name)
             fix = f"did you mean {guess}?" if guess else "`hive fields` lists what could be declared"
-            told = (
+            why = (
                 f"{name} is declared already"
                 if name in declared
                 else f"no document has a field {name} of values to filter by"
             )
-            raise HiveError.of("HIVE-409", told, path="fields", fix=fix, exit_code=2)
-    return [known[name] for name in dict.fromkeys(names)]
+            raise HiveError.of("HIVE-409", why, path="fields", fix=fix, exit_code=2)
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def _type_of(values: Sequence[Any]) -> FieldType | None:
-    """Return what all values are; None for text and for what is no value."""
+    """Return the type of all values; None for text and mappings."""
     if any(isinstance(value, dict | list) for value in values):
         return None
     if all(isinstance(value, bool) for value in values):
