@@ -1,9 +1,9 @@
-"""Trust: what in a workspace can act, act for somebody or reach out is inert until its owner says otherwise.
+"""Trust: parts of a workspace that run code, use secrets or connect elsewhere are inert until the owner allows them.
 
-That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, databases, engines of
-searches, addresses to notify), the files of the tools and servers with what they import here, and triggers with
-secrets. `hive trust` and `hive init` record on this machine what it was then; after a change it is inert again.
-Settings by environment are their user's own, and need no trust.
+These parts are the tools, servers, model endpoints, telemetry, permission service, databases, search engines and
+notified addresses of `hive.toml`, the files of tools and servers with what they import from the workspace, and triggers
+with secrets. `hive trust` and `hive init` record their hashes on this machine; a changed part is inert again. Settings
+in environment variables are the user's own, and need no trust.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hive_agents.workspace import Workspace
 SETTINGS = "hive.toml"
 TRIGGERS = "triggers"
 _TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetry": ()}
-"""Sections of `hive.toml` that act, each with the keys on the way to its entries."""
+"""Sections of `hive.toml` that need trust, with the keys that lead to their entries."""
 _KEYS = (
     ("access", "service_url"),
     ("approvals", "notify"),
@@ -45,13 +45,13 @@ _KEYS = (
 _IMPORTABLE = (".py", ".pyc", ".so", ".pyd")
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(.+)$", re.M)
 _ELSEWHERE = sys.stdlib_module_names | {"hive_agents", "graphs"}
-"""Modules that a workspace doesn't give."""
+"""Modules that never come from a workspace."""
 TrustStatus = Literal["trusted", "new", "changed", "gone"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something that can act: `text` is how it stands there now, "" where it is gone."""
+    """A part that needs trust; `text` is its current text, "" where it is gone."""
 
     name: str
     status: TrustStatus
@@ -59,25 +59,25 @@ class Part:
 
 
 def is_trusted(workspace: Workspace) -> bool:
-    """Return whether what can act here is what the owner trusted; a workspace in which nothing can act is trusted."""
+    """Return whether all parts are as the owner trusted them; a workspace without such parts is trusted."""
     return all(part.status == "trusted" for part in parts(workspace))
 
 
 def require_trust(workspace: Workspace, what: str) -> None:
-    """Raise HIVE-431 where `what`, such as "tools/rotate.py", must not act. Ask just before it is loaded or called."""
+    """Raise HIVE-431 where the workspace isn't trusted; call it just before `what`, such as "tools/a.py", is used."""
     if not is_trusted(workspace):
         raise HiveError([_inert(what, "error")])
 
 
 def require_trusted_setting(workspace: Workspace, section: str) -> None:
-    """Raise HIVE-431 where a setting of that section in the workspace's file would act and isn't trusted."""
+    """Raise HIVE-431 where a setting of that section of `hive.toml` isn't trusted."""
     for part in parts(workspace):
         if part.status != "trusted" and part.name.startswith(f"{SETTINGS}: {section}."):
             raise HiveError([_inert(part.name, "error")])
 
 
 def trusted_bytes(workspace: Workspace, path: Path) -> bytes:
-    """Return the content of a file of code that is as it was trusted. Raises: HIVE-431 for any other, OSError."""
+    """Return the content of a trusted file of code. Raises: HIVE-431 for any other, OSError."""
     workspace = workspace.stands_for or workspace
     named = path if path.is_relative_to(workspace.root) else path.resolve()  # by another name of the folder
     name = named.relative_to(workspace.root).as_posix() if named.is_relative_to(workspace.root) else str(path)
@@ -88,33 +88,33 @@ def trusted_bytes(workspace: Workspace, path: Path) -> bytes:
 
 
 def untrusted_notice(workspace: Workspace) -> Diagnostic | None:
-    """Return one line about what is inert and how to look at it; None in a trusted workspace."""
+    """Return a warning that names the inert parts; None in a trusted workspace."""
     untrusted = [part for part in parts(workspace) if part.status != "trusted"]
-    found = [f"{part.name} (gone since then)" if part.status == "gone" else part.name for part in untrusted]
-    if not found:
+    names = [f"{part.name} (gone since then)" if part.status == "gone" else part.name for part in untrusted]
+    if not names:
         return None
-    told = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"
-    return _inert(told, "warning")
+    what = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return _inert(what, "warning")
 
 
 def parts(workspace: Workspace) -> list[Part]:
-    """Return all that can act, by name, with what was trusted and is gone."""
+    """Return all parts that need trust, by name, and those that were trusted and are gone."""
     workspace = workspace.stands_for or workspace
-    now, recorded = dict(_acting(workspace)), _recorded(workspace)
-    found = []
-    for name in sorted(now.keys() | recorded.keys()):
-        text = now.get(name)
+    current, recorded = dict(_acting(workspace)), _recorded(workspace)
+    all_parts = []
+    for name in sorted(current.keys() | recorded.keys()):
+        text = current.get(name)
         if text is None:
-            found.append(Part(name, "gone", ""))
+            all_parts.append(Part(name, "gone", ""))
         elif name not in recorded:
-            found.append(Part(name, "new", text))
+            all_parts.append(Part(name, "new", text))
         else:
-            found.append(Part(name, "trusted" if sha256(text) == recorded[name] else "changed", text))
-    return found
+            all_parts.append(Part(name, "trusted" if sha256(text) == recorded[name] else "changed", text))
+    return all_parts
 
 
 def trust(workspace: Workspace) -> None:
-    """Record what can act as it is now; a `.hive` that was not made on this machine is taken over.
+    """Record the current parts as trusted; a `.hive` that was not made on this machine is adopted.
 
     Raises: HIVE-403.
     """
@@ -122,8 +122,8 @@ def trust(workspace: Workspace) -> None:
     if state.is_dir() and any(state.iterdir()) and machine.origin(state) is None:
         machine.adopt(state)
         workspace.__dict__.pop("state", None)
-    told = {"root": str(workspace.root), "parts": {name: sha256(text) for name, text in _acting(workspace)}}
-    atomic_write(_record(workspace), json.dumps(told, indent=2).encode(), mode=0o600)
+    record = {"root": str(workspace.root), "parts": {name: sha256(text) for name, text in _acting(workspace)}}
+    atomic_write(_record(workspace), json.dumps(record, indent=2).encode(), mode=0o600)
 
 
 def _inert(what: str, severity: Literal["error", "warning"]) -> Diagnostic:
@@ -138,17 +138,18 @@ def _record(workspace: Workspace) -> Path:
 
 
 def _recorded(workspace: Workspace) -> Mapping[str, str]:
-    # A workspace without state was never trusted, and looking at it makes none.
+    # A workspace without state was never trusted, and a check must not create it.
     if machine.origin(workspace.root / ".hive") is None:
         return {}
     try:
-        found = json.loads(read_bytes(_record(workspace)))["parts"]
+        hashes = json.loads(read_bytes(_record(workspace)))["parts"]
     except (OSError, ValueError, LookupError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return hashes if isinstance(hashes, dict) else {}
 
 
 def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
+    """Yield the name and text of each part that needs trust."""
     settings = _settings(workspace)
     for section, way in _TABLES.items():
         table: Any = settings.get(section, {})
@@ -173,13 +174,13 @@ def _settings(workspace: Workspace) -> dict[str, Any]:
     try:
         return tomllib.loads(read_bytes(workspace.root / SETTINGS).decode())
     except (OSError, ValueError, RecursionError):
-        return {}  # nothing is read from it elsewhere either
+        return {}  # an unreadable file has no effect elsewhere either
 
 
 def _code(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the name and text of the tools' and servers' files, of all beside and below them, and of what they
-    import here."""
-    found: dict[str, str] = {}
+    """Return the text by name of the files of tools and servers, of code beside and below them, and of what they
+    import from the workspace."""
+    texts: dict[str, str] = {}
     tools, servers = settings.get("tools"), settings.get("mcp")
     patterns = tools.get("python", []) if isinstance(tools, dict) else []
     waiting: set[Path] = set()
@@ -204,28 +205,28 @@ def _code(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     while waiting:
         path = waiting.pop()
         name = path.relative_to(root).as_posix()
-        if name not in found:
-            found[name] = text = _text(path)
+        if name not in texts:
+            texts[name] = text = _text(path)
             if name.endswith(".py"):
                 waiting |= {file for module in _imported(text) for file in _module_files(root, module)}
-    return found
+    return texts
 
 
 def file_within(root: Path, word: str) -> Path | None:
-    """Return the workspace's file that a word of a command names there; None for any other word."""
+    """Return the workspace's file that a word of a command names; None for any other word."""
     path = Path(os.path.normpath(root / word))
     return path if path != root and path.is_relative_to(root) and path.is_file() else None
 
 
 def _importable(root: Path, folder: Path) -> set[Path]:
-    """Return what a module of the folder may import from beside and below it; of the workspace's own folder, no more
-    than packages and what is beside them."""
+    """Return the modules that one in the folder can import from beside and below it; for the workspace's root only
+    its own modules and the `__init__` modules of packages."""
     files = folder.rglob("*") if folder != root else (*folder.glob("*"), *folder.glob("*/__init__.*"))
     return {path for path in files if path.name.endswith(_IMPORTABLE) and "__pycache__" not in path.parts}
 
 
 def _module_files(root: Path, name: str) -> set[Path]:
-    """Return the files by which Python may find the module's package in the workspace."""
+    """Return the workspace's files in which Python may find the module's package."""
     top = name.partition(".")[0]
     if not top.isidentifier() or top in _ELSEWHERE:
         return set()
@@ -236,8 +237,7 @@ def _module_files(root: Path, name: str) -> set[Path]:
 
 @lru_cache(maxsize=1_000)
 def _imported(source: str) -> frozenset[str]:
-    """Return the modules that a text seems to import; one too many does no harm, and one too few is refused when it
-    is."""
+    """Return the modules that a text seems to import; too many are harmless, and a missed one is refused on import."""
     lines = (line.partition("#")[0] for line in _IMPORT.findall(source))
     words = (part.split() for line in lines for part in line.split(","))
     return frozenset(word[0].partition(".")[0] for word in words if word)
@@ -263,7 +263,7 @@ def _text(path: Path) -> str:
 
 
 def _file_text(content: bytes) -> str:
-    """Return a file's text; of one that is none, such as a library, its size and hash."""
+    """Return a file's text; for a binary one, such as a library, its size and hash."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""One generation of a collection's index, as SQLite keeps it: written once, never changed, replaced as a whole.
+"""Generations of a collection's index in SQLite: each is written once, never changed, and replaced as a whole.
 
-`live` is the one that searches read. A `candidate` stands beside it after a change of chunking, fields, analyzer or
-model, until it is promoted. `next` is one that no search reads until each engine has a complete copy of it.
+Searches read the `live` one. A `candidate` exists beside it after a change of chunking, fields, analyzer or model,
+until it is promoted. `next` isn't read until each engine has a complete copy of it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _REPLACED: Mapping[State, Sequence[State]] = {
     "candidate": ("candidate",),
     "next": ("next",),
 }
-"""What goes when a generation of a state is written."""
+"""The states that are deleted when a generation of a state is written."""
 _TABLES = ("corpus_stats", "documents", "chunks", "postings", "term_stats", "field_values")
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What is known of a generation without reading it; `schema` is the collection that it was built with."""
+    """A generation's row of `corpus_stats`; `schema` is the collection as of the build."""
 
     number: int
     collection: str
@@ -54,7 +54,7 @@ class Generation:
 
 @dataclass
 class IndexedDocument:
-    """What the index needs of one document, freshly parsed or from another generation."""
+    """The indexed parts of a document, newly parsed or from another generation."""
 
     doc_id: str
     content_hash: str
@@ -67,7 +67,7 @@ class IndexedDocument:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that goes into a generation. `order` holds (chunk_id, document, n), by chunk_id: ties break so."""
+    """The contents of a generation; `order` has (chunk_id, document, n) by chunk_id, which breaks ties."""
 
     documents: list[IndexedDocument]
     order: list[tuple[str, int, int]]
@@ -90,12 +90,12 @@ def find_generation(connection: sqlite3.Connection, collection: str, state: Stat
     ).fetchone()
     if row is None:
         return None
-    number, name, found, schema, *rest = row
-    return Generation(number, name, found, Collection.model_validate_json(schema), *rest)
+    number, name, state, schema, *rest = row
+    return Generation(number, name, state, Collection.model_validate_json(schema), *rest)
 
 
 def candidates(connection: sqlite3.Connection) -> list[str]:
-    """Return the collections that have a candidate beside their live generation."""
+    """Return the names of collections that have a candidate."""
     rows = connection.execute("SELECT collection FROM corpus_stats WHERE state = 'candidate' ORDER BY collection")
     return [row[0] for row in rows]
 
@@ -106,7 +106,7 @@ def document_hashes(connection: sqlite3.Connection, generation: Generation) -> d
 
 
 def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> str:
-    """Return the same for the same documents (`hashes` of their files by doc_id), recipe and model, on any machine."""
+    """Return a hash of recipe, model and documents (`hashes` of their files by doc_id), the same on any machine."""
     lines = [recipe, model_id or "", *(f"{doc_id}\t{hashes[doc_id]}" for doc_id in sorted(hashes))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -114,7 +114,7 @@ def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> 
 def load_documents(
     connection: sqlite3.Connection, generation: Generation, wanted: set[str]
 ) -> dict[str, IndexedDocument]:
-    """Return documents of a generation, to be carried over into the next."""
+    """Return the `wanted` documents of a generation, by doc_id."""
     loaded: dict[int, IndexedDocument] = {}
     for number, doc_id, digest, title, metadata, front_matter, title_tokens in connection.execute(
         "SELECT document, doc_id, content_hash, title, metadata, front_matter, title_tokens"
@@ -144,7 +144,7 @@ def write_generation(
     embedding_model: str | None,
     index_hash: str,
 ) -> None:
-    """Write a generation and drop those that it replaces, visible at COMMIT."""
+    """Write a generation and drop those that it replaces, in one transaction."""
     documents, order = contents.documents, contents.order
     body = _runs([documents[d].chunks[n][3] for _, d, n in order])
     title = _runs([documents[d].title_tokens for _, d, _ in order])
@@ -186,7 +186,7 @@ def write_generation(
 
 
 def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State = "candidate") -> None:
-    """The generation of `state` takes over; the live one goes."""
+    """Make the generation of `state` the live one, and drop the old one."""
     with transaction(connection):
         _drop(connection, _numbers(connection, collection, ["live"]))
         connection.execute(
@@ -196,7 +196,7 @@ def promote(workspace: Workspace, connection: sqlite3.Connection, collection: st
 
 
 def drop(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State) -> None:
-    """What changed was taken back: nothing waits any more."""
+    """Drop the generation of `state`."""
     with transaction(connection):
         _drop(connection, _numbers(connection, collection, [state]))
     remove_leftovers(workspace, connection)
@@ -212,7 +212,7 @@ def vectors_usable(workspace: Workspace, generation: Generation) -> bool:
 
 
 def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> None:
-    """Vectors of dropped generations, and what a killed call left half written."""
+    """Remove vectors of dropped generations, and temporary files of killed processes."""
     used = {f"{row[0]}.npy" for row in connection.execute("SELECT generation FROM corpus_stats")}
     for path in vectors_path(workspace, 0).parent.glob("[0-9]*"):
         if f"{path.stem}.npy" not in used:
@@ -223,7 +223,7 @@ def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> No
 
 
 def stored_value(value: Any) -> tuple[str, float | None]:
-    """Return a metadata value as `field_values` keeps it: text for equality, a number for bounds.
+    """Return a metadata value as stored in `field_values`: a text for equality, a number for bounds.
 
     >>> stored_value(2.0), stored_value(1234567.5), stored_value(True)
     (('2', 2.0), ('1234567.5', 1234567.5), ('true', None))

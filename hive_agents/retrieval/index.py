@@ -1,7 +1,6 @@
-"""The embedded index: what ranks one generation of one collection.
+"""The embedded index: `SqliteIndex` over one generation, and `ScopedIndex`, its view of the visible documents.
 
-`SqliteIndex` is the whole of it, `ScopedIndex` what one reader knows of it. They stand in one file because each method
-of the one is the other's in the numbers of visible chunks.
+They are in one file because each method of the one calls the other's, with translated chunk numbers.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ _SCOPED_QUERY_VECTORS = 1000
 
 
 class SqliteIndex(GenerationReader):
-    """A `LaneIndex` over `.hive/hive.db`; one object serves all threads.
+    """A `LaneIndex` over `.hive/hive.db`; safe to share between threads.
 
-    Lanes are those of the engines that the settings name, where they name any; without `engines` they are embedded.
+    Engines of the settings provide their lanes, unless `engines` is False; the others are embedded.
     Raises: HIVE-406 when the collection was never indexed.
     """
 
@@ -66,9 +65,9 @@ class SqliteIndex(GenerationReader):
         return Lane(*self._scorer(params).top(terms(query, self.language), depth, mask=mask))
 
     def keyword_batch(self, queries: Sequence[str]) -> WordBatch:
-        """Return what ranks these queries under any BM25 parameters, with one reading of their postings."""
-        wanted = [terms(query, self.language) for query in queries]
-        return KeywordBatch(self.postings, wanted) if self.words is None else LaneBatch(self.words.top, wanted)
+        """Return a batch that ranks these queries by any BM25 parameters; their postings are read once."""
+        analyzed = [terms(query, self.language) for query in queries]
+        return KeywordBatch(self.postings, analyzed) if self.words is None else LaneBatch(self.words.top, analyzed)
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         return self.term_scores(terms(query, self.language), chunks, params)
@@ -77,7 +76,7 @@ class SqliteIndex(GenerationReader):
         return self.vector_by(self.embed(queries, self._query_vectors), depth, mask)
 
     def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
-        """`vector` for queries that are embedded already, shape `(n, dim)`."""
+        """Return `vector` of queries that are embedded already, shape `(n, dim)`."""
         if len(vectors) == 1:
             return [Lane(*self._ranked_vectors.top(vectors[0], depth, mask=mask))]
         return [Lane(*lane) for lane in self._ranked_vectors.top_many(vectors, depth, mask=mask)]
@@ -89,10 +88,10 @@ class SqliteIndex(GenerationReader):
         return self._ranked_vectors.scores(vector, chunks)
 
     def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else, but for those that `learn` knows."""
+        """Return unit vectors, shape `(n, dim)`, cached only in `memory`, but for questions given to `learn`."""
 
         def embedded(query: str) -> NDArray[np.float32]:
-            # Alone, so that a query's vector never depends on the batch it came in.
+            # One by one, so that a query's vector doesn't depend on its batch.
             learned = self._learned.get(query)
             return memory.get(query, partial(self._embed, query)) if learned is None else learned
 
@@ -102,7 +101,7 @@ class SqliteIndex(GenerationReader):
             return np.stack(list(pool.map(embedded, queries)))
 
     def learn(self, questions: Sequence[str]) -> None:
-        """Embed the questions of a golden set, unless another process did before: see `question_vectors`."""
+        """Embed the questions of a golden set, or read their stored vectors: see `question_vectors`."""
         new = [question for question in questions if question not in self._learned]
         if new and self.embedding_model is not None:
             self._learned |= zip(new, question_vectors(self._workspace, self._embedder, new), strict=True)
@@ -110,7 +109,7 @@ class SqliteIndex(GenerationReader):
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """Return the index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
 
-        The same object for the same documents and the same `owner`; query vectors are kept for each apart.
+        The object is cached by documents and `owner`, each with its own query vectors.
         """
         return self._scopes.get((owner, np.packbits(visible).tobytes()), lambda: ScopedIndex(self, visible.copy()))
 
@@ -125,7 +124,7 @@ class SqliteIndex(GenerationReader):
         return len(np.unique(self.chunk_documents[mask]))
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the place of each chunk's document in `doc_ids()`, in the shape of `chunks`; -1 without any chunk."""
+        """Return the position of each chunk's document in `doc_ids()`, shaped as `chunks`; -1 in an empty index."""
         if not len(self.chunk_documents):
             return np.full(chunks.shape, -1, np.int64)
         numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
@@ -151,7 +150,7 @@ class SqliteIndex(GenerationReader):
         return self.rows_without(self._boilerplate, chunks)
 
     def newest_day(self, field: str, half_life: float) -> float | None:
-        """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
+        """Return the day from which ages of a date field are counted, in days since 1970; None without any date."""
         return self._fields.newest_day(field, half_life)
 
     def values(self, field: str) -> list[tuple[str, int]]:
@@ -159,7 +158,7 @@ class SqliteIndex(GenerationReader):
 
     @cached_property
     def words(self) -> WordLane | None:
-        """The keyword lane of an engine of the settings; None where the lane is here."""
+        """The keyword lane of an engine of the settings; None for the embedded one."""
         for engine in self._engines:
             lane = engine.words(self)
             if lane is not None:
@@ -195,10 +194,9 @@ class SqliteIndex(GenerationReader):
 
 
 class ScopedIndex:
-    """A `LaneIndex` that behaves to the bit as one built from the `visible` documents alone; made by `index.within`.
+    """A `LaneIndex` that equals, to the bit, one built from only the `visible` documents; made by `index.within`.
 
-    Statistics, ranks, counts, values and the text of errors are theirs, and so are the chunk numbers: a hidden
-    document has none.
+    Statistics, ranks, counts, values, the text of errors and the chunk numbers depend on no hidden document.
     """
 
     def __init__(self, index: SqliteIndex, visible: NDArray[np.bool_]) -> None:
@@ -208,7 +206,7 @@ class ScopedIndex:
         self._documents = visible
         self._chunks: Mask = visible[index.chunk_documents]
         self.whole_numbers: ChunkNumbers = self._chunks.nonzero()[0]
-        """The whole index's number of each chunk, shape `(n_chunks,)`."""
+        """Each chunk's number in the whole index, shape `(n_chunks,)`."""
         self.collection = index.collection
         self.language = index.language
         self.embedding_model = index.embedding_model
@@ -229,20 +227,19 @@ class ScopedIndex:
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         if self._index.words is not None:
             return self._ranked([terms(query, self.language)], depth, params, mask)[0]
-        found = self._scorer(params).top(terms(query, self.language), depth, mask=self._whole(mask))
-        return self._lane(*found)
+        return self._lane(*self._scorer(params).top(terms(query, self.language), depth, mask=self._whole(mask)))
 
     def keyword_batch(self, queries: Sequence[str]) -> WordBatch:
-        """As `SqliteIndex.keyword_batch`, of the visible documents alone."""
-        wanted = [terms(query, self.language) for query in queries]
+        """Return `SqliteIndex.keyword_batch` of only the visible documents."""
+        analyzed = [terms(query, self.language) for query in queries]
         if self._index.words is not None:
-            return LaneBatch(self._ranked, wanted)
-        return KeywordBatch(self._index.postings, wanted, self._chunks)
+            return LaneBatch(self._ranked, analyzed)
+        return KeywordBatch(self._index.postings, analyzed, self._chunks)
 
     def _ranked(
         self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None
     ) -> list[Lane]:
-        """Return the lanes of an engine, where statistics are those of all documents."""
+        """Return the lanes of an engine, whose statistics are those of all documents."""
         assert self._index.words is not None
         lanes = self._index.words.top(queries, depth, params, self._whole(mask))
         return [self._lane(lane.chunks, lane.scores) for lane in lanes]
@@ -253,7 +250,7 @@ class ScopedIndex:
         return scores
 
     def frequencies(self, words: Sequence[str]) -> list[int]:
-        """In how many chunks each term stands; 0 for one that no visible document has."""
+        """Return the number of visible chunks that have each term."""
         return self._scorer(BM25Params()).frequencies(words)
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
@@ -279,20 +276,19 @@ class ScopedIndex:
         return self._fields.values(field)
 
     def doc_ids(self) -> list[str]:
-        return self._seen(self._index.doc_ids())
+        return self._visible(self._index.doc_ids())
 
     def holds(self, doc_id: str) -> bool:
-        """Return whether the document is among the visible ones: for a hidden and for a missing one in the same
-        time."""
-        return doc_id in self._held
+        """Return whether a document is visible; a hidden and a missing one take the same time."""
+        return doc_id in self._visible_ids
 
     @cached_property
-    def _held(self) -> frozenset[str]:
+    def _visible_ids(self) -> frozenset[str]:
         return frozenset(self.doc_ids())
 
     def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """(doc_id, title, metadata) of every document, by doc_id."""
-        return self._seen(self._index.documents())
+        """Return (doc_id, title, metadata) of every document, by doc_id."""
+        return self._visible(self._index.documents())
 
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
         return self._index.documents_of(self.whole_numbers[chunks])
@@ -331,8 +327,9 @@ class ScopedIndex:
         index = self._index
         return BM25(index.postings, params, scope=self._chunks, cache_bytes=_SCOPED_SCORER_BYTES, board=index.board)
 
-    def _seen(self, of_documents: list[T]) -> list[T]:
-        return list(compress(of_documents, self._documents))
+    def _visible(self, values: list[T]) -> list[T]:
+        """Return those of the visible documents; `values` has one for each document of the whole index."""
+        return list(compress(values, self._documents))
 
     def _numbers(self, whole: NDArray[np.intp]) -> ChunkNumbers:
         return np.searchsorted(self.whole_numbers, whole)
@@ -349,9 +346,9 @@ class ScopedIndex:
 
 
 def open_engines(workspace: Workspace) -> list[Engine]:
-    """Return the engines of the settings; the first that offers a lane has it. Nothing is connected yet.
+    """Return the engines of the settings, of which the first that has a lane provides it. Nothing is connected yet.
 
-    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be had.
+    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be resolved.
     """
     engines: list[Engine] = []
     if workspace.settings.vectors.url:

@@ -1,7 +1,6 @@
-"""BM25 of a fixed set of queries under any parameters: the postings of their terms are decoded once.
+"""BM25 rankings of a fixed set of queries for many parameters: the postings of their terms are decoded once.
 
-The lists are those of `BM25.top` bit for bit. Impacts are computed for all terms in one expression, and added in the
-same order and precision as there.
+The rankings equal those of `BM25.top` to the bit: impacts are added in the same order and precision.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from hive_agents.retrieval.bm25 import BM25Params, PostingSource
 from hive_agents.retrieval.postings import read_postings
 
 _DENSE, _SMALL = 8, 16_384
-"""A term in more than one of so many documents is added as a row of all of them: that beats scattering. In an index of
-at most so many chunks every term is."""
+"""A term in more than one of `_DENSE` documents is added as a row of all documents, which beats scattering; so is every
+term in an index of at most `_SMALL` chunks."""
 
 _CELLS = 1_000_000
-"""So many scores are held at once: queries are ranked together, as many as have no more."""
+"""Most scores in memory: the limit of how many queries are ranked together."""
 
 _LEAST = np.finfo(np.float32).tiny
 _LOW, _NONE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -30,7 +29,7 @@ _LOW, _NONE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True)
 class _Postings:
-    """The postings of all terms, one run after the other: those of term t are `starts[t]:starts[t + 1]`."""
+    """The concatenated postings of all terms: those of term t are `starts[t]:starts[t + 1]`."""
 
     starts: NDArray[np.int64]
     documents: NDArray[np.int64]
@@ -42,17 +41,17 @@ class _Postings:
         return np.diff(self.starts)
 
     def without_titles(self) -> _Postings:
-        """Return the postings as a title boost of 0 sees them: a term in the title alone isn't there."""
-        kept = self.body > 0
-        upto = np.concatenate(([0], np.cumsum(kept)))
-        return _Postings(upto[self.starts], self.documents[kept], self.body[kept], self.title[kept])
+        """Return the postings for a title boost of 0: without documents that have a term only in the title."""
+        in_body = self.body > 0
+        upto = np.concatenate(([0], np.cumsum(in_body)))
+        return _Postings(upto[self.starts], self.documents[in_body], self.body[in_body], self.title[in_body])
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What k1, b and the boost don't change: idf by posting, and each query's (term, times), rarest first.
+    """The part independent of k1, b and the boost: idf by posting, and each query's (term, times), rarest first.
 
-    `rows` has the number of each frequent term's row, and `cells` the place of its postings in those rows.
+    `rows` has the number of each frequent term's row, `cells` the positions of its postings in those rows.
     """
 
     postings: _Postings
@@ -66,7 +65,7 @@ class _Plan:
 class KeywordBatch:
     """Ranks documents for each of `queries`, which are lists of terms.
 
-    `scope` (shape `(n_docs,)`) says which documents exist for the reader; results number these alone, from 0.
+    `scope` (shape `(n_docs,)`) is True for the visible documents; results number only these, from 0.
     """
 
     def __init__(
@@ -90,8 +89,8 @@ class KeywordBatch:
     ) -> NDArray[np.int64]:
         """Return the `depth` best documents of each query, shape `(n_queries, depth)` or narrower.
 
-        Best first, ties by document number, -1 behind the last match. `only` picks queries, by their place; no
-        document outside `mask`, shape `(n_docs,)`, is returned.
+        Best first, ties by document number, -1 behind the last match. `only` selects queries by position, `mask`
+        (shape `(n_docs,)`) documents.
         """
         plan = self._without_titles if params.title_boost == 0 else self._plan
         postings = plan.postings
@@ -104,16 +103,16 @@ class KeywordBatch:
         queries = plan.queries if only is None else [plan.queries[place] for place in only]
         at_once = max(1, _CELLS // max(1, self._n_docs))
         scores = np.zeros((min(at_once, len(queries)), self._n_docs), np.float32)
-        found = []
+        rankings: list[NDArray[np.int64]] = []
         for first in range(0, len(queries), at_once):
-            some = queries[first : first + at_once]
+            batch = queries[first : first + at_once]
             scores.fill(0)
-            for query, into in zip(some, scores, strict=False):
-                _add(plan, query, rows, impacts, into)
+            for query, sums in zip(batch, scores, strict=False):
+                _add(plan, query, rows, impacts, sums)
             if mask is not None:
                 scores[:, ~mask] = 0
-            found += list(_best(scores[: len(some)], depth))
-        return padded(found)
+            rankings += list(_best(scores[: len(batch)], depth))
+        return padded(rankings)
 
     @cached_property
     def _plan(self) -> _Plan:
@@ -125,7 +124,7 @@ class KeywordBatch:
 
     def _planned(self, postings: _Postings) -> _Plan:
         df = postings.df.tolist()
-        # math.log, as the engine has it: numpy's may differ in the last bit.
+        # math.log as in `ImpactReader`: numpy's may differ in the last bit.
         idf = np.array([math.log(1 + (self._n_docs - n + 0.5) / (n + 0.5)) for n in df])
         numbers = {word: number for number, word in enumerate(self._words)}
         queries = []
@@ -133,8 +132,8 @@ class KeywordBatch:
             times: dict[str, int] = {}
             for word in query:
                 times[word] = times.get(word, 0) + 1
-            known = sorted((df[numbers[word]], word) for word in times if df[numbers[word]])
-            queries.append([(numbers[word], times[word]) for _, word in known])
+            by_df = sorted((df[numbers[word]], word) for word in times if df[numbers[word]])
+            queries.append([(numbers[word], times[word]) for _, word in by_df])
         small = self._n_docs <= _SMALL
         frequent = [term for term, n in enumerate(df) if small or n > self._n_docs // _DENSE]
         rows = {term: row for row, term in enumerate(frequent)}
@@ -151,8 +150,8 @@ class KeywordBatch:
                 documents, body = read_postings(*stored, 0.0)
                 title = read_postings(*stored, 1.0)[1] - body
                 if scope is not None and numbers is not None:
-                    kept = scope[documents]
-                    documents, body, title = numbers[documents[kept]], body[kept], title[kept]
+                    visible = scope[documents]
+                    documents, body, title = numbers[documents[visible]], body[visible], title[visible]
                 runs.append((documents.astype(np.int64), body, title))
             starts.append(starts[-1] + (len(runs[-1][0]) if stored is not None else 0))
         nothing = (np.empty(0, np.int64), np.empty(0), np.empty(0))
@@ -167,7 +166,7 @@ def _add(
     impacts: NDArray[np.float32],
     scores: NDArray[np.float32],
 ) -> None:
-    """Add what each term of the query brings to the documents' scores, shape `(n_docs,)`."""
+    """Add the impacts of the query's terms to the documents' scores, shape `(n_docs,)`."""
     for term, times in query:
         row = plan.rows.get(term)
         run = slice(plan.postings.starts[term], plan.postings.starts[term + 1])
@@ -175,7 +174,7 @@ def _add(
         if times > 1:
             each = each * np.float32(times)
         if row is None:
-            scores[plan.postings.documents[run]] += each  # a document stands once in a term's run
+            scores[plan.postings.documents[run]] += each  # no document is twice in a run
         else:
             scores += each
 
@@ -193,7 +192,7 @@ def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
     counts = np.diff(starts)
     width = int(counts.max(initial=0))
     keys = np.full((n, width), _NONE)
-    # The bits of positive floats are in order as numbers: one sort of score and number together, without a second key.
+    # The bits of positive floats sort like the floats: one sort of score and number in one integer.
     behind = np.repeat(np.arange(n) * width - starts[:-1], counts)
     documents = places - np.repeat(np.arange(n) * n_docs, counts)
     keys.ravel()[np.arange(len(places)) + behind] = (_LOW - values) << np.uint64(32) | documents.astype(np.uint64)

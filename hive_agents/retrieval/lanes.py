@@ -1,9 +1,8 @@
-"""The seam between ranking and storage: what an index must offer, whoever keeps it.
+"""The interface between ranking and storage: the protocols of an index and of its lanes.
 
-Fusion, cut, detection, metrics and the gate stay above this line, so that a bigger engine can serve
-the same configs. Chunks are known by number; numbers ascend with `chunk_id`, so that ties break alike
-everywhere. `WordLane` and `VectorLane` are what such an engine takes over of an index; a filter or a scope reaches it
-as a mask of chunks, before it ranks.
+Fusion, cut, detection, metrics and the gate depend only on these, so that an external engine can serve the same
+configs: it provides a `WordLane` or a `VectorLane`, and gets filters and scopes as masks of chunks before it ranks.
+Chunk numbers ascend with `chunk_id`, so that ties break alike everywhere.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ class ChunkRow:
     text: str
     metadata: Mapping[str, Any]
     own: str | None = None
-    """The text without boilerplate, None where it has none."""
+    """The text without boilerplate; None where there is no boilerplate in it."""
 
 
 class WordLane(Protocol):
-    """Ranks the chunks of one generation by their words."""
+    """Ranks the chunks of one generation by BM25."""
 
     def top(self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None) -> list[Lane]:
-        """BM25, a lane a query, which is a list of index terms; no chunk outside `mask` takes a place in it."""
+        """Return a lane for each query, which is a list of index terms, with chunks inside `mask` only."""
 
 
 class VectorLane(Protocol):
-    """Ranks the chunks of one generation by cosine. Vectors are unit vectors; ties stand in order of number."""
+    """Ranks the chunks of one generation by cosine. Vectors are unit vectors; ties are in order of number."""
 
     @property
     def dimensions(self) -> int: ...
@@ -66,31 +65,31 @@ class VectorLane(Protocol):
 
 
 class WordBatch(Protocol):
-    """Ranks the chunks of an index for queries that were given once."""
+    """Ranks the chunks of an index for a fixed set of queries."""
 
     def top(
         self, params: BM25Params, depth: int, *, only: Sequence[int] | None = None, mask: Mask | None = None
     ) -> NDArray[np.int64]:
         """Return the `depth` best chunks of each query, shape `(n_queries, depth)` or narrower, -1 behind the last.
 
-        `only` picks queries, by their place.
+        `only` selects queries by position.
         """
 
 
 class ChunkFactors(Protocol):
-    """What the scores of chunks depend on besides their ranks."""
+    """The factors of chunks' scores."""
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """Return what `boosts` multiply the score of each chunk by, in the shape of `chunks`.
+        """Return the product of each chunk's factors in `boosts`, in the shape of `chunks`.
 
         A document without the field has the factor 1, one with several values the product of theirs. An age is
         counted from the newest date of all documents.
 
-        Raises: HIVE-206, 207 for a field that can't be boosted so.
+        Raises: HIVE-206, 207 for a field that can't have such a boost.
         """
 
     def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
-        """Return how much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
+        """Return the share of boilerplate in each chunk's words, from 0 to 1, in the shape of `chunks`."""
 
 
 class LaneIndex(ChunkFactors, Protocol):
@@ -114,22 +113,22 @@ class LaneIndex(ChunkFactors, Protocol):
     def n_documents(self) -> int: ...
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
-        """BM25, at most `depth` chunks inside `mask`; statistics are the collection's."""
+        """Return at most `depth` chunks inside `mask` by BM25; statistics are the collection's."""
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
-        """Cosine, a lane a query. Raises: HIVE-401 without an embedding model."""
+        """Return a lane for each query by cosine. Raises: HIVE-401 without an embedding model."""
 
     def select(self, conditions: Mapping[str, Condition], *, checked: bool = False) -> Mask | None:
         """Return the chunks of the documents that meet every condition; None means all.
 
-        `checked` conditions are a config's, sound for the whole collection: a value that no document of a scope
-        has is no mistake there, it matches nothing.
+        `checked` conditions were verified for the whole collection: a value that no document of a scope has is no
+        error there, and matches nothing.
 
-        Raises: HIVE-206, 207, 208 for a condition that no document can meet by mistake.
+        Raises: HIVE-206, 207, 208 for a condition that no document can meet, such as one on an unknown value.
         """
 
     def only(self, doc_ids: Iterable[str]) -> Mask:
-        """Return the chunks of these documents; unknown ones have none."""
+        """Return the mask of these documents' chunks; unknown ids are ignored."""
 
     def count(self, mask: Mask) -> int:
         """Return the number of documents that have a chunk in `mask`."""

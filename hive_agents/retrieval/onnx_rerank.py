@@ -1,4 +1,4 @@
-"""A cross-encoder in ONNX as a `Reranker`: a folder with `model.onnx` and the `tokenizer.json` that belongs to it."""
+"""A `Reranker` of an ONNX cross-encoder: a folder with `model.onnx` and its `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hive_agents.errors import HiveError
 
 BATCH = 16
 LONGEST = 512
-"""Tokens of a pair, which most cross-encoders read at once; the text gives way, and the query stays whole."""
+"""Most tokens of a pair, the limit of most cross-encoders; the text is truncated, the query isn't."""
 
 
 class OnnxReranker:
-    """Safe to share between threads; `model_id` changes with the files.
+    """A reranker that is safe to share between threads; `model_id` is a hash of the files.
 
-    Raises: HIVE-401 for files that aren't there or can't be used.
+    Raises: HIVE-401 for missing or unusable files.
     """
 
     def __init__(self, folder: Path, shown: str) -> None:
@@ -39,10 +39,9 @@ class OnnxReranker:
         return f"onnx-{hashlib.sha256(files).hexdigest()[:16]}"
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return the model's logits, in the order of `texts`; of two classes the last is taken for relevance."""
-        order = sorted(
-            range(len(texts)), key=lambda index: len(texts[index])
-        )  # pairs of a batch are padded to one length
+        """Return the model's logits, in the order of `texts`; of several classes the last one."""
+        # By length: pairs of a batch are padded to the longest.
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         scores = np.zeros(len(texts))
         for start in range(0, len(order), BATCH):
             part = order[start : start + BATCH]
@@ -51,19 +50,18 @@ class OnnxReranker:
 
     def _scores(self, query: str, texts: list[str]) -> Any:
         try:
-            with self._lock:  # padding is the tokenizer's own state
+            with self._lock:  # padding is state of the tokenizer
                 encoded = self._tokenizer.encode_batch([(query, text) for text in texts])
             rows = {
                 "input_ids": [one.ids for one in encoded],
                 "attention_mask": [one.attention_mask for one in encoded],
                 "token_type_ids": [one.type_ids for one in encoded],
             }
-            wanted = [one.name for one in self._session.get_inputs()]
-            given = {name: np.asarray(rows[name], np.int64) for name in wanted}
-            logits = np.asarray(self._session.run(None, given)[0], np.float64)
+            inputs = {one.name: np.asarray(rows[one.name], np.int64) for one in self._session.get_inputs()}
+            logits = np.asarray(self._session.run(None, inputs)[0], np.float64)
         except HiveError:
             raise
-        except Exception as error:  # the runtime and the tokenizer have errors of their own
+        except Exception as error:  # the errors of runtime and tokenizer share no base
             raise self._unusable(f"{type(error).__name__}: {error}"[:300]) from None
         if logits.ndim not in (1, 2) or len(logits) != len(texts) or not np.all(np.isfinite(logits)):
             raise self._unusable(f"it gives shape {logits.shape} for {len(texts)} texts, and no score for each")
@@ -71,7 +69,7 @@ class OnnxReranker:
 
     @cached_property
     def _session(self) -> Any:
-        # onnxruntime reports its use to its maker unless it is told not to before it is imported.
+        # onnxruntime sends telemetry unless this is set before the import.
         os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         import onnxruntime
 

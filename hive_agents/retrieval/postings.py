@@ -1,9 +1,9 @@
-"""The stored form of an inverted index: one blob a term, free of every parameter that can be tuned.
+"""The stored form of an inverted index: one blob for each term, independent of BM25's parameters.
 
-A blob holds, for the documents of one term in ascending order, the gaps between document numbers, the frequency
-in the body, and, for the few documents that have the term in their title, the place in the list and the frequency
-there. Each of the four runs is as narrow as its largest value allows; the last byte says which runs are wide.
-About 3 to 4 bytes a posting; BM25's weights are computed when a term is read, and kept as `Impacts`.
+A blob holds, for the documents of a term in ascending order, the gaps between document numbers, the frequencies in the
+body, and, for documents that have the term in their title, their position in the list and the frequency there. Each of
+the four runs is as narrow as its largest value allows; the last byte says which runs are wide. A posting takes about 3
+to 4 bytes; BM25's weights are computed when a term is read, and cached as `Impacts`.
 """
 
 import itertools
@@ -26,14 +26,14 @@ _MOST_SLICES = 16
 
 @dataclass(frozen=True, slots=True)
 class TokenRuns:
-    """The tokens of every document, one run a document: those of document d are `terms[offsets[d]:offsets[d + 1]]`."""
+    """The tokens of all documents: those of document d are `terms[offsets[d]:offsets[d + 1]]`."""
 
     terms: NDArray[np.int32]
     offsets: NDArray[np.int64]
 
 
 class TermVocabulary:
-    """Words to numbers, append-only, so that stored token runs stay valid; `save` writes the new ones."""
+    """The number of each word, append-only, so that stored token runs stay valid; `save` writes the new ones."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -52,14 +52,14 @@ class TermVocabulary:
 
 
 def document_lengths(body: TokenRuns, title: TokenRuns) -> NDArray[np.int32]:
-    """Return tokens in each document, shape `(n_docs,)`; a title counts once, whatever its boost."""
+    """Return the number of tokens of each document, shape `(n_docs,)`; a title counts once, whatever its boost."""
     return (np.diff(body.offsets) + np.diff(title.offsets)).astype(np.int32)
 
 
 def build_postings(body: TokenRuns, title: TokenRuns, n_terms: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield `(term_no, df, blob)` in order of term number; terms that stand in no document are left out.
+    """Yield `(term_no, df, blob)` in order of term number; terms of no document are left out.
 
-    The vocabulary is done in slices: the extra memory is about 100 MB, or 10 bytes a token where that is more.
+    The vocabulary is processed in slices: the extra memory is the larger of 100 MB and 10 bytes for each token.
     """
     n_docs = len(body.offsets) - 1
     frequency = np.bincount(body.terms, minlength=n_terms) + np.bincount(title.terms, minlength=n_terms)
@@ -82,7 +82,7 @@ def build_postings(body: TokenRuns, title: TokenRuns, n_terms: int) -> Iterator[
 
 
 def read_postings(df: int, blob: bytes, title_boost: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Decode a blob to ascending document numbers and `tf = body + title_boost * title`, both of shape `(df,)`."""
+    """Return ascending document numbers and `tf = body + title_boost * title` of a blob, both of shape `(df,)`."""
     flags = blob[-1]
     gap, place = _width(flags, _WIDE_GAPS, 2), _width(flags, _WIDE_PLACES, 2)
     body, title = _width(flags, _WIDE_BODY, 1), _width(flags, _WIDE_TITLE, 1)
@@ -98,7 +98,7 @@ def read_postings(df: int, blob: bytes, title_boost: float) -> tuple[NDArray[np.
 
 
 def _vocabulary_slices(frequency: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut the vocabulary into ranges of about a million tokens, wider ones above 16; a term is never cut."""
+    """Yield ranges of terms with about a million tokens each, or more where there would be over 16 ranges."""
     upto = np.cumsum(frequency)
     at_once = max(_TOKENS_AT_ONCE, int(frequency.sum()) // _MOST_SLICES)
     first = 0
@@ -110,7 +110,7 @@ def _vocabulary_slices(frequency: NDArray[np.int64]) -> Iterator[tuple[int, int]
 
 
 def _blobs(keys: NDArray[np.int64], doc_bits: int) -> Iterator[tuple[int, int, bytes]]:
-    """Turn sorted keys `term, document, in_title` (one a token) to blobs."""
+    """Yield `(term_no, df, blob)` of sorted keys `term, document, in_title`, one for each token."""
     if not len(keys):
         return
     begins = _run_starts(keys)
@@ -140,7 +140,7 @@ def _blobs(keys: NDArray[np.int64], doc_bits: int) -> Iterator[tuple[int, int, b
         + _has_wide(body, posting_bounds, 1) * _WIDE_BODY
         + _has_wide(title, title_bounds, 1) * _WIDE_TITLE
     )
-    # Cutting `bytes` is ten times cheaper than cutting arrays, and most terms stand in one or two documents.
+    # Slicing `bytes` is ten times faster than slicing arrays, and most terms occur in one or two documents.
     gaps2, places2 = gaps.astype("<u2").tobytes(), places.astype("<u2").tobytes()
     body1, title1 = body.astype("<u1").tobytes(), title.astype("<u1").tobytes()
     ranges = zip(*(bounds[i:].tolist() for bounds in (posting_bounds, title_bounds) for i in (0, 1)), strict=False)
@@ -158,7 +158,7 @@ def _blobs(keys: NDArray[np.int64], doc_bits: int) -> Iterator[tuple[int, int, b
 
 
 def _has_wide(values: NDArray[np.int64], bounds: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """For each run between two bounds, 1 if a value needs more than `width` bytes."""
+    """Return, for each run between two bounds, 1 if a value needs more than `width` bytes, else 0."""
     wide_before = np.searchsorted((values >= 1 << 8 * width).nonzero()[0], bounds)
     return (np.diff(wide_before) > 0).astype(np.int64)
 
@@ -173,10 +173,10 @@ def _width(flags: int, wide: int, narrow: int) -> int:
 
 
 CHAMPIONS = 128
-"""Documents of highest impact kept for each term; lists of more than this many hits are found without a bound."""
+"""Documents of highest impact kept for each term; longer rankings are computed without a bound."""
 
 _DENSE = 8
-"""A term in more than one of this many documents is kept as a row of all of them: adding it beats scattering."""
+"""A term in more than one of this many documents is kept as a row of all documents, which is faster to add."""
 
 _OBJECT_BYTES = 600
 
@@ -185,7 +185,7 @@ class Impacts:
     """The impacts of one term, read-only and shared between threads.
 
     `docs` (ascending) and `impacts` hold the postings; a very frequent term has `row` instead, of shape `(n_docs,)`.
-    `champions` are documents of highest impact, best first. `df` 0 stands for a term that matches nothing.
+    `champions` are documents of highest impact, best first. A term without documents has `df` 0.
     """
 
     __slots__ = ("champions", "df", "docs", "impacts", "nbytes", "row", "used")
@@ -206,7 +206,7 @@ class Impacts:
         self.nbytes = _OBJECT_BYTES + sum(array.nbytes for array in arrays)
 
     def at(self, docs: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the impact in each of `docs`, 0 where the term does not stand."""
+        """Return the impact in each of `docs`, 0 in documents without the term."""
         if self.row is not None:
             return self.row[docs]
         place = np.searchsorted(self.docs, docs)
@@ -215,9 +215,9 @@ class Impacts:
 
 
 class ImpactReader:
-    """Turns blobs to impacts, with the statistics of the documents in `scope` and no others.
+    """Computes impacts from blobs, with the statistics of only the documents in `scope`.
 
-    A document out of scope leaves the postings before anything is counted, so it cannot move a bit of a score.
+    Postings of other documents are dropped before anything is counted, so they can't change a bit of a score.
     """
 
     def __init__(
@@ -244,26 +244,26 @@ class ImpactReader:
     def read(self, df: int, blob: bytes) -> Impacts:
         docs, tf = read_postings(df, blob, self._title_boost)
         if self._scope is not None or self._title_boost == 0:
-            kept = tf > 0
+            matching = tf > 0
             if self._scope is not None:
-                kept &= self._scope[docs]
-            docs, tf = docs[kept], tf[kept]
+                matching &= self._scope[docs]
+            docs, tf = docs[matching], tf[matching]
         df = len(docs)
         idf = math.log(1 + (self._n_visible - df + 0.5) / (df + 0.5))
         impacts = (idf * tf / (tf + self._norm[docs])).astype(self._dtype)
-        # A match must stay above 0 however small its weight: 0 is how the scorer knows that nothing matched.
+        # A match must stay above 0 however small its weight: a score of 0 means no match.
         np.maximum(impacts, self._least, out=impacts)
         return Impacts(docs, impacts, self.n_docs)
 
     def nothing(self) -> Impacts:
-        """Return the impacts of a term that stands in no document, kept so that its absence is looked up once."""
+        """Return the impacts of a term without documents, cached so that it is looked up once."""
         return Impacts(np.empty(0, np.intp), np.empty(0, self._dtype), self.n_docs)
 
 
 class ImpactCache:
-    """The least recently used terms leave when all together hold more than `limit` bytes.
+    """A cache that evicts the least recently used terms above `limit` bytes.
 
-    A hit takes no lock: it reads a dict and stamps the entry. Only adding locks.
+    A hit takes no lock; only adding does.
     """
 
     def __init__(self, limit: int) -> None:
@@ -287,7 +287,7 @@ class ImpactCache:
         return term
 
     def put(self, word: str, term: Impacts) -> None:
-        """Keep `term`, unless it alone is larger than the cache or another thread was faster."""
+        """Add `term`, unless it is larger than the cache or another thread has added it."""
         with self._lock:
             if term.nbytes > self._limit or word in self._terms:
                 return
@@ -298,7 +298,7 @@ class ImpactCache:
                 self._evict()
 
     def _evict(self) -> None:
-        # Down to 3/4, not to the limit: the sort is then paid once in many additions.
+        # Down to 3/4, not to the limit, so that few additions need to sort.
         for word, term in sorted(self._terms.items(), key=lambda entry: entry[1].used):
             if self._bytes <= self._limit * 3 // 4:
                 return
@@ -309,8 +309,8 @@ class ImpactCache:
 def _champions(docs: NDArray[np.intp], impacts: NDArray[Any]) -> NDArray[np.intp]:
     """Return documents of about the highest impact, at most `CHAMPIONS`, best first.
 
-    They need not be the very best: any documents of the term make a safe bound, better ones a closer bound. So a
-    sample finds the cut; partitioning would be slow where many impacts are equal (b = 0).
+    They need not be the very best: any documents of the term give a safe bound, better ones a closer bound. So a
+    sample gives the threshold; partitioning would be slow where many impacts are equal (b = 0).
     """
     best = np.arange(len(docs))
     if len(docs) > 8 * CHAMPIONS:

@@ -1,4 +1,4 @@
-"""The seams for embedding models and rerankers, which of them a workspace uses, and what to say when there is none."""
+"""The protocols of embedding models and rerankers, and the ones that a workspace's settings name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hive_agents.settings import Models
 from hive_agents.workspace import Workspace
 
 TOKENIZER = "wordpiece-minilm-1"
-"""Changes whenever the same text would be counted differently; part of an index's identity."""
+"""The version of token counting, part of an index's hash."""
 
 LOCAL = "local:all-MiniLM-L6-v2"
 BEDROCK = "bedrock:"
@@ -26,42 +26,41 @@ _FIX = (
 
 
 class TokenCounter(Protocol):
-    """Word pieces of an embedding model, without special tokens and without truncation."""
+    """Counts word pieces of an embedding model, without special tokens and truncation."""
 
     def count_tokens(self, text: str) -> int: ...
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each piece, in characters of `text`, ascending."""
+        """Return start and end of each piece, in characters of `text`, ascending."""
         ...
 
     def piece_starts(self, text: str) -> NDArray[np.int64]:
-        """Return where the word of each piece begins, ascending; fast, for what only counts pieces between words."""
+        """Return the start of each piece's word, ascending; faster than offsets, for counts between words."""
         ...
 
 
 class Embedder(TokenCounter, Protocol):
-    """Texts to vectors; safe to share between threads."""
+    """An embedding model; safe to share between threads."""
 
     @property
     def model_id(self) -> str:
-        """Changes whenever the vectors would: the model's name, its hash, the version of the pooling."""
+        """An id that differs whenever vectors do: the model's name, its hash, the version of the pooling."""
         ...
 
     @property
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
-        """Shape `(len(texts), dimensions)`, rows of unit length, an empty text's too.
+        """Return vectors of shape `(len(texts), dimensions)`; rows have unit length, also those of empty texts.
 
         A text's vector doesn't depend on the other texts. `progress` gets the number of texts finished so far.
 
-        Raises: HIVE-401 if the model is missing or isn't the one expected.
+        Raises: HIVE-401 if the model is missing or another one than expected.
         """
         ...
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return a question's vector, of shape `(dimensions,)` and unit length; some models read it otherwise than a
-        document.
+        """Return a question's unit vector, shape `(dimensions,)`; some models embed questions unlike documents.
 
         Raises: HIVE-401, as `embed`.
         """
@@ -73,14 +72,14 @@ class Reranker(Protocol):
     def model_id(self) -> str: ...
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return a relevance for each text, higher is better, comparable over queries."""
+        """Return the relevance of each text: higher is better, and comparable over queries."""
 
 
 def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | None]:
-    """Return the embedding model of the settings, or None and the warning that says why there is none.
+    """Return the embedding model of the settings, or None and a warning that says why there is none.
 
-    An endpoint's is none where the workspace isn't trusted.
-    Raises: HIVE-401 for a model that is there but can't be trusted (wrong hash), HIVE-421 for an endpoint's key.
+    In a workspace that isn't trusted there is none of an endpoint.
+    Raises: HIVE-401 for a model with a wrong hash, HIVE-421 for an endpoint's key.
     """
     models = workspace.settings.models
     provider, _, model = models.embedding.partition(":")
@@ -96,8 +95,8 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
         try:
             return EndpointEmbedder(llm.open_endpoint(workspace, provider), model, models.deadline_seconds), None
         except NoModel as error:
-            found = error.diagnostics[0]
-            return None, Diagnostic("HIVE-401", found.message, fix=found.fix, severity="warning")
+            why_not = error.diagnostics[0]
+            return None, Diagnostic("HIVE-401", why_not.message, fix=why_not.fix, severity="warning")
     if models.embedding != LOCAL:
         raise no_model(f'"{models.embedding}" is not an embedding model: {_known(models)}')
     from hive_agents.retrieval.minilm import installed_weights
@@ -114,10 +113,9 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
 
 
 def open_reranker(workspace: Workspace) -> Reranker | None:
-    """Return the reranker of the settings; None where none is set, for there is no default.
+    """Return the reranker of the settings; None where none is set.
 
-    Raises: HIVE-401 for a name that leads nowhere or an endpoint of a workspace that isn't trusted, HIVE-421 for its
-    key.
+    Raises: HIVE-401 for an unknown name, or an endpoint in a workspace that isn't trusted, HIVE-421 for its key.
     """
     models = workspace.settings.models
     provider, _, model = models.reranker.partition(":")
@@ -146,7 +144,7 @@ def _known(models: Models) -> str:
 
 @lru_cache(maxsize=2)
 def _shared(path: Path | None, stamp: tuple[int, int] | None) -> Embedder:  # noqa: ARG001 - a changed file is a new model
-    """Return one model for all of the process: an index that is opened anew needn't wait until it is loaded again."""
+    """Return the model, loaded once in a process and not each time an index is opened."""
     from hive_agents.retrieval.minilm import LocalMiniLM
 
     return LocalMiniLM(path)

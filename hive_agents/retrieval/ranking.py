@@ -1,4 +1,4 @@
-"""What a search returns, as a reader sees it."""
+"""The result of a search: a ranking of hits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hive_agents.retrieval.stages import Cut, Search
 class Hit:
     """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's.
 
-    `text` is the whole chunk, `excerpt` what is shown of it, `heading` the path of the headings above its best line.
+    `text` is the whole chunk, `excerpt` its shown part, `heading` the path of the headings above its best line.
 
     >>> lanes = dict(bm25_rank=1, vector_rank=None, bm25_score=2.5, vector_score=None, disagreement=None, flagged=False)
     >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={}, text="")
@@ -71,7 +71,7 @@ class Ranking:
 
 
 def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Ranking:
-    """Return what a reader sees of the returned hits; the text is read here and nowhere before."""
+    """Return the ranking of a search with the texts of its hits, which no earlier stage reads."""
     chunks = search.returned.tolist()
     rows = index.rows(chunks)
     positions = search.order[: search.cut.at].tolist()

@@ -1,4 +1,4 @@
-"""A small memory of what was made last."""
+"""A small cache of the most recently used values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """What was made for the `limit` most recently used keys; one object serves all threads.
+    """A cache of the values of the `limit` most recently used keys; safe to share between threads.
 
     >>> squares: Recent[int, int] = Recent(2)
     >>> [squares.get(n, lambda: n * n) for n in (1, 2, 3, 3)], len(squares)
@@ -21,21 +21,21 @@ class Recent(Generic[K, V]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return what is kept for `key`, else what `make` makes; all threads get the same object."""
+        """Return the cached value of `key`, else that of `make`; all threads get the same object."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()  # not under the lock: it may take long, or wait for another memory
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()  # not under the lock: it may take long, or wait for another cache
         with self._lock:
-            made = self._kept.setdefault(key, made)
-            if len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
-        return made
+            value = self._values.setdefault(key, value)
+            if len(self._values) > self._limit:
+                self._values.popitem(last=False)
+        return value
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)

@@ -1,4 +1,4 @@
-"""A set of numbers as a roaring bitmap: the form in which engines take a filter of many documents.
+"""Roaring bitmaps, the form in which engines take filters of many documents.
 
 Source: the Roaring format specification, without run containers.
 """
@@ -16,7 +16,7 @@ _MOST_LISTED = 4096
 
 
 def roaring(mask: NDArray[np.bool_]) -> bytes:
-    """Return the numbers at which `mask` is True, as portable roaring bytes.
+    """Return the positions at which `mask` is True, in the portable roaring format.
 
     >>> roaring(np.array([False, True, True])).hex()
     '3a30000001000000000001001000000001000200'

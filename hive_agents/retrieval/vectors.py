@@ -1,4 +1,4 @@
-"""Vectors: cosine over a mapped matrix, kept with their checksum in `.hive/vectors`."""
+"""Exact cosine search over memory-mapped vectors, stored with their checksum in `.hive/vectors`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Mask = NDArray[np.bool_]
 Scored = tuple[NDArray[np.intp], NDArray[np.float32]]
 
 _SAMPLE = 16
-"""Every 16th score gives the bound that the rest is compared with: partitioning all takes 14 times as long."""
+"""Every 16th score gives a lower bound of the k-th best; partitioning all scores takes 14 times as long."""
 
 _FEW_ROWS, _RARE = 1024, 50
-"""So few allowed rows, or one in `_RARE`, are scored directly, without visiting the matrix."""
+"""Up to this many allowed rows, or one in `_RARE`, are scored directly, without a pass over the matrix."""
 _LEAST, _EXACT = 128, 8
-"""So few are in any case; of more, an exact cosine takes as long as `_EXACT` in a pass over the matrix."""
+"""Up to this many always are; above, an exact cosine takes as long as `_EXACT` rows of a pass over the matrix."""
 
 _BATCH_BYTES = 1 << 26
 _KERNEL_ROWS = 4096
 
 
 class VectorIndex:
-    """Rows of a float32 matrix `(n, dim)` of unit vectors by cosine; read-only, safe to share between threads."""
+    """Cosine search over a float32 matrix `(n, dim)` of unit vectors; read-only, safe to share between threads."""
 
     def __init__(self, matrix: NDArray[np.float32]) -> None:
         if matrix.ndim != 2 or matrix.dtype != np.float32:
@@ -43,7 +43,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, path: Path) -> VectorIndex:
-        """Return the `.npy` file, mapped and not read."""
+        """Return the index over a memory-mapped `.npy` file."""
         return cls(np.load(unlinked(path), mmap_mode="r", allow_pickle=False))
 
     def __len__(self) -> int:
@@ -63,12 +63,14 @@ class VectorIndex:
         return self._matrix[numbers]
 
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
-        """Return the `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where
-        allowed."""
+        """Return the `k` best rows, fewer if fewer are allowed: cosine down, row number up.
+
+        `mask` is True for allowed rows.
+        """
         return self.top_many(self._checked(query, 1)[None], k, mask=mask)[0]
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
-        """`top` of each row of `queries`, bit by bit, from one matrix product."""
+        """Return `top` of each row of `queries`, equal to the bit, from one matrix product."""
         queries = self._checked(queries, 2)
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
@@ -84,7 +86,7 @@ class VectorIndex:
         ]
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
-        """Cosine of each of `rows`, the very numbers that `top` reports."""
+        """Return the cosine of each of `rows`, equal to the scores of `top`."""
         rows = np.asarray(rows, np.intp)
         query = self._checked(query, 1)
         scores = np.empty(len(rows), np.float32)
@@ -96,13 +98,12 @@ class VectorIndex:
     def _checked(self, queries: NDArray[np.float32], ndim: int) -> NDArray[np.float32]:
         return checked_queries(queries, ndim, self.dimensions)
 
-    def _few(self, k: int, mask: Mask | None, asked: int) -> NDArray[np.intp] | None:
-        """Return all allowed rows where there is nothing to choose, or too little to be worth a pass over the
-        matrix."""
+    def _few(self, k: int, mask: Mask | None, n_queries: int) -> NDArray[np.intp] | None:
+        """Return all allowed rows if there are at most `k`, or too few for a pass over the matrix; else None."""
         allowed = len(self) if mask is None else int(np.count_nonzero(mask))
-        # One pass over the matrix serves many queries, and takes no longer where a good part of its rows is allowed.
+        # A pass serves all queries, and is faster than exact scores where a good part of the rows is allowed.
         passes = allowed > max(_LEAST, len(self) // _EXACT)
-        if allowed > k and (passes or not are_few(allowed, len(self) if asked == 1 else 0)):
+        if allowed > k and (passes or not are_few(allowed, len(self) if n_queries == 1 else 0)):
             return None
         return np.arange(len(self)) if mask is None else mask.nonzero()[0]
 
@@ -129,7 +130,7 @@ class VectorIndex:
 
 
 def checked_queries(queries: NDArray[np.float32], ndim: int, dimensions: int) -> NDArray[np.float32]:
-    """Return the queries in float32. Raises: ValueError for another shape or what isn't finite."""
+    """Return the queries in float32. Raises: ValueError for another shape or values that aren't finite."""
     if queries.ndim != ndim or queries.shape[-1] != dimensions:
         raise ValueError(f"the index has {dimensions} dimensions, the query has shape {queries.shape}")
     if not np.isfinite(queries).all():
@@ -138,13 +139,13 @@ def checked_queries(queries: NDArray[np.float32], ndim: int, dimensions: int) ->
 
 
 def require_mask(mask: Mask | None, rows: int) -> None:
-    """Raise ValueError for a mask that isn't one boolean a row."""
+    """Raise ValueError for a mask that doesn't have one boolean for each row."""
     if mask is not None and (mask.shape != (rows,) or mask.dtype != np.bool_):
         raise ValueError(f"expected a mask of {rows} booleans, got {mask.dtype} of shape {mask.shape}")
 
 
 def are_few(allowed: int, rows: int) -> bool:
-    """Return whether so few of all rows are allowed that each is looked up by itself."""
+    """Return whether the allowed rows are few enough to be scored one by one."""
     return allowed <= max(_FEW_ROWS, rows // _RARE)
 
 
@@ -157,7 +158,7 @@ def cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray
 
 
 def doubt(query: NDArray[np.float32]) -> np.float32:
-    """Return twice what a float32 dot product of any order can be off, and the rounding of the exact score.
+    """Return twice the error bound of a float32 dot product, in any order, and of the rounding of the exact score.
 
     A row of the true top k scores at least the k-th best exact score, which is at least the k-th best
     approximate one minus one error; its own approximate score may be one error lower still.
@@ -173,7 +174,7 @@ def best(rows: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> Scored:
 
 
 def _row_products(matrix: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
-    # At the memory's speed on one core; a BLAS matrix-vector product is at half of it.
+    # Limited by memory bandwidth on one core; a BLAS matrix-vector product takes twice as long.
     if hasattr(np, "vecdot"):
         return np.asarray(np.vecdot(matrix, query))
     return np.asarray(np.einsum("ij,j->i", matrix, query))
@@ -192,7 +193,7 @@ def save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.floa
     data = io.BytesIO()
     np.save(data, vectors)
     path = vectors_path(workspace, generation)
-    # The record first: without its file it is a file that is missing, and the other way round a file of unknown origin.
+    # The record first: vectors without a record would be accepted unchecked, a record without vectors is an error.
     digest = hashlib.sha256(data.getbuffer()).hexdigest()
     _record(path, digest, None)
     atomic_write(path, data.getvalue(), mode=0o600)
@@ -200,7 +201,7 @@ def save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.floa
 
 
 def open_vectors(workspace: Workspace, generation: int, *, again: bool = False) -> VectorIndex:
-    """Return the vectors, mapped and not read; `again` hashes them whatever was found before.
+    """Return the memory-mapped vectors; `again` verifies their checksum even if the file's stamp is unchanged.
 
     Raises: OSError, ValueError or EOFError for a file that is missing, damaged or not the one that was written.
     """
@@ -208,11 +209,11 @@ def open_vectors(workspace: Workspace, generation: int, *, again: bool = False) 
     vectors, stamp = VectorIndex.open(path), _stamp(path)
     digest, good = _recorded(path)
     if again or stamp != good:
-        now = _digest(path)
-        if digest is not None and now != digest:  # one of before there were checksums is taken as it is
+        current = _digest(path)
+        if digest is not None and current != digest:  # vectors of releases without checksums are accepted
             raise ValueError("their checksum is not the one they were written with")
-        with suppress(HiveError):  # nobody can write here: then they are hashed each time
-            _record(path, now, stamp)
+        with suppress(HiveError):  # a read-only folder: hashed each time
+            _record(path, current, stamp)
     return vectors
 
 
@@ -226,12 +227,12 @@ def _record(path: Path, digest: str, stamp: list[int] | None) -> None:
 
 def _recorded(path: Path) -> tuple[str | None, list[int] | None]:
     try:
-        told = json.loads(read_bytes(_beside(path)))
-        return str(told["sha256"]), told["good"]
+        record = json.loads(read_bytes(_beside(path)))
+        return str(record["sha256"]), record["good"]
     except FileNotFoundError:
         return None, None
     except (OSError, ValueError, LookupError, TypeError):
-        return "", None  # a damaged record is borne out by nothing
+        return "", None  # a damaged record matches no file
 
 
 def _stamp(path: Path) -> list[int]:
