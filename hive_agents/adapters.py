@@ -1,4 +1,4 @@
-"""Our search, judge and approvals as parts of other people's LangChain and LangGraph programs."""
+"""Search, judge and approvals as components of LangChain and LangGraph programs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NodeFunction = Callable[[Mapping[str, Any]], Awaitable[Update]]
 
 
 class HiveRetriever(BaseRetriever):
-    """A LangChain retriever: what the principal may view, by the active config, through scope and gate.
+    """A LangChain retriever over the documents that the principal may view, by the active config.
 
-    Each document is a whole chunk; its metadata are the filterable fields of the document it stands in, and `doc_id`,
-    `chunk_id`, `title`, `heading`, `excerpt`, `rank`, `score`. `filters` are written as on the command line
-    ("version=v2.11"), for every question or, as `invoke(question, filters=[…])`, for one more.
+    Each result is a whole chunk; its metadata are the filterable fields of its document, and `doc_id`, `chunk_id`,
+    `title`, `heading`, `excerpt`, `rank`, `score`. `filters` are written as on the command line ("version=v2.11") and
+    apply to every question; `invoke(question, filters=[…])` adds some for one question.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -81,8 +81,8 @@ def search_node(
 
     async def search(state: Mapping[str, Any]) -> Update:
         ranking = await asyncio.to_thread(scoped_search, engine, principal, str(state[query]), filters)
-        found = _documents(ranking, top_k)
-        return {documents: [{"text": one.page_content, **one.metadata} for one in found]}
+        passages = _documents(ranking, top_k)
+        return {documents: [{"text": one.page_content, **one.metadata} for one in passages]}
 
     return search
 
@@ -98,27 +98,27 @@ def judge_node(
 ) -> NodeFunction:
     """Return a LangGraph node that judges `state[result]` and writes the verdict to `state[judgment]`.
 
-    The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: what the judge escalates is
-    filed for a person, unless no model could be asked. `approval_node` waits for that person.
+    The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: an escalated result is
+    filed for approval, unless no model was available. `approval_node` waits for the decision.
     """
     runtime = Runtime(workspace, tenant=principal.tenant) if principal else Runtime(workspace)
 
     async def judge(state: Mapping[str, Any]) -> Update:
-        found = await runtime.evaluate(goal, state[result], llm=llm)
-        filed = None
-        if found.escalated and not found.outage and found.decision_id is not None:
+        verdict = await runtime.evaluate(goal, state[result], llm=llm)
+        approval_id = None
+        if verdict.escalated and not verdict.outage and verdict.decision_id is not None:
             title = f"accept a result for {goal.name}?"
-            filed = await asyncio.to_thread(runtime.file_judgment, found.decision_id, title=title)
-        return {judgment: found.model_dump(mode="json") | {"approval_id": filed, "unavailable": found.outage}}
+            approval_id = await asyncio.to_thread(runtime.file_judgment, verdict.decision_id, title=title)
+        return {judgment: verdict.model_dump(mode="json") | {"approval_id": approval_id, "unavailable": verdict.outage}}
 
     return judge
 
 
 def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> NodeFunction:
-    """Return a LangGraph node that interrupts until a person has answered what `judge_node` filed.
+    """Return a LangGraph node that interrupts until a person has decided the request of `judge_node`.
 
-    It writes the answer into `state[judgment]` as `person` ("approved", "rejected", "responded", …) and `comment`. The
-    answer is read from the workspace, where `hive approvals` and the inbox put it: a resumed graph can't make one up.
+    It writes the decision into `state[judgment]` as `person` ("approved", "rejected", "responded", …) and `comment`. It
+    is read from the workspace, where `hive approvals` and the inbox store it: whoever resumes the graph can't forge it.
     """
     store = ApprovalStore(workspace)
 
@@ -128,7 +128,7 @@ def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> NodeFu
         if id is None:
             return {}
         request = await asyncio.to_thread(store.get, id)
-        while not request.decided:  # a graph may be resumed before anybody has answered
+        while not request.decided:  # a graph may be resumed before a decision
             interrupt({"approval_id": id, "title": request.title})
             request = await asyncio.to_thread(store.get, id)
         last = request.decisions[-1] if request.decisions else None

@@ -1,7 +1,7 @@
-"""Diagnostics: what is wrong, where, and how to mend it.
+"""Diagnostics: what is wrong, where, and how to fix it.
 
-Every failure that a user can cause is a `Diagnostic`; `HiveError` carries one or more of them to
-the surface that shows them. Codes are stable and never reused; `docs/diagnostics.md` documents each.
+Every failure that a user can cause is a `Diagnostic`; a `HiveError` has one or more of them. Codes are stable and never
+reused; `docs/diagnostics.md` documents each.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _USAGE = {"HIVE-408", "HIVE-409", "HIVE-410"}
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding, as a compiler would report it.
+    """One finding, printed in the style of a compiler.
 
-    `file` is workspace-relative with `/`; `path` is a JSON path such as `retrieval.top_k`, `$` for
-    the whole file.
+    `file` is relative to the workspace, with `/`; `path` is a JSON path such as `retrieval.top_k`, `$` for the whole
+    file.
 
     >>> print(Diagnostic("HIVE-105", "top_k is 0", file="configs/a.json", path="retrieval.top_k", fix="use 1 to 1000"))
     error[HIVE-105]: top_k is 0
@@ -68,11 +68,10 @@ class Diagnostic:
 
 
 class HiveError(Exception):
-    """A failure with diagnostics and the exit code that a command ends with.
+    """A failure with diagnostics and the exit code of the command.
 
-    `exit_code` is 1 for a check that failed, 2 for wrong usage, 3 for the environment; when it is not
-    given, the first diagnostic's code decides. That code also decides the class, where it has one: what
-    callers handle apart from other failures they catch by its class, and never by its code.
+    `exit_code` is 1 for a failed check, 2 for wrong usage, 3 for the environment; by default the first diagnostic's
+    code decides. That code also selects the subclass, where there is one: callers catch failures by class, not by code.
 
     >>> type(HiveError.of("HIVE-402", "the database is locked")).__name__
     'Busy'
@@ -111,15 +110,15 @@ class HiveError(Exception):
 
 
 class Stale(HiveError, code="HIVE-307"):
-    """What was measured, or proposed, has changed since."""
+    """The subject of a measurement or proposal has changed since."""
 
 
 class NoModel(HiveError, code="HIVE-401"):
-    """There is no model, or none that can be used."""
+    """There is no usable model."""
 
 
 class Busy(HiveError, code="HIVE-402"):
-    """Somebody else holds what is needed; the same may work in a while."""
+    """Another process holds a resource; a retry may succeed."""
 
 
 class Unwritable(HiveError, code="HIVE-403"):
@@ -127,35 +126,35 @@ class Unwritable(HiveError, code="HIVE-403"):
 
 
 class Damaged(HiveError, code="HIVE-407"):
-    """A database, or what is recorded in it, can't be read."""
+    """A database, or a record in it, can't be read."""
 
 
 class NewerRelease(Damaged):
-    """The database is sound, and of a newer release."""
+    """The database was written by a newer release, and isn't damaged."""
 
 
 class WrongUsage(HiveError, code="HIVE-409"):
-    """What was asked for can't be done, now or with these arguments."""
+    """A request can't be done now, or with these arguments."""
 
 
 class NotFound(WrongUsage):
-    """There is nothing of that id or name."""
+    """There is nothing with that id or name."""
 
 
 class Taken(WrongUsage):
-    """A key or a name that stands for something else already."""
+    """A key or name is used for something else already."""
 
 
 class RefusedInput(HiveError):
-    """An agent doesn't take this input, and wouldn't take it later."""
+    """An agent refuses an input for good: a retry can't succeed."""
 
 
 class AuditFault(HiveError, code="HIVE-413"):
-    """The audit log is damaged, or doesn't bear out what is recorded elsewhere."""
+    """The audit log is damaged, or contradicts other records."""
 
 
 class RightsWithdrawn(HiveError):
-    """What somebody was allowed when it began is no longer theirs."""
+    """A principal has lost a right that it had when the work began."""
 
 
 class NoSecret(HiveError, code="HIVE-421"):
@@ -163,21 +162,21 @@ class NoSecret(HiveError, code="HIVE-421"):
 
 
 class WorkerFault(HiveError, code="HIVE-422"):
-    """A run, or a node of it, broke off."""
+    """A run, or a node of it, was aborted."""
 
 
 class TooMany(HiveError, code="HIVE-433"):
-    """More than one caller may ask for; the same may work after `retry_after` seconds."""
+    """A caller exceeds its limit; a retry may succeed after `retry_after` seconds."""
 
     retry_after: int = 1
 
 
 class EngineFault(HiveError, code="HIVE-434"):
-    """A search engine that the settings name can't be used: it is away, lacks a part, or has another state."""
+    """A search engine of the settings is unreachable, incomplete, or has another state of the index."""
 
 
 class Outage(HiveError):
-    """A model that can't be reached now; the run that needs it waits for `pause` seconds and then asks again."""
+    """A model is unreachable for now; the run retries after `pause` seconds."""
 
     pause: float = 0.0
 
@@ -187,7 +186,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that a reader most likely meant, or None.
+    """Return the known word that is most similar, or None.
 
     >>> closest("retreival", ["retrieval", "filters"])
     'retrieval'
@@ -198,7 +197,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the fix for a word that isn't known: the one that was most likely meant, or else what is given.
+    """Return the fix for an unknown word: the most similar known one, or else `otherwise`.
 
     >>> [did_you_mean(word, ["retrieval"], "use one of: retrieval") for word in ("retreival", "zzz")]
     ['did you mean "retrieval"?', 'use one of: retrieval']

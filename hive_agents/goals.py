@@ -1,4 +1,4 @@
-"""Goals: what a result is for, how its success is measured, and what it must never do."""
+"""Goals: their success criteria, constraints and eval cases."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CHECK_NAMES = ("result", "goal", "attempt", "tool", "args")
 CALL_NAMES = ("args",)
 
 
-def goal_type_of(given: str) -> str:
-    """Return a goal type as it is compared and stored: case, the form of Unicode and white space make no difference.
+def goal_type_of(name: str) -> str:
+    """Return the normal form of a goal type, for comparison and storage: case-folded, in NFKC, with single spaces.
 
     >>> goal_type_of(" Code  Review"), goal_type_of(" ")
     ('code review', '')
     """
-    return " ".join(unicodedata.normalize("NFKC", given).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _named(goal_type: str) -> str:
@@ -86,10 +86,10 @@ class SuccessCriterion(Format):
 
 
 class Constraint(Format):
-    """What must hold: a violated hard one escalates, a soft one lowers the satisfaction by `penalty`.
+    """A requirement: a violated hard one escalates, a soft one lowers the satisfaction by `penalty`.
 
-    `check` is a condition that is true when all is well; without one the model judges the description. One that reads
-    `tool` or `args` speaks of calls of tools: a hard constraint, asked before each call and not about results.
+    `check` is a condition that is true unless it is violated; without one the model judges the description. One that
+    reads `tool` or `args` is about tool calls: a hard constraint, checked before each call and not on results.
 
     >>> Constraint(id="small", check="tool != 'issue_refund' or args['amount'] <= 100").of_calls
     True
@@ -135,9 +135,9 @@ CallCondition = Annotated[str | None, AfterValidator(_is_condition)]
 
 
 class ToolStub(Format):
-    """What a tool gives in an eval case in place of doing it: `returns`, or an `error`; only where `when` holds.
+    """A tool's result in an eval case, without running it: `returns`, or an `error`; only where `when` holds.
 
-    With `times` it does so only so many times; then the next one that fits does.
+    With `times` it is used at most so often, then the next stub that fits.
     """
 
     when: CallCondition = None
@@ -147,7 +147,7 @@ class ToolStub(Format):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """A goal that was deployed before stubs were counted has the hash that it had."""
+        """Omit an unset `times`, so that goals deployed before it existed have the same hash."""
         return {name: value for name, value in dump(self).items() if name != "times" or value is not None}
 
 
@@ -166,8 +166,8 @@ AnyCall = Annotated[ExpectedCall, BeforeValidator(_call)]
 
 
 class ExpectedCalls(Format):
-    """Which calls an eval case wants: `order` one after the other, with others between them, `never`, and `asks` those
-    that only a person may let through."""
+    """The calls that an eval case expects: `order` in this order, others between them allowed; `never` none of these;
+    `asks` those that need a person's approval."""
 
     order: list[AnyCall] = []
     never: list[AnyCall] = []
@@ -175,10 +175,10 @@ class ExpectedCalls(Format):
 
 
 class EvalCase(Format):
-    """An input whose result is known: `expect` gives values by key, or criteria of its own.
+    """An input with an expected result: `expect` has values by key, or success criteria.
 
-    `tools` stand in for those that have effects, or would be slow, by name. `person` is what somebody says to each call
-    that asks; without it a question fails the case. `at_most` bounds what the case may cost.
+    `tools` are stubs by the name of the tool. `person` answers each call that needs approval; without it such a call
+    fails the case. `at_most` limits the costs.
     """
 
     id: Name
@@ -191,14 +191,14 @@ class EvalCase(Format):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """A goal that was deployed before there were stubs has the hash that it had."""
+        """Omit unset fields, so that goals deployed before these existed have the same hash."""
         return {name: value for name, value in dump(self).items() if value is not None or name == "input"}
 
 
 class Goal(FileFormat):
-    """What is to be reached; `context` holds domain knowledge and preferences.
+    """A goal; `context` holds domain knowledge and preferences.
 
-    `goal_type` is lower case, however it is given: conditions compare it as `goal['goal_type'] == 'security'`.
+    `goal_type` is normalized to lower case: conditions compare it as `goal['goal_type'] == 'security'`.
 
     >>> goal = Goal(id="greet", name="Greet", description="Say hello",
     ...             success_criteria=[SuccessCriterion(id="hello", metric="output_contains", target="hello")])
@@ -231,7 +231,7 @@ _LISTS = ("success_criteria", "constraints", "eval_cases")
 def load_goal(workspace: Workspace, id: str) -> Goal:
     """Return the goal in `goals/<id>.json`.
 
-    Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
+    Raises: HIVE-107 without such a file, HIVE-101 to HIVE-113 for all faults in it.
     """
     path = _path(workspace, id)
     file = workspace.relative(path)
@@ -250,7 +250,7 @@ def goal_ids(workspace: Workspace) -> list[str]:
 
 
 def json_files(workspace: Workspace, folder: str) -> tuple[list[Path], list[Diagnostic]]:
-    """Return the JSON files of a folder, by name, and what stands there and would silently not be read.
+    """Return the JSON files of a folder, by name, and diagnostics of entries that would silently be ignored.
 
     Raises: HIVE-403 for a folder that can't be read.
     """
@@ -268,12 +268,12 @@ def json_files(workspace: Workspace, folder: str) -> tuple[list[Path], list[Diag
         fix = "make it a readable folder"
         raise HiveError.of("HIVE-403", f"{folder} cannot be read: {error.strerror}", file=folder, fix=fix) from None
     for entry in entries:
-        named = entry.suffix.lower() == ".json"
-        if named and entry.is_file():
+        is_json = entry.suffix.lower() == ".json"
+        if is_json and entry.is_file():
             files.append(entry)
-        elif named or (entry.is_dir() and not entry.name.startswith(".")):
-            where = f"put its files into {folder}/ itself, or move it out"
-            faults.append(_misplaced(workspace.relative(entry), "is no file, so it is not read", where))
+        elif is_json or (entry.is_dir() and not entry.name.startswith(".")):
+            fix = f"put its files into {folder}/ itself, or move it out"
+            faults.append(_misplaced(workspace.relative(entry), "is no file, so it is not read", fix))
     return files, faults
 
 
@@ -282,7 +282,7 @@ def _misplaced(file: str, what: str, fix: str) -> Diagnostic:
 
 
 def _files(workspace: Workspace) -> list[Path]:
-    """Return the files of `goals/`. Raises: HIVE-104 for what isn't one, HIVE-111 for two of one name."""
+    """Return the files of `goals/`. Raises: HIVE-104 for other entries, HIVE-111 for two of one name."""
     files, faults = json_files(workspace, "goals")
     stems = [path.stem for path in files]
     for name in sorted({stem for stem in stems if stems.count(stem) > 1}):
@@ -293,16 +293,16 @@ def _files(workspace: Workspace) -> list[Path]:
 
 
 def _path(workspace: Workspace, id: str) -> Path:
-    known = {path.stem: path for path in _files(workspace)}
-    if id not in known:
-        fix = did_you_mean(id, known, f"write goals/{id}.json")
+    paths = {path.stem: path for path in _files(workspace)}
+    if id not in paths:
+        fix = did_you_mean(id, paths, f"write goals/{id}.json")
         raise HiveError.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
-    return known[id]
+    return paths[id]
 
 
 def _repeated(value: Any) -> list[tuple[str, int, str]]:
-    """(list, place, id) of every id that its list has before."""
-    found = []
+    """Return (list, index, id) of every id that occurs earlier in its list."""
+    repeated = []
     for key in _LISTS:
         entries = value.get(key) if isinstance(value, dict) else None
         seen: set[str] = set()
@@ -310,9 +310,9 @@ def _repeated(value: Any) -> list[tuple[str, int, str]]:
             name = entry.get("id") if isinstance(entry, dict) else None
             if isinstance(name, str):
                 if name in seen:
-                    found.append((key, number, name))
+                    repeated.append((key, number, name))
                 seen.add(name)
-    return found
+    return repeated
 
 
 def _twice(key: str, number: int, name: str, file: str, text: str) -> Diagnostic:

@@ -1,8 +1,8 @@
-"""What this machine is by itself, outside of every workspace: its key, which `.hive` was made here, its cores.
+"""Properties of this machine: its key, which `.hive` folders were made here, its cores.
 
-`HIVE_HOME` names the folder, by default `$XDG_STATE_HOME/hive-agents`, else `~/.local/state/hive-agents`. A `.hive`
-holds its random id and a mark that only the key makes: a stranger's has none, and one that is copied or moved on this
-machine keeps its own.
+The key is in the folder `HIVE_HOME`, by default `$XDG_STATE_HOME/hive-agents`, else `~/.local/state/hive-agents`. A
+`.hive` contains a random id and the id's HMAC by the key: one from another machine has no valid one, and one that is
+copied or moved on this machine stays valid.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hive_agents.files import atomic_write, disk_errors, make_folder, read_bytes
 
 VARIABLE = "HIVE_HOME"
 ORIGIN = "origin"
-"""The file in `.hive` that says where it was made."""
+"""The file in `.hive` with id and HMAC."""
 
 
 def home() -> Path:
-    """Return the folder for what no workspace may hold; only its owner can read it."""
-    if given := os.environ.get(VARIABLE, ""):
-        return Path(os.path.abspath(given))
+    """Return the folder for this machine's state outside of workspaces. Raises: HIVE-403 without a home folder."""
+    if path := os.environ.get(VARIABLE, ""):
+        return Path(os.path.abspath(path))
     base = os.environ.get("XDG_STATE_HOME", "")
     try:
         return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "hive-agents"
@@ -39,45 +39,45 @@ def home() -> Path:
 
 
 def cores() -> int:
-    """Return how many threads may compute side by side: one a core that this process may use, 8 at most."""
+    """Return the number of threads for parallel computation: the cores that this process may use, 8 at most."""
     available = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(available, 8)
 
 
 def make_state(folder: Path) -> None:
-    """Make the state folder of a workspace with its mark, where there is none or an empty one.
+    """Make a workspace's state folder with its mark, unless there is one that isn't empty.
 
     Raises: HIVE-403, HIVE-114.
     """
-    # In one step: another process never sees it without its mark.
+    # Renamed when it is complete: another process never sees it without its mark.
     new = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}.tmp")
     make_folder(new, 0o700)
     try:
         adopt(new)
         with suppress(FileExistsError):
-            _renamed(new, unlinked(folder))
+            _rename(new, unlinked(folder))
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def adopt(folder: Path) -> None:
-    """Let a state folder count as made here. Raises: HIVE-403, HIVE-114."""
+    """Mark a state folder as made on this machine. Raises: HIVE-403, HIVE-114."""
     id = secrets.token_hex(16)
     atomic_write(folder / ORIGIN, json.dumps({"id": id, "mark": _mark(id)}).encode(), mode=0o600)
 
 
 def origin(folder: Path) -> str | None:
-    """Return the id of a state folder that was made on this machine; None for every other. Raises: HIVE-114."""
+    """Return the id of a state folder that was made on this machine; None for any other. Raises: HIVE-114."""
     try:
-        told = json.loads(read_bytes(folder / ORIGIN))
-        id, mark = told["id"], told["mark"]
+        record = json.loads(read_bytes(folder / ORIGIN))
+        id, mark = record["id"], record["mark"]
         return id if hmac.compare_digest(mark.encode(), _mark(id).encode()) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def foreign_state(shown: str) -> HiveError:
-    """Return HIVE-430, with what can be done."""
+    """Return HIVE-430 for a state folder of another machine."""
     return HiveError.of(
         "HIVE-430",
         f"{shown} was not made on this machine: what it holds may have been prepared by somebody else",
@@ -88,14 +88,15 @@ def foreign_state(shown: str) -> HiveError:
 
 
 def set_aside(folder: Path) -> Path:
-    """Move a state folder out of the way, and return where it is. Raises: HIVE-403."""
+    """Rename a state folder, and return its new path. Raises: HIVE-403."""
     aside = folder.with_name(f"{folder.name}-foreign-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}")
     with disk_errors(folder):
         unlinked(folder).rename(aside)
     return aside
 
 
-def _renamed(new: Path, folder: Path) -> None:
+def _rename(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`, unless another process has made it."""
     try:
         new.rename(folder)
     except OSError:
@@ -108,7 +109,7 @@ def _mark(id: str) -> str:
 
 
 def _key() -> bytes:
-    """Return the machine's key, made on first use; of processes that start together all get the same."""
+    """Return the machine's key, made on first use; concurrent processes get the same one."""
     path = home() / "key"
     try:
         key = read_bytes(path)
@@ -123,7 +124,7 @@ def _key() -> bytes:
         new = path.with_name(f".key.{secrets.token_hex(8)}.tmp")
         atomic_write(new, secrets.token_bytes(32), mode=0o600)
         try:
-            if key:  # damaged: what it marked is foreign from now on
+            if key:  # damaged: folders that it marked become foreign
                 new.replace(path)
             else:
                 os.link(new, path)

@@ -1,4 +1,4 @@
-"""Every configured model of a workspace, asked what it can do: for `hive doctor` and `hive models`."""
+"""Probes of the models that a workspace configures, for `hive doctor` and `hive models`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAKE_A_LARGER = "agents need tools, planner and judge structured answers: take a
 
 @dataclass(frozen=True)
 class Tried:
-    """What an embedding model or a reranker gave; `error` says why it gave nothing."""
+    """The result of trying an embedding model or a reranker; `error` says why it failed."""
 
     name: str
     kind: str
@@ -32,72 +32,72 @@ class Tried:
 
 def configured_chat(workspace: Workspace) -> dict[str, list[str]]:
     """Return the chat models of the settings by name, each with its roles, in the order of the roles."""
-    found: dict[str, list[str]] = {}
+    roles_by_name: dict[str, list[str]] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
         for name in workspace.settings.models.of(role):
-            found.setdefault(name, []).append(role)
-    return found
+            roles_by_name.setdefault(name, []).append(role)
+    return roles_by_name
 
 
 def served(workspace: Workspace) -> dict[str, list[str] | str]:
-    """Return what the endpoints say they serve, or why one doesn't say, by name."""
+    """Return, by name of endpoint, the models that it lists, or why it can't."""
 
-    async def asked(name: str) -> list[str] | str:
+    async def listed(name: str) -> list[str] | str:
         try:
             return await open_endpoint(workspace, name).models(workspace.settings.models.deadline_seconds)
         except Exception as error:
             return error.diagnostics[0].message if isinstance(error, HiveError) else str(error)
 
-    async def all_of_them() -> list[list[str] | str]:
-        return await asyncio.gather(*map(asked, names))
+    async def all_listed() -> list[list[str] | str]:
+        return await asyncio.gather(*map(listed, names))
 
     names = list(workspace.settings.models.endpoints)
-    return dict(zip(names, waited(all_of_them()), strict=True))
+    return dict(zip(names, waited(all_listed()), strict=True))
 
 
 def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
-    """Return what the chat models `names` can do, all asked at the same time."""
+    """Return the probes of the chat models `names`, run concurrently."""
 
-    async def asked(name: str) -> Probe:
+    async def probed_one(name: str) -> Probe:
         try:
             return await probe(open_chain([name], workspace.settings, workspace=workspace))
         except HiveError as error:
-            found = error.diagnostics[0]
-            return Probe(name=name, ok=False, error=f"{found.code}: {found.message}", fix=found.fix or "")
+            first = error.diagnostics[0]
+            return Probe(name=name, ok=False, error=f"{first.code}: {first.message}", fix=first.fix or "")
 
-    async def all_of_them() -> list[Probe]:
-        return await asyncio.gather(*map(asked, names))
+    async def all_probed() -> list[Probe]:
+        return await asyncio.gather(*map(probed_one, names))
 
-    return waited(all_of_them())
-
-
-def is_fit(found: Probe) -> bool:
-    """Return whether a chat model that answers can do all that is asked of one."""
-    return bool(found.structured and found.tools)
+    return waited(all_probed())
 
 
-def told_of(found: Probe) -> str:
-    """Return what a chat model can do, in words."""
+def is_fit(result: Probe) -> bool:
+    """Return whether a chat model has structured output and tool calls, which agents and judges need."""
+    return bool(result.structured and result.tools)
+
+
+def told_of(result: Probe) -> str:
+    """Return a chat model's abilities in words."""
     parts = [
-        f"answers in {found.seconds:.2f} s",
-        f"structured output by {found.structured}" if found.structured else "no structured output",
-        "calls tools" if found.tools else "called no tool",
-        "streams" if found.streams else "doesn't stream",
-        "price known" if found.priced else "price not known",
+        f"answers in {result.seconds:.2f} s",
+        f"structured output by {result.structured}" if result.structured else "no structured output",
+        "calls tools" if result.tools else "called no tool",
+        "streams" if result.streams else "doesn't stream",
+        "price known" if result.priced else "price not known",
     ]
     return ", ".join(parts)
 
 
 def tried_embedding(workspace: Workspace) -> Tried:
-    """Embed one sentence."""
+    """Return the result of embedding one sentence."""
     name = workspace.settings.models.embedding
     started = time.perf_counter()
     try:
         embedder, why_not = open_embedder(workspace)
         if embedder is None:
-            told = why_not.message if why_not else "none"
-            return Tried(name, "embedding", False, error=told, fix=(why_not.fix or "") if why_not else "")
+            why = why_not.message if why_not else "none"
+            return Tried(name, "embedding", False, error=why, fix=(why_not.fix or "") if why_not else "")
         embedder.embed(["a sentence"])
     except HiveError as error:
         return _failed(name, "embedding", error)
@@ -105,7 +105,7 @@ def tried_embedding(workspace: Workspace) -> Tried:
 
 
 def tried_reranker(workspace: Workspace) -> Tried | None:
-    """Score two texts; None where no reranker is configured."""
+    """Return the result of scoring two texts; None where no reranker is configured."""
     name = workspace.settings.models.reranker
     started = time.perf_counter()
     try:
@@ -116,11 +116,11 @@ def tried_reranker(workspace: Workspace) -> Tried | None:
     except HiveError as error:
         return _failed(name, "reranker", error)
     if not good > bad:
-        told = f"it scored a text that answers {good:g} and one that doesn't {bad:g}"
-        return Tried(name, "reranker", False, error=told, fix="use another model: this one is no reranker")
+        why = f"it scored a text that answers {good:g} and one that doesn't {bad:g}"
+        return Tried(name, "reranker", False, error=why, fix="use another model: this one is no reranker")
     return Tried(name, "reranker", True, round(time.perf_counter() - started, 3))
 
 
 def _failed(name: str, kind: str, error: HiveError) -> Tried:
-    found = error.diagnostics[0]
-    return Tried(name, kind, False, error=f"{found.code}: {found.message}", fix=found.fix or "")
+    first = error.diagnostics[0]
+    return Tried(name, kind, False, error=f"{first.code}: {first.message}", fix=first.fix or "")

@@ -1,4 +1,4 @@
-"""Files that ship with the package: the only module that knows a wheel from a checkout."""
+"""Files that ship with the package, installed from a wheel or in a checkout."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ _GENERIC_FIELDS = {
 
 
 REPEATED = 0.5
-"""What a chunk counts that is nothing but lines which each page of a site repeats."""
+"""The score factor of a chunk that consists only of lines that each page of a site repeats."""
 NEAREST = 0.3
-"""Cosine of the best chunk below which nothing is shown: of the 108 questions in benchmarks/answers.jsonl that have an
-answer none lies below it, of the 54 without one eleven do."""
+"""Cosine of the best chunk below which nothing is shown: below it are none of the 108 questions in
+benchmarks/answers.jsonl that have an answer, and eleven of the 54 without one."""
 
 _OPEN = """\
 [access]
@@ -35,7 +35,7 @@ until_named = true   # … until access/ names people (docs/copilot.md)
 
 
 def init_workspace(folder: Path, *, empty: bool = False) -> Path:
-    """Raises: HIVE-409 for a folder that isn't empty, HIVE-403 where nothing can be written."""
+    """Make a workspace, and return its path. Raises: HIVE-409 for a folder that isn't empty, HIVE-403."""
     path = folder.resolve()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise HiveError.of("HIVE-409", f"{folder} is not an empty folder", fix="name a new or an empty folder")
@@ -59,7 +59,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
 
 
 def _generic(path: Path) -> None:
-    """A collection without the sample's own fields."""
+    """Replace the sample's fields of the collection by generic ones."""
     file = path / "collections" / "knowledge-base.json"
     collection = json.loads(file.read_text(encoding="utf-8"))
     collection |= {"description": "", "fields": _GENERIC_FIELDS}
@@ -67,10 +67,7 @@ def _generic(path: Path) -> None:
 
 
 def _first_config(path: Path) -> None:
-    """Let the first config show each document once, and nothing where no document is near the question.
-
-    Who comes with documents of their own expects documents, and an empty list for a question about something else.
-    """
+    """Make the first config return each document once, and nothing where no document is near the question."""
     file = path / "configs" / "v1.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     config["description"] = (

@@ -21,7 +21,7 @@ KINDS = {
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """Raises: HIVE-409 for an unknown kind."""
+    """Return the JSON Schema of a kind of file. Raises: HIVE-409 for an unknown kind."""
     if kind not in KINDS:
         fix = did_you_mean(kind, KINDS, f"use one of: {', '.join(KINDS)}")
         raise NotFound.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)

@@ -1,6 +1,6 @@
-"""The `Workspace` of the public API: the folder, with its index and its search engine.
+"""The `Workspace` of the public API: a workspace folder with its index and search engine.
 
-Everything below takes the folder alone (`hive_agents.workspace`), which is this class's base.
+Other packages use the base class, `hive_agents.workspace.Workspace`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Workspace(workspace.Workspace):
     >>> folder.cleanup()
     """
 
-    # Both import when they are called, so that opening a workspace stays cheap.
+    # Imported on call, so that opening a workspace is cheap.
 
     def index(self) -> IndexReport:
         """Bring the index up to date with the documents; see `hive_agents.retrieval.build_index`."""

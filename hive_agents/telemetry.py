@@ -1,10 +1,10 @@
-"""OpenTelemetry spans of runs, nodes, model calls, tool calls and searches: how long, how many, how it ended.
+"""OpenTelemetry spans of runs, nodes, model calls, tool calls and searches, with durations, counts and outcomes.
 
-Never what was said: no question, no prompt, no document, no argument or result of a tool, no message of an exception.
+They contain no content: no question, prompt, document, argument or result of a tool, or message of an exception.
 Nothing is sent unless `[telemetry] otlp_endpoint` names a collector and the workspace is trusted.
 
-LangSmith's traces hold prompts and answers, and so documents. A variable of the environment turns them on in any
-process: here they are off, unless `[telemetry] langsmith = true` in a trusted workspace leaves it to these variables.
+LangSmith's traces contain prompts and answers, and so documents. Environment variables turn them on in any process:
+here they are off, unless a trusted workspace has `[telemetry] langsmith = true`, which leaves it to these variables.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
 _SECONDS = 3.0
-"""How long a collector that doesn't answer is waited for, at the end of the process too."""
+"""Timeout of the collector, also at the end of the process."""
 
 SpanValue = str | int | float | bool | None
 T = TypeVar("T")
 
 _DEAD = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
-"""Of a protocol that is no more: LangChain only refuses to work while one of them is set."""
+"""Variables of an obsolete protocol: LangChain raises an error while one of them is set."""
 
 _lock = threading.Lock()
 _providers: dict[str, Any] = {}
@@ -37,13 +37,13 @@ _traced: ContextVar[bool] = ContextVar("hive_langsmith", default=False)
 
 
 class Span:
-    """One span while it is open; without a collector it keeps nothing."""
+    """An open span; without a collector it records nothing."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
     def note(self, **attributes: SpanValue) -> None:
-        """Add attributes, `__` in their names standing for `.`; None is left out."""
+        """Add attributes, with `__` in names replaced by `.`; None is left out."""
         if self._span is not None:
             for name, value in attributes.items():
                 if value is not None:
@@ -66,12 +66,12 @@ def span(
     current: bool = True,
     **attributes: SpanValue,
 ) -> Iterator[Span]:
-    """Open a span beneath the one that is open here; an exception marks it as failed by its type.
+    """Yield a child of the current span; an exception marks it as failed, with the exception's type.
 
-    The first span of a piece of work names its `workspace`, whose settings say where spans go; those beneath follow.
-    A generator opens one that isn't `current`: between its pieces its caller goes on, whose spans are none of its.
+    The root span names the `workspace`, whose settings name the collector; child spans use the same. A generator opens
+    a span that isn't `current`, so that spans of its caller, which runs between its pieces, aren't children of it.
 
-    Raises: HIVE-411 where a collector is named and the package isn't installed.
+    Raises: HIVE-411 where a collector is named and OpenTelemetry isn't installed.
     """
     tracer = _tracer(workspace) if workspace is not None else _current.get()
     if tracer is None:
@@ -80,15 +80,15 @@ def span(
     from opentelemetry.trace import use_span
 
     opened = tracer.start_span(name)
-    found = Span(opened)
-    found.note(**attributes)
+    wrapped = Span(opened)
+    wrapped.note(**attributes)
     token = _current.set(tracer) if current else None
-    beneath = use_span(opened, record_exception=False, set_status_on_exception=False) if current else nullcontext()
+    as_current = use_span(opened, record_exception=False, set_status_on_exception=False) if current else nullcontext()
     try:
-        with beneath:
-            yield found
+        with as_current:
+            yield wrapped
     except BaseException as error:
-        found.failed(str(getattr(error, "kind", None) or type(error).__name__))
+        wrapped.failed(str(getattr(error, "kind", None) or type(error).__name__))
         raise
     finally:
         opened.end()
@@ -107,7 +107,7 @@ def _tracer(workspace: Workspace) -> Any:
 
 
 def flush() -> None:
-    """Send what has ended by now; the end of the process does so by itself."""
+    """Send all ended spans; at the end of the process this happens automatically."""
     for provider in list(_providers.values()):
         provider.force_flush(int(_SECONDS * 1000))
 
@@ -133,7 +133,7 @@ def _opened(endpoint: str) -> Any:
 
 @contextmanager
 def tracing(workspace: Workspace) -> Iterator[None]:
-    """Let what runs inside be traced as the workspace's settings say."""
+    """Allow LangSmith's traces inside if the workspace's settings do."""
     token = _traced.set(workspace.settings.telemetry.langsmith and is_trusted(workspace))
     try:
         with untraced():
@@ -144,7 +144,7 @@ def tracing(workspace: Workspace) -> Iterator[None]:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Let nothing that runs inside be traced, but for a workspace that allows it: see `tracing`."""
+    """Turn LangSmith's traces off inside, unless within a `tracing` that allows them."""
     if _traced.get():
         yield
         return
@@ -157,7 +157,7 @@ def untraced() -> Iterator[None]:
 
 
 async def untraced_steps(pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Yield `pieces`, each of which is made as in `untraced`; whoever takes them is not affected."""
+    """Yield `pieces`, each produced within `untraced`; the consumer runs outside of it."""
     async with aclosing(pieces):
         while True:
             with untraced():

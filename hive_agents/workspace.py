@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteDatabase:
-    """A schema of a PostgreSQL database, as the settings of a workspace name it."""
+    """A schema of the PostgreSQL database in a workspace's settings."""
 
     url: str
     schema: str
     root: Path = field(compare=False)
-    """The workspace's folder: its credentials and what is trusted there say whether and how to connect."""
+    """The workspace's folder, whose trust and credentials the connection needs."""
 
     @property
     def name(self) -> str:
-        """What diagnostics call it."""
+        """The name in diagnostics."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} ({self.schema})"
 
     def exists(self) -> bool:
-        """True: its tables are made by whoever comes first."""
+        """Return True: its tables are made on first use."""
         return True
 
 
@@ -47,7 +47,7 @@ class Workspace:
     """
 
     waiting: Callable[[str], None] | None = None
-    """Told who holds the lock, once a wait for it takes over a second."""
+    """Called with a description of the lock's holder when a wait takes over a second."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root).resolve()
@@ -59,11 +59,11 @@ class Workspace:
             )
         guard(self.root)
         self.stands_for: Workspace | None = None
-        """The workspace of which this is a copy for a while: what is trusted there is trusted here."""
+        """The workspace of which this is a temporary copy, and whose trust applies here."""
 
     @classmethod
     def find(cls, start: Path | None = None) -> Self:
-        """Return the nearest folder upwards that has `collections/`, else `./workspace`."""
+        """Return the nearest folder upwards with `collections/`, else `./workspace`. Raises: HIVE-410."""
         here = (start or Path.cwd()).resolve()
         for folder in (here, *here.parents):
             if (folder / "collections").is_dir():
@@ -90,13 +90,13 @@ class Workspace:
 
     @cached_property
     def records(self) -> Path | RemoteDatabase:
-        """Where runs, approvals, events and all other records are: with the index, or on a server that hosts share."""
+        """The database of runs, approvals, events and all other records: the index's, or a server that hosts share."""
         storage = self.settings.storage
         return RemoteDatabase(storage.url, storage.namespace, self.root) if storage.url else self.database
 
     @cached_property
     def state(self) -> Path:
-        """`.hive/`, readable by its owner only: it holds every document's text.
+        """`.hive/`, readable only by its owner: it contains every document's text.
 
         Raises: HIVE-430 for one that was not made on this machine, HIVE-114 for a link.
         """
@@ -111,7 +111,7 @@ class Workspace:
         return folder
 
     def state_folder(self, name: str) -> Path:
-        """Return a folder below `.hive/`, made readable by its owner only."""
+        """Return a folder below `.hive/`, made if needed and readable only by its owner."""
         folder = self.state / name
         with disk_errors(folder):
             make_folder(folder, 0o700)
@@ -125,7 +125,7 @@ class Workspace:
 
     def relative(self, path: Path) -> str:
         """Return `path` as diagnostics show it: below the workspace with `/`, else as it is."""
-        # A folder on the way may be a link; the file itself, such as active.json, keeps its own name.
+        # Links in parent folders are resolved; a link such as active.json itself keeps its name.
         for place in (Path(os.path.abspath(path)), path.absolute().parent.resolve() / path.name):
             if place.is_relative_to(self.root):
                 return place.relative_to(self.root).as_posix()
@@ -133,7 +133,7 @@ class Workspace:
 
     @contextmanager
     def exclusive(self, what: str, timeout: float = 30.0) -> Iterator[None]:
-        """One writer at a time over index, deployments and golden set; the second waits, then gets HIVE-402."""
+        """Hold the lock of writers of index, deployments and golden set. Raises: HIVE-402 after `timeout` seconds."""
         with locked(self.state / "write.lock", what, timeout, waiting=self.waiting):
             yield
 

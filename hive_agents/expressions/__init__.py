@@ -1,8 +1,7 @@
 """Conditions of rules, constraints and routes: expressions over plain data, bounded in work and memory, no code.
 
-It imports only `errors` and `text`, and knows of no rule and no goal. A new operator belongs into `operations`, a
-function or method into `functions`, each paying from the allowance before it works; what may be written at all is
-decided in `parsing`.
+It imports only `errors` and `text`, and doesn't depend on rules and goals. A new operator goes to `operations`, a
+function or method to `functions`; each charges the allowance before it works. The permitted syntax is in `parsing`.
 """
 
 import lazy_loader

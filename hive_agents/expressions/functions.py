@@ -1,4 +1,4 @@
-"""The functions and methods that a condition may call; each pays from the allowance before it works."""
+"""The functions and methods that a condition may call; each charges the allowance before it works."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from hive_agents.expressions.operations import (
 def _text(allowance: Allowance, value: Any) -> str:
     if isinstance(value, str):
         return value
-    long, level = 0, [value]
+    length, pending = 0, [value]  # an upper bound of the length
     size(allowance, value)
-    while level:
-        found = level.pop()
-        if isinstance(found, list | tuple | dict):
-            long += 6 + 4 * len(found)
-            level.extend(found)
-            if isinstance(found, dict):
-                level.extend(found.values())
-        elif isinstance(found, str):
-            long += 2 + len(found) * (2 if found.isprintable() else 10)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list | tuple | dict):
+            length += 6 + 4 * len(part)
+            pending.extend(part)
+            if isinstance(part, dict):
+                pending.extend(part.values())
+        elif isinstance(part, str):
+            length += 2 + len(part) * (2 if part.isprintable() else 10)
         else:
-            long += 330 if isinstance(found, int) and found.bit_length() > 64 else 25
-    allowance.make(text=long)
+            length += 330 if isinstance(part, int) and part.bit_length() > 64 else 25
+    allowance.make(text=length)
     return str(value)
 
 
@@ -175,7 +175,8 @@ METHODS: dict[str, dict[type, Callable[..., Any]]] = {
 
 
 def call(allowance: Allowance, method: str, value: Any, arguments: list[Any]) -> Any:
-    found = METHODS[method].get(type(value))
-    if found is None:
+    """Return the result of a method of `METHODS`. Raises: ExpressionError for a value without it."""
+    function = METHODS[method].get(type(value))
+    if function is None:
         raise ExpressionError(f"{type(value).__name__} has no .{method}()")
-    return found(allowance, value, *arguments)
+    return function(allowance, value, *arguments)

@@ -1,4 +1,4 @@
-"""What a condition's operators may do with plain data. Every operation pays from an allowance before it works."""
+"""The operators of conditions on plain data; each charges an allowance before it works."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_ITEMS = 10_000  # of one sequence, and of a repeated text
 MAX_TEXT = 1_000_000
 MAX_POWER = 1e6
-MAX_BITS = 1_024  # a number's; what a float can still hold
+MAX_BITS = 1_024  # of a number; about the range of a float
 MAX_DEPTH = 100
 MAX_WORK = 500_000  # units of a few 100 ns
-MAX_MADE = 8_000_000  # characters, an item counts as 16
-SCAN = 256  # characters that are looked at for one unit
+MAX_MADE = 8_000_000  # characters; an item counts as 16
+SCAN = 256  # characters scanned for one unit of work
 
 
 class ExpressionError(ValueError):
-    """A condition that cannot be used, or that failed on this data; `fix` says what can be written instead."""
+    """A condition is invalid, or failed on this data; `fix` says what to write instead."""
 
     fix = (
         "write it with comparisons, in, and, or, not, arithmetic, if-else, subscripts, functions such as len() and"
@@ -34,13 +34,13 @@ class ExpressionError(ValueError):
 
 
 class LimitError(ExpressionError):
-    """A condition that would take more than it may."""
+    """A condition exceeds a limit of work or size."""
 
     fix = f"make it smaller: a power may reach {MAX_POWER:.0f}, a sequence {MAX_ITEMS} items"
 
 
 class Allowance:
-    """What one evaluation may still spend on work, and on what it makes."""
+    """The remaining work and memory of one evaluation. Raises: LimitError when it is exceeded."""
 
     def __init__(self) -> None:
         self._work, self._made = MAX_WORK, MAX_MADE
@@ -51,7 +51,7 @@ class Allowance:
             raise LimitError("too much work")
 
     def make(self, items: int = 0, text: int = 0) -> None:
-        """Take room for one new sequence of `items`, or one text."""
+        """Charge for one new sequence of `items`, or one text of `text` characters."""
         if items > MAX_ITEMS:
             raise LimitError(f"a sequence of {items} items; at most {MAX_ITEMS}")
         if text > MAX_TEXT:
@@ -63,9 +63,9 @@ class Allowance:
 
 
 def plain_data(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
-    """Return a copy that holds dict, list, tuple, str, numbers, bool and None only: no object can bring code along.
+    """Return a copy of a value that consists only of dict, list, tuple, str, numbers, bool and None.
 
-    Raises: `ExpressionError` that names the place of anything else, or of what is too large.
+    Raises: `ExpressionError` with the place of any other object, which could run code, or of what is too large.
     """
     allowance.work(1)
     kind = type(value)
@@ -91,18 +91,18 @@ def plain_data(value: Any, where: str, allowance: Allowance, depth: int = 0) -> 
 
 
 def size(allowance: Allowance, value: Any) -> int:
-    """Return the work of visiting all of `value` once; paid while it is counted, since parts may be shared."""
-    total, level = 0, [value]
-    while level:
-        found = level.pop()
-        if isinstance(found, str):
-            units = 1 + len(found) // SCAN
-        elif isinstance(found, list | tuple | dict):
-            units = 1 + len(found)
+    """Return the work of visiting all of `value` once; charged while it is counted, since parts may be shared."""
+    total, pending = 0, [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            units = 1 + len(part) // SCAN
+        elif isinstance(part, list | tuple | dict):
+            units = 1 + len(part)
             allowance.work(units)
-            level.extend(found)
-            if isinstance(found, dict):
-                level.extend(found.values())
+            pending.extend(part)
+            if isinstance(part, dict):
+                pending.extend(part.values())
         else:
             units = 1
         total += units
@@ -111,12 +111,14 @@ def size(allowance: Allowance, value: Any) -> int:
 
 
 def number(value: Any) -> Any:
+    """Return the value. Raises: ExpressionError unless it is a number."""
     if not isinstance(value, int | float):
         raise ExpressionError(f"{type(value).__name__} where a number is needed")
     return value
 
 
 def fits(value: Any) -> Any:
+    """Return the value. Raises: LimitError for an integer of over `MAX_BITS`."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise LimitError("the number is too large")
     return value
@@ -128,8 +130,8 @@ def _between_numbers(operation: Callable[[Any, Any], Any]) -> Callable[[Allowanc
 
 def _add(allowance: Allowance, a: Any, b: Any) -> Any:
     if type(a) is type(b) and type(a) in (str, list, tuple):
-        long = len(a) + len(b)
-        allowance.make(text=long) if isinstance(a, str) else allowance.make(items=long)
+        length = len(a) + len(b)
+        allowance.make(text=length) if isinstance(a, str) else allowance.make(items=length)
         return a + b
     return fits(number(a) + number(b))
 
@@ -140,10 +142,10 @@ def _multiply(allowance: Allowance, a: Any, b: Any) -> Any:
     if isinstance(a, str | list | tuple):
         if not isinstance(b, int):
             raise ExpressionError(f"{type(a).__name__} times {type(b).__name__}")
-        long = len(a) * max(b, 0)
-        if long > MAX_ITEMS:
-            raise LimitError(f"a sequence of {'very many' if long > 1e9 else long} items; at most {MAX_ITEMS}")
-        allowance.make(items=long)
+        length = len(a) * max(b, 0)
+        if length > MAX_ITEMS:
+            raise LimitError(f"a sequence of {'very many' if length > 1e9 else length} items; at most {MAX_ITEMS}")
+        allowance.make(items=length)
         return a * b
     if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > MAX_BITS + 1:
         raise LimitError("the number is too large")
@@ -179,7 +181,7 @@ def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Allowance, Any
 
 
 def search(allowance: Allowance, text: str, part: Any) -> None:
-    """Pay for a search: short parts are looked for by brute force."""
+    """Charge for a search of `part` in `text`; Python searches short parts naively, so that cost grows with them."""
     if not isinstance(part, str):
         raise ExpressionError(f"{type(part).__name__} where a text is needed")
     allowance.work(1 + (len(text) * (1 + min(len(part), 128) // 4)) // SCAN)
@@ -223,8 +225,8 @@ def subscript(allowance: Allowance, value: Any, key: Any) -> Any:
     if isinstance(key, slice):
         if not isinstance(value, str | list | tuple):
             raise ExpressionError(f"a slice of {type(value).__name__}")
-        long = len(range(*key.indices(len(value))))
-        allowance.make(text=long) if isinstance(value, str) else allowance.make(items=long)
+        length = len(range(*key.indices(len(value))))
+        allowance.make(text=length) if isinstance(value, str) else allowance.make(items=length)
     else:
         size(allowance, key)
     return value[key]

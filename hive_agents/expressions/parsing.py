@@ -1,9 +1,8 @@
-"""Conditions of rules and constraints: Python expressions over plain data, and nothing else of Python.
+"""Conditions of rules and constraints: a subset of Python's expressions over plain data.
 
-Everything that the text alone can show is refused when it is parsed: names, calls, attributes, kinds of node, nesting,
-constant parts that fail. What depends on data is bounded while it runs: every operation pays for its work and for what
-it makes *before* it starts, so no signal, timer or thread is needed. simpleeval walks the tree; which nodes, operators,
-functions and methods there are is decided here alone.
+Parsing refuses all that doesn't depend on data: names, calls, attributes, kinds of nodes, nesting, constant parts that
+fail. Evaluation is bounded: every operation is charged for its work and memory *before* it starts, so no signal, timer
+or thread is needed. simpleeval walks the tree; the permitted nodes, operators, functions and methods are ours.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NAMES = ("result", "goal", "attempt")
 MAX_SOURCE = 4_000
 MAX_NODES = 600
 MAX_NESTING = 40
-MAX_BRACKETS = 20  # the parser's own stack: a thread may have little of it
+MAX_BRACKETS = 20  # Python's parser recurses, and a thread's stack may be small
 
 _TOKEN = re.compile(
     r"""(?P<string>[A-Za-z]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))|(?P<number>\.?[0-9][\w.]*)"""
@@ -59,14 +58,14 @@ class Expression:
         self._tree = tree
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """Return the value over `names`; a name that is not given is None.
+        """Return the value for `names`; a missing one is None.
 
-        Raises: `ExpressionError` for data that is not plain, a bound that would be passed, and every fault inside.
+        Raises: `ExpressionError` for data that isn't plain, an exceeded limit, and any error of the evaluation.
         """
         return self.evaluate_plain(plain_names({name: names.get(name) for name in self.names}))
 
     def evaluate_plain(self, names: Mapping[str, Any]) -> Any:
-        """Return the value over names from `plain_names`: for many conditions on one result. Raises: as `evaluate`."""
+        """Return the value for names from `plain_names`, which several conditions can share. Raises: as `evaluate`."""
         return _run(self._tree, {name: names.get(name) for name in self.names})
 
     def uses(self, name: str) -> bool:
@@ -74,46 +73,45 @@ class Expression:
         return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self._tree))
 
     def keys(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the keys of a name that the condition can't do without, and all that it reads.
+        """Return the keys of a name that the condition requires, and all that it reads.
 
         >>> needed, read = parse("result['a'] > 1 and result.get('b') is None").keys("result")
         >>> sorted(needed), sorted(read)
         (['a'], ['a', 'b'])
         """
-        found = self._keys(name)
-        needed = frozenset(key for key, must in found if must)
-        return needed, frozenset(key for key, _ in found)
+        keys = self._keys(name)
+        return frozenset(key for key, required in keys if required), frozenset(key for key, _ in keys)
 
     def reads_whole(self, name: str) -> bool:
-        """Return whether the condition reads more of a name than the `keys` that it gives.
+        """Return whether the condition reads more of a name than its `keys`.
 
         >>> [parse(text).reads_whole("result") for text in ("result['a'] == 1", "'x' in str(result)")]
         [False, True]
         """
-        read = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == name]
-        return len(read) > len(self._keys(name))
+        reads = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == name]
+        return len(reads) > len(self._keys(name))
 
     def _keys(self, name: str) -> list[tuple[str, bool]]:
-        """Return each place that reads a key of a name, with whether it can't do without."""
-        found = []
+        """Return the key of each access to a name, and whether the key is required."""
+        keys = []
         for node in ast.walk(self._tree):
             match node:
                 case ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str(key))) if of == name:
-                    found.append((key, True))
+                    keys.append((key, True))
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id=of), attr="get"), args=[ast.Constant(value=str(key)), *_]
                 ) if of == name:
-                    found.append((key, False))
-        return found
+                    keys.append((key, False))
+        return keys
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
 
 
 def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return copies that hold plain data only, all from one allowance.
+    """Return copies of plain data, all charged to one allowance.
 
-    Raises: `ExpressionError` that names the place of anything else, or of what is too large.
+    Raises: `ExpressionError` with the place of any other object, or of what is too large.
     """
     allowance = Allowance()
     return {name: plain_data(value, name, allowance) for name, value in names.items()}
@@ -136,7 +134,7 @@ def parse(source: str, names: tuple[str, ...] = NAMES) -> Expression:
 
 
 def _check_text(source: str) -> None:
-    """Refuse, before Python's parser sees it, what could exhaust it or what it would only warn of."""
+    """Refuse texts that could exhaust Python's parser, or of which it would only warn."""
     if not source:
         raise ExpressionError("the condition is empty", "write what has to be true, such as result['ok'] == True")
     if len(source) > MAX_SOURCE:
@@ -144,10 +142,10 @@ def _check_text(source: str) -> None:
     depth = tokens = place = 0
     before = "space"
     while place < len(source):
-        found = _TOKEN.match(source, place)
-        if found is None:
+        token = _TOKEN.match(source, place)
+        if token is None:
             raise ExpressionError(f"{source[place : place + 12]!r} at character {place + 1} is not allowed")
-        kind, text = str(found.lastgroup), found[0]
+        kind, text = str(token.lastgroup), token[0]
         if kind == "string":
             quote = min(text.find(mark) for mark in "'\"" if mark in text)
             if text[:quote].lower() not in ("", "r"):
@@ -164,21 +162,22 @@ def _check_text(source: str) -> None:
             raise ExpressionError(f"more than {MAX_BRACKETS} brackets inside each other")
         if tokens > 2 * MAX_NODES:
             raise ExpressionError(f"more than {2 * MAX_NODES} words and signs")
-        before, place = kind, found.end()
+        before, place = kind, token.end()
 
 
 def _check_tree(tree: ast.expr, names: tuple[str, ...]) -> None:
-    level: list[tuple[ast.AST, int]] = [(tree, 1)]
+    pending: list[tuple[ast.AST, int]] = [(tree, 1)]
     count = 0
-    while level:
-        node, depth = level.pop()
+    while pending:
+        node, depth = pending.pop()
         count += 1
         if count > MAX_NODES or depth > MAX_NESTING:
             raise ExpressionError(f"at most {MAX_NODES} parts, nested at most {MAX_NESTING} deep")
-        level += [(child, depth + 1) for child in _children(node, names)]
+        pending += [(child, depth + 1) for child in _children(node, names)]
 
 
 def _children(node: ast.AST, names: tuple[str, ...]) -> list[ast.expr]:
+    """Return the subexpressions of a node. Raises: ExpressionError for one that isn't permitted."""
     if not isinstance(node, _NODES):
         refused = _WORDS.get(type(node), f"{type(node).__name__}")
         if isinstance(node, ast.Attribute):
@@ -215,17 +214,17 @@ def _call_children(node: ast.Call) -> list[ast.expr]:
     if isinstance(node.func, ast.Attribute) and node.func.attr in functions.METHODS:
         return [node.func.value, *node.args]
     called = ast.unparse(node.func) if isinstance(node.func, ast.Name) else "." + getattr(node.func, "attr", "(…)")
-    known = [*functions.FUNCTIONS, *(f".{method}" for method in functions.METHODS)]
-    raise ExpressionError(f"{called[:40]}() is not allowed; known are {', '.join(known)}")
+    allowed = [*functions.FUNCTIONS, *(f".{method}" for method in functions.METHODS)]
+    raise ExpressionError(f"{called[:40]}() is not allowed; known are {', '.join(allowed)}")
 
 
 def _check_constants(tree: ast.expr, names: tuple[str, ...]) -> None:
-    """Evaluate the parts without data once, so that `9**9**9` fails with its rule and not with a result."""
-    level = [tree]
-    while level:
-        node = level.pop()
+    """Evaluate the constant parts once, so that `9**9**9` is refused when it is parsed."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
         if any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node)):
-            level += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+            pending += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         elif not isinstance(node, ast.Constant | ast.Name | ast.Slice | ast.Attribute):
             _run(node, {})
 
@@ -234,7 +233,7 @@ def _run(tree: ast.expr, names: dict[str, Any]) -> Any:
     walker = _Walker(names)
     try:
         value = walker._eval(tree)
-        operations.size(walker.allowance, value)  # parts may be shared: small here, endless for who prints it
+        operations.size(walker.allowance, value)  # shared parts are small in memory, and huge when printed
         return value
     except ExpressionError:
         raise
@@ -247,7 +246,7 @@ def _run(tree: ast.expr, names: dict[str, Any]) -> Any:
 
 
 class _Walker(simpleeval.SimpleEval):  # type: ignore[misc]  # simpleeval ships no types
-    """simpleeval's walk over our nodes; one for each evaluation, so that threads share nothing."""
+    """simpleeval's walk with our nodes; each evaluation has its own, so that threads share nothing."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         allowance = self.allowance = Allowance()
@@ -282,12 +281,12 @@ class _Walker(simpleeval.SimpleEval):  # type: ignore[misc]  # simpleeval ships 
 
     def _mapping(self, node: ast.Dict) -> dict[Any, Any]:
         self.allowance.make(items=2 * len(node.keys))
-        made = {}
+        mapping = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             key, value = self._eval(key_node), self._eval(value_node)  # type: ignore[arg-type]
             self.allowance.work(operations.size(self.allowance, key))
-            made[key] = value
-        return made
+            mapping[key] = value
+        return mapping
 
     def _called(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name):
