@@ -80,7 +80,7 @@ class PgVector:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Fetched:
     """The rows of a query: their numbers, distances and vectors."""
 
     rows: NDArray[np.intp]
@@ -119,9 +119,9 @@ class PgLane:
             return self._ranked_here(query, k, mask)
         chosen: Scored | None = None
         if self._by_graph(k, allowed, mask):
-            found = self._nearly_nearest(query, k, mask)
-            if len(found.rows) == min(k, allowed):
-                chosen = best(found.rows, cosines(found.vectors, query), k)
+            fetched = self._nearly_nearest(query, k, mask)
+            if len(fetched.rows) == min(k, allowed):
+                chosen = best(fetched.rows, cosines(fetched.vectors, query), k)
         chosen = chosen or self._nearest(query, k, mask, allowed)
         rows = chosen[0]
         if not ((rows >= 0) & (rows < len(self))).all() or (mask is not None and not mask[rows].all()):
@@ -140,12 +140,12 @@ class PgLane:
         for start in range(0, len(numbers), _MANY):
             part = slice(start, start + _MANY)
             where, values = _one_of(numbers[part])
-            found = self._fetch(
+            fetched = self._fetch(
                 "SELECT chunk, 0::float8, vector_send(embedding) FROM {table} WHERE {where}", where, values
             )
-            if not np.array_equal(np.sort(found.rows), numbers[part]):
+            if not np.array_equal(np.sort(fetched.rows), numbers[part]):
                 raise self._database.unusable("chunks are missing from its copy of the index", "run `hive index`")
-            scores[part] = cosines(found.vectors[np.argsort(found.rows)], query)
+            scores[part] = cosines(fetched.vectors[np.argsort(fetched.rows)], query)
         return scores[places]
 
     def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> Scored:
@@ -154,15 +154,15 @@ class PgLane:
         while True:
             where, values = self._where(mask, allowed)
             # The sum with 0 keeps the server from using an HNSW index.
-            found = self._fetch(
+            fetched = self._fetch(
                 "SELECT chunk, distance, vector_send(embedding) FROM (SELECT chunk, embedding,"
                 " (embedding <#> %(query)s::vector) + 0 AS distance FROM {table} WHERE {where}"
                 " ORDER BY distance, chunk LIMIT %(wanted)s) AS nearest",
                 where,
                 values | {"query": _text(query), "wanted": wanted},
             )
-            chosen = best(found.rows, cosines(found.vectors, query), k)
-            if len(found.rows) < wanted or chosen[1][-1] > -found.distances.max() + doubt(query):
+            chosen = best(fetched.rows, cosines(fetched.vectors, query), k)
+            if len(fetched.rows) < wanted or chosen[1][-1] > -fetched.distances.max() + doubt(query):
                 return chosen
             wanted *= 4
 
@@ -172,7 +172,7 @@ class PgLane:
             return False
         return mask is None or (copy.iterative and not are_few(allowed, len(self)))
 
-    def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
+    def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Fetched:
         """Return up to `k` rows of the HNSW index, most of them the nearest."""
         where, values = self._where(mask, len(self))
         local = {"enable_seqscan": "off", "hnsw.ef_search": str(min(_EF_MOST, max(2 * k, 100)))}
@@ -206,7 +206,7 @@ class PgLane:
 
     def _fetch(
         self, query: str, where: str, values: Mapping[str, Any], local: Mapping[str, str] | None = None
-    ) -> _Found:
+    ) -> _Fetched:
         try:
             rows = self._database.rows(self._composed(query, where), values, local)
         except NoCopy:
@@ -216,7 +216,7 @@ class PgLane:
             vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(
                 len(rows), 4 + 4 * self.dimensions
             )
-            found = _Found(
+            fetched = _Fetched(
                 np.array([row[0] for row in rows], np.intp),
                 np.array([row[1] for row in rows], np.float64),
                 # A header of two 16-bit numbers precedes each vector.
@@ -224,9 +224,9 @@ class PgLane:
             )
         except (ArithmeticError, TypeError, ValueError):
             raise self._database.unusable("it sent rows of another form", "see who may write there") from None
-        if len(np.unique(found.rows)) < len(rows) or not np.isfinite(found.vectors).all():
+        if len(np.unique(fetched.rows)) < len(rows) or not np.isfinite(fetched.vectors).all():
             raise self._database.unusable("it sent chunks twice, or vectors that are none", "see who may write there")
-        return found
+        return fetched
 
     def _composed(self, query: str, where: str) -> Composed:
         from psycopg.sql import SQL

@@ -77,9 +77,11 @@ def declare_fields(workspace: Workspace, collection: Collection, fields: Sequenc
     raise AssertionError(collection.name)
 
 
-def named_fields(found: Sequence[UndeclaredField], names: Sequence[str], declared: Group[str]) -> list[UndeclaredField]:
+def named_fields(
+    fields: Sequence[UndeclaredField], names: Sequence[str], declared: Group[str]
+) -> list[UndeclaredField]:
     """Return the fields of those names. Raises: HIVE-409 for one that no documents have, or that is declared."""
-    by_name = {field.name: field for field in found}
+    by_name = {field.name: field for field in fields}
     for name in names:
         if name not in by_name:
             guess = closest(name, by_name)
