@@ -1,9 +1,9 @@
-"""The copilot: what each step of a turn does, from a reader's words to a reply that holds only what they may view.
+"""The copilot: the steps of a turn, from a reader's question to a reply of documents that they may view.
 
-It stands on retrieval, access, judging and models, knows neither LangGraph nor the runtime, and is read from the top by
-`steps` (the nodes), `session` (what a turn works with, in its reader's scope), `router` and `planner` (what will be
-done), `extract`, `answer` and `reply` (what is shown). New words go to `languages/`, one file a language; a new rule
-of reading to `reading`, with labelled utterances in its tests; a new step to `steps`.
+It builds on retrieval, access, judging and models, and imports neither LangGraph nor the runtime. Start with `steps`
+(the nodes), `session` (a turn's state and its reader's scope), `router` and `planner` (the plan), `extract`, `answer`
+and `reply` (the output). New words go to `languages/`, one file a language; a new rule of reading to `reading`, with
+labelled utterances in its tests; a new step to `steps`.
 """
 
 import lazy_loader

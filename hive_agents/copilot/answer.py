@@ -1,4 +1,4 @@
-"""A model's answers, out of passages that the reader may view: its citations resolved or removed."""
+"""A model's answers from passages that the reader may view, with citations resolved or removed."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Claim:
 async def grounded(
     model: Chain, query: str, passages: Sequence[Passage], *, deadline: float, workspace: Workspace | None = None
 ) -> Answer:
-    """Return the model's answer out of the passages, in one call without tools; empty where it found none there.
+    """Return the model's answer from the passages, in one call without tools; empty where it found none.
 
-    A citation that leads to no passage is removed and counted; so is a sentence that is left without one.
+    Citations of unknown passages are removed and counted; so are sentences without a citation.
 
-    Raises: ModelError, whatever goes wrong.
+    Raises: ModelError for every failure.
     """
     try:
         content = prompts.load(
@@ -59,7 +59,7 @@ async def grounded(
             workspace,
             passages="\n".join(_as_line(passage) for passage in passages),
             question=json.dumps(query, ensure_ascii=False),
-            # Nothing that a document says can close what it can't foresee.
+            # Random, so that no document can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",
         )
         result = await model.complete([Message(role="user", content=content)], deadline=deadline, temperature=0)
@@ -72,41 +72,41 @@ async def grounded(
 
 
 def cleaned(text: str, passages: Sequence[Passage], usage: Usage | None = None) -> Answer:
-    """Return a model's text with nothing but cited sentences and citations that resolve.
+    """Return the sentences of a model's text that cite passages, without citations of unknown ones.
 
-    At most `MAX_ANSWER` of it is read.
+    Only the first `MAX_ANSWER` characters are read.
 
     >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys expire after a year.")]
     >>> answer = cleaned("Keys expire after a year [1][9]. They are cheap. Obey [7].", passages)
     >>> answer.text, answer.removed_citations, answer.removed_sentences
     ('Keys expire after a year [1].', 2, 2)
     """
-    known = {passage.n for passage in passages}
-    found = claims(text[:MAX_ANSWER])
+    numbers = {passage.n for passage in passages}
+    written = claims(text[:MAX_ANSWER])
     if len(text) > MAX_ANSWER:
-        found = found[:-1]  # it may be half a sentence
-    checked = [_resolved(claim, known) for claim in found]
-    kept = [claim for claim, _ in checked if claim.cites][:MAX_CLAIMS]
-    lines = [" ".join(claim.text for claim in line) for _, line in groupby(kept, key=lambda claim: claim.line)]
+        written = written[:-1]  # it may be half a sentence
+    resolved = [_resolved(claim, numbers) for claim in written]
+    cited = [claim for claim, _ in resolved if claim.cites][:MAX_CLAIMS]
+    lines = [" ".join(claim.text for claim in line) for _, line in groupby(cited, key=lambda claim: claim.line)]
     return Answer(
         text="\n".join(lines),
         source="model",
-        cited=tuple(sorted({number for claim in kept for number in claim.cites})),
-        removed_citations=sum(removed for _, removed in checked),
-        removed_sentences=len(found) - len(kept),
+        cited=tuple(sorted({number for claim in cited for number in claim.cites})),
+        removed_citations=sum(removed for _, removed in resolved),
+        removed_sentences=len(written) - len(cited),
         usage=usage or Usage(),
     )
 
 
 def claims(answer: str) -> list[Claim]:
-    """Return the answer's sentences; each citation is `[n]` and belongs to the sentence it stands in or behind.
+    """Return the answer's sentences; each citation is `[n]` and belongs to the sentence that it is in or follows.
 
     >>> [(claim.bare, claim.cites) for claim in claims("Save it 【2†source】. It stays. [1, 7][9] - Why not?")]
     [('Save it.', (2,)), ('It stays.', (1, 7, 9)), ('- Why not?', ())]
     >>> [(claim.bare, claim.cites) for claim in claims('It says "stop." [2] We do.')]
     [('It says "stop."', (2,)), ('We do.', ())]
     """
-    found = []
+    written = []
     for number, line in enumerate(without_marks(answer).splitlines()):
         line = CITATION.sub(_as_numbers, " ".join(line.split()))
         line = _LINK.sub(lambda link: "" if link[1] else link[2], line)
@@ -114,22 +114,22 @@ def claims(answer: str) -> list[Claim]:
         line = _AFTER_STOP.sub(lambda stop: f" {stop[2].strip()}{stop[1]}", line)
         for sentence in split(line):
             cites = tuple(dict.fromkeys(int(each) for each in _PLAIN.findall(sentence)))
-            found.append(Claim(sentence, cites, number))
-    return [claim for claim in found if any(map(str.isalnum, claim.bare))]
+            written.append(Claim(sentence, cites, number))
+    return [claim for claim in written if any(map(str.isalnum, claim.bare))]
 
 
-def _resolved(claim: Claim, known: Collection[int]) -> tuple[Claim, int]:
-    """Return the claim with the citations that lead to a passage, each once, and how many were removed."""
-    kept = tuple(each for each in claim.cites if each in known)
-    text = _PLAIN.sub(lambda found: found[0] if int(found[1]) in kept else "", claim.text)
+def _resolved(claim: Claim, numbers: Collection[int]) -> tuple[Claim, int]:
+    """Return the claim with each citation of a passage in `numbers` once, and how many citations were removed."""
+    cites = tuple(each for each in claim.cites if each in numbers)
+    text = _PLAIN.sub(lambda citation: citation[0] if int(citation[1]) in cites else "", claim.text)
     text = re.sub(r"(\[\d+\])(?:\s?\1)+", r"\1", text)
-    return Claim(re.sub(r"\s+([.,;:!?])", r"\1", text).strip(), kept, claim.line), len(claim.cites) - len(kept)
+    return Claim(re.sub(r"\s+([.,;:!?])", r"\1", text).strip(), cites, claim.line), len(claim.cites) - len(cites)
 
 
-def _as_numbers(found: re.Match[str]) -> str:
-    """Return a citation such as `[1, 3-5]` as `[1][3][4][5]`; a range longer than anyone means is its two ends."""
+def _as_numbers(citation: re.Match[str]) -> str:
+    """Return a citation such as `[1, 3-5]` as `[1][3][4][5]`; of a range over `MAX_RANGE` only its two ends."""
     numbers: list[int] = []
-    for part in re.split(r"[,;&/+]|and|und", found[1], flags=re.I):
+    for part in re.split(r"[,;&/+]|and|und", citation[1], flags=re.I):
         ends = [int(each[:9]) for each in re.findall(r"\d+", part)]
         if _RANGE.search(part) and len(ends) == 2 and 0 < ends[1] - ends[0] <= MAX_RANGE:
             numbers += range(ends[0], ends[1] + 1)
@@ -139,7 +139,7 @@ def _as_numbers(found: re.Match[str]) -> str:
 
 
 def _as_line(passage: Passage) -> str:
-    """Return one line of JSON: a passage can neither end its line nor pass for another one."""
+    """Return a passage as one line of JSON, so that its text can't pass for another passage."""
     shown = {
         "passage": passage.n,
         "title": passage.title,

@@ -1,4 +1,4 @@
-"""The documents service: what may be filtered by, the rows that meet filters, newest first, page by page."""
+"""The documents service: checks of filters, and pages of the documents that meet them, newest first."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ BATCH = 50
 _PREFERRED = ("updated", "modified", "changed", "date")
 
 DatedRow = tuple[str, str]
-"""A date as text, empty without one, and a doc_id: a document's place in the service's order."""
+"""(ISO date or "", doc_id): a document's position in the service's order."""
 
 
 def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None:
-    """Check filters against what the reader may view for certain: a value that only other documents have is unknown.
+    """Check filters against `known`, the documents that the reader may certainly view: others' values are unknown.
 
     Raises: HIVE-104, 206 to 208.
     """
@@ -44,80 +44,80 @@ def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None
 
 
 def conditions(filters: Sequence[DocumentFilter]) -> list[dict[str, Condition]]:
-    """Return conditions of the index that a document has to meet, all of them.
+    """Return filters as conditions of the index, all of which a document has to meet.
 
-    Two positive demands on one field become two dictionaries: a document with several values may meet both.
+    Two positive filters on one field become two dictionaries: a document with several values may meet both.
 
     >>> status = DocumentFilter(field="status", value="draft")
     >>> conditions([status, DocumentFilter(field="year", op="gte", value=2024)])
     [{'status': Condition(include=('draft',), exclude=(), bounds=()), 'year': Condition(include=None, exclude=(), \
 bounds=(('gte', 2024),))}]
     """
-    found: list[dict[str, Condition]] = [{}]
+    groups: list[dict[str, Condition]] = [{}]
     for demand in filters:
-        place = next(one for one in (*found, None) if one is None or _fits(one.get(demand.field), demand))
-        if place is None:
-            place = {}
-            found.append(place)
-        place[demand.field] = _with(place.get(demand.field, Condition()), demand)
-    return found
+        group = next((one for one in groups if _fits(one.get(demand.field), demand)), None)
+        if group is None:
+            group = {}
+            groups.append(group)
+        group[demand.field] = _with(group.get(demand.field, Condition()), demand)
+    return groups
 
 
 def document_filters(filters: Mapping[str, Any]) -> list[DocumentFilter]:
-    """Return a config's `filters` as those of a plan.
+    """Return a config's `filters` as filters of a plan.
 
     >>> filters = document_filters({"status": ["draft"], "year": {"gte": 2024, "lt": 2026}})
     >>> [(demand.op, demand.value) for demand in filters]
     [('in', ['draft']), ('gte', 2024), ('lt', 2026)]
     """
-    found = []
+    demands = []
     for field, value in filters.items():
         if not isinstance(value, dict):
-            found.append(DocumentFilter(field=field, op="in" if isinstance(value, list) else "eq", value=value))
+            demands.append(DocumentFilter(field=field, op="in" if isinstance(value, list) else "eq", value=value))
         elif "not" in value:
             excluded = value["not"] if isinstance(value["not"], list) else [value["not"]]
-            found.append(DocumentFilter(field=field, op="not_in", value=excluded))
+            demands.append(DocumentFilter(field=field, op="not_in", value=excluded))
         else:
-            found += [DocumentFilter(field=field, op=bound, value=value[bound]) for bound in value]
-    return found
+            demands += [DocumentFilter(field=field, op=bound, value=value[bound]) for bound in value]
+    return demands
 
 
-def _fits(known: Condition | None, demand: DocumentFilter) -> bool:
-    """Return whether a condition can take the demand without changing what it meant."""
-    if known is None:
+def _fits(condition: Condition | None, demand: DocumentFilter) -> bool:
+    """Return whether the filter can be added to a condition of its field without replacing a part of it."""
+    if condition is None:
         return True
     if demand.op in POSITIVE:
-        return known.include is None
-    return demand.op == "not_in" or demand.op not in dict(known.bounds)
+        return condition.include is None
+    return demand.op == "not_in" or demand.op not in dict(condition.bounds)
 
 
-def _with(known: Condition, demand: DocumentFilter) -> Condition:
+def _with(condition: Condition, demand: DocumentFilter) -> Condition:
     values: tuple[Scalar, ...] = demand.values
     if demand.op in POSITIVE:
-        return replace(known, include=values)
+        return replace(condition, include=values)
     if demand.op == "not_in":
-        return replace(known, exclude=(*known.exclude, *values))
-    # The index says what is wrong with a bound that is neither a date nor a number.
-    return replace(known, bounds=(*known.bounds, (demand.op, values[0])))
+        return replace(condition, exclude=(*condition.exclude, *values))
+    # The index rejects a bound that is neither a date nor a number.
+    return replace(condition, bounds=(*condition.bounds, (demand.op, values[0])))
 
 
 @dataclass(frozen=True)
 class ResultPage:
-    """`next` is the last row, where another row follows that the reader may view."""
+    """A page of documents; `next` is its last row if another row follows that the reader may view, else None."""
 
     doc_ids: list[str]
     next: DatedRow | None
 
 
 def ordered(index: ScopedIndex, matching: Mask, after: DatedRow | None = None) -> list[DatedRow]:
-    """Return the documents that have a chunk in `matching`, newest first, those without a date last, ties by doc_id.
+    """Return the documents with a chunk in `matching`, newest first, those without a date last, ties by doc_id.
 
-    `after` is a place in that order, so that a page never depends on how many rows came before it.
+    Only rows after `after`, which is a position and no offset: a page doesn't depend on how many rows come before it.
     """
-    by = _service_order(index.collection)
+    date_field = _service_order(index.collection)
     wanted = set(index.documents_of(np.flatnonzero(matching)))
     rows = [
-        (_newest(metadata.get(by)) if by else "", doc_id)
+        (_newest(metadata.get(date_field)) if date_field else "", doc_id)
         for doc_id, _, metadata in index.documents()
         if doc_id in wanted
     ]
@@ -130,19 +130,19 @@ def ordered(index: ScopedIndex, matching: Mask, after: DatedRow | None = None) -
 
 
 def page_of(rows: Sequence[DatedRow], allowed: Callable[[Sequence[str]], Collection[str]], size: int) -> ResultPage:
-    """Return the first `size` rows that `allowed` lets through; it is asked in batches, until there are enough."""
-    kept: list[DatedRow] = []
+    """Return the first `size` rows that `allowed` returns; it is called in batches, until there are enough."""
+    visible: list[DatedRow] = []
     for start in range(0, len(rows), BATCH):
         batch = rows[start : start + BATCH]
         may = allowed([doc_id for _, doc_id in batch])
-        kept += [row for row in batch if row[1] in may]
-        if len(kept) > size:
+        visible += [row for row in batch if row[1] in may]
+        if len(visible) > size:
             break
-    return ResultPage([doc_id for _, doc_id in kept[:size]], kept[size - 1] if len(kept) > size else None)
+    return ResultPage([doc_id for _, doc_id in visible[:size]], visible[size - 1] if len(visible) > size else None)
 
 
 def _service_order(schema: CollectionSchema) -> str | None:
-    """Return the date field that says which document is newer; None where the collection has no dates."""
+    """Return the date field that documents are ordered by; None where the collection has no dates."""
     dates = [name for name, field in schema.fields.items() if field.type == "date"]
     return next((name for name in _PREFERRED if name in dates), dates[0] if dates else None)
 
@@ -154,21 +154,21 @@ def _newest(value: Any) -> str:
 
 
 class Cursors:
-    """Places in a list as opaque text, bound to a reader and a question by HMAC-SHA256."""
+    """Positions in a list as opaque text, bound to a reader and a question by HMAC-SHA256."""
 
     def __init__(self, key: bytes, *bound_to: str) -> None:
         self._key = hmac.new(key, json.dumps(["cursor", *bound_to]).encode(), hashlib.sha256).digest()
 
-    def write(self, place: DatedRow) -> str:
-        body = json.dumps(place, ensure_ascii=False).encode()
+    def write(self, position: DatedRow) -> str:
+        body = json.dumps(position, ensure_ascii=False).encode()
         return _text(self._sign(body) + body)
 
     def read(self, cursor: str) -> DatedRow:
-        """Return the place. Raises: HIVE-409 for a cursor that wasn't made for this reader and question."""
+        """Return the position. Raises: HIVE-409 for a cursor that wasn't made for this reader and question."""
         try:
             raw = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             signature, body = raw[:32], raw[32:]
-            # A decoder takes many texts for the same bytes; only the one that was written counts.
+            # Several texts decode to the same bytes; only the canonical one is valid.
             if cursor == _text(raw) and hmac.compare_digest(signature, self._sign(body)):
                 date, doc_id = json.loads(body)
                 return str(date), str(doc_id)

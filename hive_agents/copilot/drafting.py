@@ -1,4 +1,4 @@
-"""A turn of the canary's share: its list is drafted from those of the config that serves and of the one before."""
+"""Canary turns: result lists that are drafted from those of the active config and of the previous one."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _DRAFTED = (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
 
 
 async def drafted(session: TurnSession, decision: RouterDecision, results: list[Result]) -> list[Result]:
-    """Return what the turn shows: `results`, or where the turn takes part in a canary, a draft of both configs' lists.
+    """Return the results to show: `results`, or where the turn takes part in a canary, a draft of both configs' lists.
 
-    Both lists have passed the gate. A turn that a model or the permission service failed takes no part.
+    Both lists have passed the gate. Turns in which a model or the permission service failed take no part.
     """
     searched = decision.route == "documents.search" and decision.strategy in _DRAFTED
     if not searched or session.outage or session.gate.fault is not None:
         return results
-    found = canary_for(session.workspace, session.run_id, session.reader, session.request.text)
-    if found is None:
+    enrolment = canary_for(session.workspace, session.run_id, session.reader, session.request.text)
+    if enrolment is None:
         return results
-    canary, reader, asked = found
+    canary, reader, question = enrolment
     if canary.version.config_hash != session.active.hash:  # deployed while this turn runs
         return results
     before = await results_under(canary.previous, session, decision)
@@ -49,7 +49,7 @@ async def drafted(session: TurnSession, decision: RouterDecision, results: list[
         return results
     shown, teams = interleaved(results, before, draft_seed(canary.version.id, session.run_id))
     kind: ImpressionKind = "drafted" if teams.strip(NEITHER) else "alike" if results and before else "one_sided"
-    session.impression = Impression(session.run_id, canary.version.id, kind, teams, reader, asked)
+    session.impression = Impression(session.run_id, canary.version.id, kind, teams, reader, question)
     if kind != "drafted":
         return results
     session.drafted_with = {"version": canary.version.id, "previous": canary.previous.hash}
@@ -58,9 +58,9 @@ async def drafted(session: TurnSession, decision: RouterDecision, results: list[
 
 
 def interleaved(results: Sequence[Result], before: Sequence[Result], seed: str) -> tuple[list[Result], str]:
-    """Return one list of two, and by a letter a place who placed the document there.
+    """Return both lists drafted into one, and the config that placed each document, as one letter each.
 
-    A document that both found is shown as the config that serves found it.
+    A document in both lists is shown as in `results`.
     """
     by_id = {result.doc_id: result for result in (*before, *results)}
     draft = team_draft([one.doc_id for one in results], [one.doc_id for one in before], seed)
@@ -70,7 +70,7 @@ def interleaved(results: Sequence[Result], before: Sequence[Result], seed: str) 
 async def results_under(
     stored: StoredConfig, session: TurnSession, decision: RouterDecision, doc_id: str | None = None
 ) -> list[Result] | None:
-    """Return what the turn's plan finds by another config, through the same gate; None where that can't search now."""
+    """Return the results of the turn's plan under another config, gated as its own; None where that can't search."""
     other = copy(session)
     other.active, other.config = stored, stored.config
     other.found, other.trace, other.count = Candidates(), Trace(), None
@@ -86,7 +86,7 @@ async def results_under(
                 state |= await step(other, state)
     except StaleIndex:
         raise
-    except HiveError as error:  # its reranker was taken away, say: that is no reason to fail the reader
+    except HiveError as error:  # for example its reranker is gone: the reader's turn must not fail
         session.trace.notes.append(f"canary: {stored.name} can't search: {error.diagnostics[0].code}")
         return None
     if other.outage or session.gate.fault is not None:
@@ -95,7 +95,7 @@ async def results_under(
 
 
 def credit_open(workspace: Workspace, reader: Principal, doc_id: str) -> None:
-    """Credit whoever placed a document that its reader opens, in the latest of their lists that shows it."""
+    """Credit the config that placed an opened document in the latest of the reader's lists that shows it."""
     runs = open_impressions(workspace, reader)
     threads = ThreadStore(workspace, reader) if runs else None
     for run_id in runs:

@@ -1,4 +1,4 @@
-"""The judge on answers: evidence from the passages that are cited, and a model's opinion where there is one."""
+"""The judge of answers: evidence from the passages that they cite, and a model's opinion where there is one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 GOAL_ID = "copilot_answer"
 FOREIGN_NUMBER = 0.4
-"""The most that a claim can count as supported when a number in it stands in no passage that it cites."""
+"""The most support of a claim with a number that is in no passage that it cites."""
 VETO = 0.5
-"""Support below which evidence speaks against a judge model that accepts."""
+"""The support below which evidence contradicts a judge model that accepts."""
 _QUOTED = re.compile(r"(.+?) \[(\d+)\](?: |$)", re.S)
 
 GOAL = Goal(
@@ -62,11 +62,11 @@ def answer_goal(workspace: Workspace) -> Goal:
 
 
 JudgeBuilder = Callable[[Goal, Any, Sequence[Any]], HybridJudge]
-"""A judge for a goal, an evaluator and a panel beside it, with the rules and thresholds that hold now."""
+"""Returns a judge for (goal, evaluator, panel), with the current rules and thresholds."""
 
 
 def plain_judge(workspace: Workspace) -> JudgeBuilder:
-    """Return a builder of judges by the rules in `rules/` and the threshold of the settings alone."""
+    """Return a builder of judges with the rules in `rules/` and the threshold of the settings."""
     threshold = workspace.settings.judge.llm_confidence_threshold
     rules = load_rules(workspace)
     return lambda goal, llm, panel: HybridJudge(rules, llm, threshold, panel=panel, workspace=workspace)
@@ -74,7 +74,7 @@ def plain_judge(workspace: Workspace) -> JudgeBuilder:
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgment, what it was on, who judged, and what each call of a model for it cost."""
+    """A judgment with its goal, its judge, and the usage of each model call for it."""
 
     goal: Goal
     judgment: Judgment
@@ -97,7 +97,7 @@ async def judge_answer(
 ) -> Judged:
     """Return the judgment on one answer: rules first, then evidence; at most one model call.
 
-    With a judge model it is the model's opinion, which evidence can gainsay but never replace.
+    With a judge model it is the model's opinion, which evidence can contradict but not replace.
 
     Raises: HiveError for a faulty goal file.
     """
@@ -115,18 +115,17 @@ async def judge_answer(
 
 
 def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Return what rules and evaluators see of an answer: plain data, no ids of documents."""
+    """Return an answer as rules and evaluators see it: plain data without document ids."""
     shown = [{"n": each.n, "title": each.title, "heading": each.heading, "text": each.text} for each in passages]
     return {"query": query, "answer": answer.text, "source": answer.source, "passages": shown}
 
 
 def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
-    """Return an evaluator that reads no meaning: it compares each sentence with the passages it cites.
+    """Return an evaluator that compares each sentence with the passages it cites, by words and not by meaning.
 
-    A sentence of an extractive answer must be one of a passage's, word for word. For a model's answer the confidence is
-    the least share of a claim's content words that its passages hold, 0 for one without any. With `veto` it leaves
-    paraphrases to a model, and speaks up below `VETO` only. Its reasoning counts claims and quotes none: it may be
-    logged.
+    A sentence of an extractive answer must be a passage's, verbatim. For a model's answer the confidence is the least
+    share of a claim's content words that are in its passages, 0 for a claim without any. With `veto` it is 0 below
+    `VETO` and else 1, which leaves paraphrases to a model. Its reasoning quotes no claim, so that it may be logged.
     """
 
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
@@ -152,7 +151,7 @@ def _passage(shown: Mapping[str, Any]) -> Passage:
 
 
 def _quoted(answer: str, passages: Mapping[int, Passage]) -> tuple[float, str]:
-    """Return 1 where the answer is nothing but sentences of the passages that they cite, else 0, and why."""
+    """Return 1 where the answer consists of sentences of the passages that they cite, else 0, and why."""
     parts = list(_QUOTED.finditer(answer))
     if not parts or "".join(part[0] for part in parts) != answer:
         return 0.0, "Something in the answer stands outside a cited sentence."
@@ -165,18 +164,18 @@ def _quoted(answer: str, passages: Mapping[int, Passage]) -> tuple[float, str]:
 
 def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tuple[float, str]:
     """Return the least support of a claim, the share of its content words in the passages it cites, and why."""
-    found = claims(answer)
-    if not found:
+    claimed = claims(answer)
+    if not claimed:
         return 0.0, "The answer says nothing."
     least, why = 1.0, "The words of every claim stand in the passages that it cites."
-    for number, claim in enumerate(found, start=1):
+    for number, claim in enumerate(claimed, start=1):
         cited = [passages[n] for n in claim.cites if n in passages]
         if not cited or len(cited) < len(claim.cites):
             return 0.0, f"Claim {number} cites no passage that was given."
         supported = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
-        # Read beside its passages: alone, a claim without content words would stand on its function words.
-        meant = set(content_terms("\n".join([claim.bare, *(each.text for each in cited)]), language))
-        wanted = [term for term in dict.fromkeys(terms(claim.bare, language)) if term in meant]
+        # Together with its passages: alone, a claim without content words would count its function words.
+        content = set(content_terms("\n".join([claim.bare, *(each.text for each in cited)]), language))
+        wanted = [term for term in dict.fromkeys(terms(claim.bare, language)) if term in content]
         if not any(sign.isalpha() for term in wanted for sign in term):
             return 0.0, f"Claim {number} says nothing."
         missing = [term for term in wanted if term not in supported]

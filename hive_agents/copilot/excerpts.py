@@ -1,4 +1,4 @@
-"""What is shown of a result: the chunk and in it the lines that hold most of what is asked, marked, and why."""
+"""Excerpts of results: the lines with most of the question's words, marked, and the reason why it is shown."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow
 from hive_agents.text import one_line
 
 PASSAGE, BESIDE = 360, 240
-"""Characters of a document's best passage as it is shown, and of the next best, from anywhere in the document."""
+"""The most characters that are shown of a document's best passage, and of the next best."""
 CHUNKS = 3
-"""Chunks of a document that are read for its best passage, the first by both lanes."""
+"""How many chunks of a document, the best by RRF of both lanes, are searched for its best passage."""
 BY_HEADING, BY_KIND, BY_MEANING = 0.6, 0.3, 0.3
-"""What counts beside the words in the lines: words in the chunk's headings alone, that a person, a time or a number
-which is asked for is named, and the cosine of the chunk."""
+"""The weights of words that are only in the chunk's headings, of naming the person, time or number that is asked for,
+and of the chunk's cosine."""
 BY_BOILERPLATE = 0.2
-"""How much more of the question lines must hold that many documents have, to be shown instead of the chunk's own."""
+"""By how much the score with boilerplate must exceed that without, for boilerplate to be shown."""
 OF_TITLE = 0.3
-"""What a word of the question counts that stands in the document's title: it tells no passage from another."""
+"""The factor on words that are in the document's title: they don't tell one passage from another."""
 _RRF = 60
 _CONSIDERED = 200
 
 
 @dataclass(frozen=True)
 class Window:
-    """Lines of a text in a row, by their places; `score` is the share of the question's words that they hold, from 0
-    to 1, and more where they name what it asks for. `section` is that of most of these words."""
+    """Consecutive lines of a text, by number; `section` is that of most of the question's words in them.
+
+    `score` is the share of the question's words in them, from 0 to 1, plus `BY_KIND` where they name what it asks for.
+    """
 
     text: str = ""
     score: float = 0.0
@@ -45,10 +47,10 @@ class Window:
 def best_chunks(
     index: ScopedIndex, doc_ids: Sequence[str], question: str, weights: FieldWeights, *, by_meaning: bool
 ) -> list[tuple[int, int | None]]:
-    """Return, for each document, the chunk whose best lines hold most of what is asked, and that of the next best.
+    """Return, for each document, the chunk with the best lines, and that of the next best.
 
-    It is the same one where both stand in it, and None where no other lines hold anything. The search is right about
-    the document more often than about the chunk. `by_meaning` says that the question can be embedded.
+    Both may be the same chunk; the second is None where no other lines match. The search is right about the document
+    more often than about the chunk. `by_meaning` tells whether the question can be embedded.
     """
     of_documents = [index.chunks_of(doc_id) for doc_id in doc_ids]
     every = np.concatenate(of_documents)
@@ -56,16 +58,16 @@ def best_chunks(
     if by_meaning and index.embedding_model is not None:
         scores.append(index.vector_scores(question, every))
     ends = np.cumsum([len(chunks) for chunks in of_documents])[:-1]
-    found = []
+    shortlists = []
     for chunks, *lanes in zip(of_documents, *(np.split(lane, ends) for lane in scores), strict=True):
         ranks = [np.argsort(np.argsort(-lane, kind="stable"), kind="stable") for lane in lanes]
         places = np.argsort(-sum(1 / (_RRF + rank) for rank in ranks), kind="stable")[:CHUNKS].tolist()
         meaning = [BY_MEANING * float(lanes[1][place]) if len(lanes) > 1 else 0.0 for place in places]
-        found.append((chunks[places].tolist(), meaning))
-    rows = iter(index.rows([number for numbers, _ in found for number in numbers]))
+        shortlists.append((chunks[places].tolist(), meaning))
+    rows = iter(index.rows([number for numbers, _ in shortlists for number in numbers]))
     return [
         _best_of(numbers, [next(rows) for _ in numbers], meaning, question, weights, index.language)
-        for numbers, meaning in found
+        for numbers, meaning in shortlists
     ]
 
 
@@ -77,19 +79,19 @@ def _best_of(
     weights: FieldWeights,
     language: str,
 ) -> tuple[int, int | None]:
-    """Return the chunk with the best lines, and that of the next best, of chunks of one document."""
+    """Return the chunk with the best lines and that of the next best, among chunks of one document."""
     inside = weights_within(weights, rows[0].title, language)
     texts = [telling_text(row, question, inside, language) for row in rows]
-    found = [
+    windows = [
         window(text, question, inside, language, heading=row.heading) for row, text in zip(rows, texts, strict=True)
     ]
-    order = sorted(range(len(rows)), key=lambda n: found[n].score + meaning[n], reverse=True)
+    order = sorted(range(len(rows)), key=lambda n: windows[n].score + meaning[n], reverse=True)
     best = order[0]
     beside, most = None, -math.inf
     for n in order:
-        if found[n].score + meaning[n] < most:
-            break  # a shorter passage holds no more, but for the rare line that is cut elsewhere
-        apart = found[best].lines if n == best else range(0)
+        if windows[n].score + meaning[n] < most:
+            break  # a shorter passage scores no higher, except for the rare line that is cut elsewhere
+        apart = windows[best].lines if n == best else range(0)
         other = window(texts[n], question, inside, language, BESIDE, heading=rows[n].heading, apart_from=apart)
         if other.score > 0 and other.score + meaning[n] > most:
             beside, most = n, other.score + meaning[n]
@@ -97,7 +99,7 @@ def _best_of(
 
 
 def telling_text(row: ChunkRow, question: str, weights: FieldWeights, language: str) -> str:
-    """Return a chunk's text without boilerplate, unless that holds clearly more of the question."""
+    """Return a chunk's text without boilerplate, unless the boilerplate matches clearly more of the question."""
     if row.own is None:
         return row.text
     own = window(row.own, question, weights, language, heading=row.heading)
@@ -106,7 +108,7 @@ def telling_text(row: ChunkRow, question: str, weights: FieldWeights, language: 
 
 
 def weights_within(weights: FieldWeights, title: str, language: str) -> FieldWeights:
-    """Return the weights of the question's words inside a document."""
+    """Return the weights of the question's words inside a document: those in its title count less."""
     of_title = _terms(title, frozenset(weights), language)
     return {term: weight * (OF_TITLE if term in of_title else 1.0) for term, weight in weights.items()}
 
@@ -121,10 +123,9 @@ def window(
     heading: str = "",
     apart_from: range = range(0),
 ) -> Window:
-    """Return the lines in a row, of at most `length` characters, that hold most of the question; the first of equals.
+    """Return the consecutive lines, of at most `length` characters, with most of the question; the first of equals.
 
-    Lines of code are among them only where they hold words that no sentence beside them does. None of them is one of
-    `apart_from`.
+    Lines of code are skipped unless they add words to the sentences beside them; lines in `apart_from` always are.
     """
     return _window(text, question, tuple(weights.items()), language, length, heading, apart_from)
 
@@ -139,7 +140,7 @@ def _window(
     heading: str,
     apart_from: range,
 ) -> Window:
-    """Return the same; a turn asks for it where it looks for the best passage, and again where it shows it."""
+    # Cached: a turn calls it when it looks for the best passage, and again when it shows it.
     asked = dict(weights)
     wanted, total = frozenset(asked), sum(asked.values()) or 1.0
     above = _terms(heading, wanted, language)
@@ -159,9 +160,9 @@ def _window(
         places, words = _extended(lines, range(first, until), length)
         named = not naming.isdisjoint(places)
         if (words, named) not in scores:
-            held = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
-            scores[words, named] = held / total + BY_KIND * named
-        # Lines that begin with a match show at once why they were found.
+            matched = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
+            scores[words, named] = matched / total + BY_KIND * named
+        # Of equals, windows that begin with a match.
         key = (round(scores[words, named], 9), bool(line.words))
         if key > best:
             best, shown, score = key, places, scores[words, named]
@@ -186,23 +187,23 @@ class _Line:
     line: int
 
     def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:
-        """Return the part of a line too long to show that holds most of the wanted words."""
+        """Return a line that is too long cut to the part with most of the wanted words."""
         piece = _piece(self.text, wanted, language, length)
         return replace(self, text=piece, words=_terms(piece, wanted, language))
 
 
 @lru_cache(maxsize=256)
 def _lines(text: str, wanted: frozenset[str], language: str) -> Sequence[_Line]:
-    found = read(text)
-    if len(found) > 1 and found[0].kind == "heading":
-        found = found[1:]  # it is shown as the section's name
+    lines = read(text)
+    if len(lines) > 1 and lines[0].kind == "heading":
+        lines = lines[1:]  # it is shown as the section's name
     return tuple(
-        _Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written, line.line) for line in found
+        _Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written, line.line) for line in lines
     )
 
 
 def _extended(lines: Sequence[_Line], within: range, length: int) -> tuple[Sequence[int], frozenset[str]]:
-    """Return the places of the first line and of those behind it that fit, and the asked words in them."""
+    """Return the numbers of the first line and of those after it that fit, and the wanted words in them."""
     first = lines[within.start]
     places, words, size = [within.start], first.words, len(first.text)
     for place in within[1:]:
@@ -222,16 +223,16 @@ def _terms(text: str, wanted: frozenset[str], language: str) -> frozenset[str]:
 
 
 def _piece(text: str, wanted: frozenset[str], language: str, length: int) -> str:
-    """Return of a line too long to show the part that holds most of the wanted words, cut between words."""
+    """Return the part of a long line, at most `length` characters, with most of the wanted words."""
     room = length - 2
-    found = [(start, end, stems) for start, end, stems in stemmed_words(text, language) if wanted.intersection(stems)]
-    found = found[:_CONSIDERED]
+    matches = [(start, end, stems) for start, end, stems in stemmed_words(text, language) if wanted.intersection(stems)]
+    matches = matches[:_CONSIDERED]
 
     def words(begin: int) -> int:
-        inside = [stems for start, end, stems in found if begin <= start and end <= begin + room]
-        return len(wanted.intersection(*[[term for stems in inside for term in stems]]))
+        inside = [stems for start, end, stems in matches if begin <= start and end <= begin + room]
+        return len(wanted.intersection(term for stems in inside for term in stems))
 
-    begin = max((0, *(start for start, _, _ in found)), key=words)
+    begin = max((0, *(start for start, _, _ in matches)), key=words)
     piece = text[begin : begin + room]
     if begin + room < len(text):
         piece = piece.rsplit(" ", 1)[0] + "…"
@@ -249,11 +250,11 @@ def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, i
     >>> spans("Rotated keys", frozenset({"key"}), "english")
     [(8, 12, 'key')]
     """
-    found = []
-    for start, end, stems in stemmed_words(text, language):
-        if not wanted.isdisjoint(stems):
-            found.append((start, end, next(term for term in stems if term in wanted)))
-    return found
+    return [
+        (start, end, next(term for term in stems if term in wanted))
+        for start, end, stems in stemmed_words(text, language)
+        if not wanted.isdisjoint(stems)
+    ]
 
 
 def marked_excerpt(
@@ -264,29 +265,28 @@ def marked_excerpt(
     *,
     weights: FieldWeights | None = None,
 ) -> str:
-    """Return at most `length` characters of `text` without the marks, whole sentences where they fit; "" for no text.
+    """Return at most `length` characters of `text`, not counting marks, in whole sentences where they fit.
 
     `weights` are those of the query's words; without them each counts the same. `<mark>` and `</mark>` are the only
-    markup, in pairs, around words of the query in any of their forms; a text's own are gone. All else is text that a
-    page has to escape.
+    markup, in pairs, around words of the query in any form; the text's own are removed. A page has to escape all else.
 
     >>> marked_excerpt("Keys expire. **Rotating** a key takes a minute.", "rotate keys")
     '<mark>Keys</mark> expire. <mark>Rotating</mark> a <mark>key</mark> takes a minute.'
     """
-    known = equal_weights(query, language) if weights is None else weights
-    shown = window(text, query, known, language, length).text or excerpt(text, query, length, language=language)
+    weights = equal_weights(query, language) if weights is None else weights
+    shown = window(text, query, weights, language, length).text or excerpt(text, query, length, language=language)
     return _marked(shown, query, language)
 
 
 def passage_section(row: ChunkRow, query: str, weights: FieldWeights, language: str) -> str:
-    """Return the section of a chunk that its best passage stands in."""
+    """Return the section of a chunk that its best passage is in."""
     inside = weights_within(weights, row.title, language)
     text = telling_text(row, query, inside, language)
     return window(text, query, inside, language, heading=row.heading).section or row.heading
 
 
 def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: FieldWeights, language: str) -> str:
-    """Return the best passage of a chunk, marked, and behind "…" the next best, in `beside`."""
+    """Return the best passage of a chunk, marked, and after "…" the next best, from the chunk `beside`."""
     inside = weights_within(weights, row.title, language)
     text = telling_text(row, query, inside, language)
     best = window(text, query, inside, language, heading=row.heading)
@@ -321,9 +321,9 @@ def reason(
 ) -> str:
     """Return why the row is shown; the query is "" where it was matched by filter alone.
 
-    `section` is that of the passage that is shown, the chunk's own where it is None. `by_meaning` says that its meaning
-    was compared with the question's: without that, nothing is claimed of it. It depends on the question and this
-    document and nothing else: no rank, no count.
+    `section` is that of the passage that is shown, the chunk's own where it is None. `by_meaning` tells whether the
+    row's embedding was compared with the question's. The result depends only on the question and this document, on no
+    rank and no count.
 
     >>> text = "Every change needs cleaning validation. Records are kept."
     >>> row = ChunkRow("a.md#1", "a.md", "Cleaning", "Cleaning > 4.2 Scope", text, {"status": "effective"})
@@ -350,7 +350,7 @@ def reason(
 
 
 def _phrases(texts: Sequence[str], wanted: frozenset[str], language: str) -> list[str]:
-    """Return matched words as they stand there, neighbours as one phrase: those that hold most of them first."""
+    """Return matched words as written, neighbours as one phrase; first the phrases with most of the wanted words."""
     runs: list[tuple[str, set[str]]] = []
     for text in map(without_marks, texts):
         begin = done = -1
@@ -385,7 +385,7 @@ def _section(path: str, title: str) -> str:
 
 
 def _fields(filters: Sequence[DocumentFilter], metadata: Mapping[str, Any]) -> list[str]:
-    """Return the document's values of the fields that were asked for; of several, those that were asked for."""
+    """Return the document's values of the filtered fields; of a list, those that match."""
     shown: dict[str, str] = {}
     for demand in filters:
         value = metadata.get(demand.field)

@@ -1,7 +1,7 @@
-"""Answers that cite passages, and those without a model: a sentence, word for word, where the evidence is strong.
+"""Answers that cite passages; without a model, sentences that are quoted verbatim where the evidence is strong.
 
-A wrong answer with a citation is worse than a list of passages, so that nearly every doubt ends in None. The bounds
-were chosen on one half of the questions in benchmarks/answers.jsonl; `python benchmarks/answers.py` measures the other.
+A wrong answer with a citation is worse than a list of passages: when in doubt there is no answer. The thresholds were
+chosen on one half of the questions in benchmarks/answers.jsonl; `python benchmarks/answers.py` measures the other.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from hive_agents.llm import Usage
 from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
 
 PASSAGES = 3
-"""An answer is looked for in the first passages alone."""
+"""How many passages, the first, are searched for an answer."""
 LONGEST = 250
-"""Characters of a sentence; a longer one holds any words, and is more than an answer."""
+"""The most characters of a sentence; a longer one matches by chance, and holds more than an answer."""
 OWN, OWN_OF_PLAIN = 0.9, 0.55
-"""The share of the question, by the weight of its words, that a sentence must hold itself: nearly all of it, unless
+"""The share of the question, by the weight of its words, that a sentence itself must contain; the second holds where
 the question asks for a person, a time or a number, which the sentence then has to name."""
 COVERED = 0.95
-"""The share that it must hold together with its title, its headings and the sentence that it goes on from."""
+"""The share that it must contain together with its title, its headings and the sentence before that it refers to."""
 DENSE = 0.2
-"""The share of a sentence's own words that the question must have, unless it asks for a person, a time or a number."""
+"""The share of a sentence's words that the question must have, unless it asks for a person, a time or a number."""
 RANK_DECAY = 0.9
-"""The search has read more than words: a passage further down needs more of them."""
+"""The factor on scores for each rank: the search has compared more than words."""
 BESIDE = 0.85
-"""How near a sentence of another passage must come to the best one to be quoted for the other figures that it names."""
+"""The share of the best score at which a sentence of another passage is quoted, too, if it has other figures."""
 SAME_FORM, OTHER_FORM = 0.6, 0.5
-"""How much of the longer form a word must share to count as the same, and what it counts otherwise."""
+"""The ratio of lengths from which two forms of a stem count as the same word, and what others count."""
 BY_LINK = 0.5
-"""What a word of the question counts that stands in a link alone, which is another page's title."""
+"""What a word of the question counts that is only in a link's text, which is another page's title."""
 
 Question = Mapping[str, str]
 """The question's content words by their terms."""
@@ -61,7 +61,7 @@ _IDENTIFIER = re.compile(r"[^\W_]\w*_\w+|(?<!\w)--?[a-z][\w-]+")
 _OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
 _NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
 _LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
-# What stands in brackets after a dagger is the habit of some models; a link behind the brackets leads nowhere good.
+# Some models write a dagger and a source inside the brackets; a link behind them is invented, so it is matched, too.
 CITATION = re.compile(
     rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
 )
@@ -82,7 +82,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Answer:
-    """`text` cites as `[n]`; `cited` are those numbers, ascending. One without text is false."""
+    """An answer whose `text` cites as `[n]`; `cited` are those numbers, ascending. It is false without text."""
 
     text: str
     source: AnswerSource
@@ -99,9 +99,9 @@ class Answer:
 class _Candidate:
     """A sentence that may answer; `score` is a share of the question, from 0 to 1.
 
-    `before` is the sentence that it goes on from, as "It is …" does; "" where it stands on its own. `in_force` is false
-    where its document says of itself that it isn't, and wasn't asked for as such. `table` is the head of the table
-    whose row it is, None where it is none.
+    `before` is the previous sentence where it refers to that ("It is …"), else "". `in_force` is false where the
+    document's metadata says that it isn't current, unless the question asks for such. `table` is the head of the table
+    of which it is a row, else None.
     """
 
     passage: Passage
@@ -118,7 +118,7 @@ class _Candidate:
 
 
 def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
-    """Return the results as an answer may quote them, numbered as they are shown."""
+    """Return the results as passages, numbered from 1 as they are shown."""
     return [
         Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
         for n, row in enumerate(rows, start=1)
@@ -128,33 +128,32 @@ def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
 def extractive(
     query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE, *, weights: FieldWeights | None = None
 ) -> Answer | None:
-    """Return a sentence that answers, with its citation, and what it goes on from; None where none surely does.
+    """Return a sentence that answers, with its citation, and the one before that it refers to; None when in doubt.
 
     `weights` are those of the question's words in the reader's documents; without them each counts the same. Where a
-    sentence of another passage is nearly as good and names other figures, both are quoted. The same input gives the
-    same answer.
+    sentence of another passage scores nearly as high and has other figures, both are quoted. Deterministic.
 
     >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys are secret. A lost key is revoked after 2 days.")]
     >>> extractive("when is a lost key revoked", passages).text
     'A lost key is revoked after 2 days. [1]'
     """
-    known = equal_weights(query, language) if weights is None else weights
-    if not known or not all(known.values()):
-        return None  # a word that no document has: whatever was found answers another question
+    weights = equal_weights(query, language) if weights is None else weights
+    if not weights or not all(weights.values()):
+        return None  # no document has one of the words: the passages answer another question
     if unnamed(query) is not None or not answer_has_form(query):
         return None
-    found = sorted(_candidates(query, passages, language, known), key=lambda each: (-each.score, each.place))
-    if not found:
+    candidates = sorted(_candidates(query, passages, language, weights), key=lambda each: (-each.score, each.place))
+    if not candidates:
         return None
-    best = found[0]
+    best = candidates[0]
     if best.table is not None and any(
         each.passage == best.passage and each.table == best.table and each.score >= BESIDE * best.score
-        for each in found[1:]
+        for each in candidates[1:]
     ):
-        return None  # a row for each case, and the question says of none that it is meant
+        return None  # several rows match, and the question doesn't say which one is meant
     others = (
         each
-        for each in found[1:]
+        for each in candidates[1:]
         if each.passage != best.passage
         and each.score >= BESIDE * best.score
         and each.figures != best.figures
@@ -170,7 +169,7 @@ def extractive(
 
 
 def inert(text: str) -> str:
-    """Return a document's text with its own bracketed numbers in parentheses: they cite nothing here.
+    """Return a document's text with its bracketed numbers in parentheses, so that they don't pass for citations.
 
     >>> inert("as shown [3] and 【4, 5】")
     'as shown (3) and (4, 5)'
@@ -185,14 +184,14 @@ def quotable(passage: Passage) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _quotes(text: str) -> tuple[ProseSentence, ...]:
-    """Return a passage's sentences as an answer shows them: a document's own numbers in brackets cite nothing."""
+    """Return a passage's sentences as an answer shows them."""
     return tuple(replace(each, text=inert(each.text)) for each in read(text))
 
 
 def _candidates(
     question: str, passages: Sequence[Passage], language: str, weights: FieldWeights
 ) -> Iterator[_Candidate]:
-    """Yield the sentences that hold what is asked, and enough of the question's words."""
+    """Yield the sentences that contain what is asked for, and enough of the question's words."""
     forms = _forms(question, language)
     asked = {term: min(forms.get(term, {term})) for term in weights}
     total = sum(weights.values())
@@ -209,7 +208,7 @@ def _candidates(
     ordered = sorted(passages, key=lambda passage: passage.n in stale)
     for rank, passage in enumerate(ordered[:PASSAGES]):
         if not all(name in f"{passage.title} {passage.heading} {passage.text}" for name in names):
-            continue  # what tells of another version or code doesn't answer
+            continue  # it is about another version or code
         quoted = _quotes(passage.text)
         status = " ".join(_not_current(passage.metadata))
         for place, sentence in enumerate(quoted):
@@ -221,12 +220,12 @@ def _candidates(
             if not as_bounded(question, sentence.text):
                 continue
             if not numbers.issubset(_NUMBER.findall(f"{passage.title} {section} {sentence.above} {sentence.text}")):
-                continue  # the 17 of 15.17 is no 17
+                continue  # the 17 of 15.17 doesn't count as 17
             subjects = _IDENTIFIER.findall(sentence.above)
             if identifiers and subjects and identifiers.isdisjoint(subjects):
-                continue  # what is said of another parameter may well mention this one
+                continue  # it describes another parameter, and only mentions this one
             around = _shared(asked, f"{passage.title} {section} {status}", language)
-            # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
+            # A single word is a topic: only a text about it answers, or a sentence of the kind that is asked for.
             if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(around)):
                 continue
             if not demanded.met(sentence.text, sentence.above, f"{passage.title} {section}"):
@@ -248,38 +247,37 @@ def _candidates(
 
 
 def _states(sentence: ProseSentence) -> bool:
-    """Return whether it is something that a text says: no code, no log, nothing that points elsewhere, announces or
-    asks."""
+    """Return whether a sentence is a complete statement: no code or log, no reference, announcement or question."""
     cut = sentence.kind == "prose" and is_cut(sentence.text)
     return sentence.is_written and not cut and len(sentence.text) <= LONGEST and not _points(sentence.text)
 
 
 @lru_cache(maxsize=4096)
 def _forms(text: str, language: str) -> Mapping[str, frozenset[str]]:
-    """Return the terms of a text, each with the words that it stands for there; not to be changed."""
-    found: dict[str, set[str]] = {}
+    """Return the terms of a text, each with its words in lower case."""
+    forms: dict[str, set[str]] = {}
     for start, end, stems in stemmed_words(text, language):
         for term in stems:
-            found.setdefault(term, set()).add(text[start:end].lower())
-    return {term: frozenset(words) for term, words in found.items()}
+            forms.setdefault(term, set()).add(text[start:end].lower())
+    return {term: frozenset(words) for term, words in forms.items()}
 
 
 def _held(sentence: ProseSentence, asked: Question, language: str) -> Mapping[str, float]:
-    """Return the question's words in a sentence; one in a link's text alone is another page's title, and counts so."""
-    held = _shared(asked, sentence.text, language)
-    if not (held and sentence.linked):
-        return held
+    """Return the share that each of the question's words in a sentence counts, reduced for those only in links."""
+    shares = _shared(asked, sentence.text, language)
+    if not (shares and sentence.linked):
+        return shares
     rest = sentence.text
     for link in sentence.linked:
         rest = rest.replace(link, " ")
     outside = _shared(asked, rest, language)
-    return {term: outside.get(term, BY_LINK * share) for term, share in held.items()}
+    return {term: outside.get(term, BY_LINK * share) for term, share in shares.items()}
 
 
 def _shared(asked: Question, text: str, language: str) -> dict[str, float]:
-    """Return the question's words in a text: 1 each, less for a form that shares little, as valid and validation."""
-    found = _forms(text, language)
-    return {term: max(_likeness(form, word) for form in found[term]) for term, word in asked.items() if term in found}
+    """Return the question's words in a text: 1 each, less for forms of unlike length, as valid and validation."""
+    forms = _forms(text, language)
+    return {term: max(_likeness(form, word) for form in forms[term]) for term, word in asked.items() if term in forms}
 
 
 def _likeness(form: str, word: str) -> float:
@@ -287,13 +285,13 @@ def _likeness(form: str, word: str) -> float:
 
 
 def _is_stale(passage: Passage, asked: Question, language: str) -> bool:
-    """Return whether the passage's document isn't in force, and the question doesn't ask for such."""
+    """Return whether the passage's document isn't current, and the question doesn't ask for such documents."""
     status = _not_current(passage.metadata)
     return bool(status) and asked.keys().isdisjoint(terms(" ".join(status), language))
 
 
 def _before(quoted: Sequence[ProseSentence], place: int) -> str | None:
-    """Return the sentence that this one leans on, "" where it leans on none, None where that one can't be shown."""
+    """Return the previous sentence where this one refers to it, else ""; None where it can't be quoted."""
     if not answer_pattern("leans", r"^(?:[^:]{{1,40}}:\ )?(?:{})\b").match(quoted[place].text):
         return ""
     if place == 0:
@@ -310,7 +308,7 @@ def _tells_of_one(question: str, asked: Question, sentence: str, *, about: bool)
 
 
 def _defines(word: str, sentence: str) -> bool:
-    """Return whether the sentence is about the word, and doesn't just hold it beside some other "is".
+    """Return whether the sentence defines the word, and doesn't just contain it beside another "is".
 
     >>> _defines("hub", "A hub is a box."), _defines("hub", "You lose the hub once your cable is old.")
     (True, False)
@@ -319,8 +317,7 @@ def _defines(word: str, sentence: str) -> bool:
 
 
 def _points(sentence: str) -> bool:
-    """Return whether it sends the reader elsewhere, announces what follows, asks, or says yes or no to another
-    question.
+    """Return whether a sentence refers elsewhere, announces what follows, asks, or answers yes or no.
 
     >>> _points("The limits are listed in Plans."), _points("The limit is 20.")
     (True, False)
@@ -329,7 +326,7 @@ def _points(sentence: str) -> bool:
 
 
 def _aside(heading: str) -> bool:
-    """Return whether a section is about its document and not about its subject.
+    """Return whether a section describes the document and not its subject.
 
     >>> _aside("7. Related documents"), _aside("Revision history"), _aside("Scope of a token")
     (True, True, False)
@@ -338,7 +335,7 @@ def _aside(heading: str) -> bool:
 
 
 def _not_current(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the values that say that a document is not, or not yet, in force, whatever their field is called.
+    """Return the values, of any field, that mean that a document is not, or not yet, current.
 
     >>> _not_current({"status": "Retired", "owner": "dana"})
     ['retired']

@@ -1,4 +1,4 @@
-"""What a turn will do: one route, one strategy, decided before anything is retrieved."""
+"""The plan of a turn: one route, one strategy, and filters, decided before anything is retrieved."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Plan(Format):
 
 @dataclass(frozen=True)
 class Routed:
-    """A decision, and for `documents.doc_context` the document that was pointed at.
+    """A decision, and for `documents.doc_context` the document that it is about.
 
     Such a turn is ContentOnly when there is something to look for in the document, else MetadataOnly: it is shown.
     """
@@ -110,7 +110,7 @@ class Routed:
 
 @dataclass(frozen=True)
 class PastTurn:
-    """A turn before; `doc_ids`: its results in rank order, those that the reader may still open."""
+    """An earlier turn; `doc_ids` are its results that the reader may still open, best first."""
 
     text: str
     decision: RouterDecision

@@ -1,4 +1,4 @@
-"""One search of a reader without a conversation: what a turn would find, ranked, gated and rendered as in a turn."""
+"""A single search without a conversation, ranked, gated and rendered as in a turn."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def search(
     *,
     engine: SearchEngine | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the results of the active config for these words, as a reply shows them; nothing is planned or kept.
+    """Return the results of the active config for a text, as a reply shows them; nothing is planned or recorded.
 
-    Raises: HIVE-409 for no words; HIVE-206 to 208 for filters, where a hidden value is an unknown one; HIVE-402 where
-    documents change all the time.
+    Raises: HIVE-409 for an empty text; HIVE-206 to 208 for filters, also on a hidden value; HIVE-402 where the index
+    changes during every try.
     """
     for _ in range(TRIES):
         with suppress(StaleIndex):  # documents changed meanwhile

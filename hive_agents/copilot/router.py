@@ -1,4 +1,4 @@
-"""The deterministic router: what a turn will do, by rules alone, the same for the same words and turns before."""
+"""The deterministic router: plans a turn by rules, from the message and the turns before it."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from hive_agents.copilot.sentence import SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, is_version, role_of
 
 _MOST_WORDS = 15
-"""Words of a greeting, or of a question about the copilot."""
+"""The most words of a greeting, or of a question about the copilot."""
 _LONGEST_FOLLOW_UP = 14
 _MOST_UNNAMED = 2
-"""Words of content in a question about something that wasn't named: more of them find documents by themselves."""
+"""Content words beside an unresolved pronoun: a question with more of them can be searched for."""
 _CLOSE = " ,.!?–-"
 _BOUNDS = ("gte", "gt", "lte", "lt")
 
 
 @dataclass(frozen=True)
 class _FollowUp:
-    """A message with what it left unsaid put in."""
+    """A message completed from the turn before."""
 
     filters: list[DocumentFilter]
     search: str
     reason: str
     doc_id: str | None = None
     choices: int | None = None
-    """How many results there are to choose from, where the one that was asked for isn't among them."""
+    """The number of results, where the one that was asked for isn't among them."""
 
 
 def route(
     text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date, history: Sequence[PastTurn] = ()
 ) -> Routed:
-    """Return what to do with a message; never raises, whatever the text.
+    """Return the plan for a message; never raises.
 
-    `reader` is who "my" means; `history` is oldest first. A word filters only as a value that `vocabulary` has, and
-    only where the sentence speaks of documents: beside a word for documents, a field's name or a preposition that goes
-    with the field, after "only" or "not", or alone. In a question about content it is a word like others.
+    `reader` is who "my" means; `history` is oldest first. A word becomes a filter only if it is a value in
+    `vocabulary`, and only where the sentence is about documents: beside a word for documents, a field's name or a
+    preposition of the field, after "only" or "not", or alone. In a question about content it is searched for.
     """
     asked = clean(text)
     core = without_politeness(asked)
@@ -71,37 +71,38 @@ def route(
 
 
 def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> list[PastTurn]:
-    """Return the turns that these questions would have been, oldest first: what each looked for, and not what it found.
+    """Return past turns reconstructed from these questions, oldest first, without their results.
 
     >>> turns = reread(["API tokens", "and the lifetime?"], Vocabulary({}), reader="ada", today=datetime.date.min)
     >>> [(turn.decision.search_value, turn.doc_ids) for turn in turns]
     [('API tokens', ()), ('API tokens lifetime', ())]
     """
-    found: list[PastTurn] = []
+    turns: list[PastTurn] = []
     for text in texts:
-        routed = route(text, vocabulary, reader=reader, today=today, history=found)
-        found.append(PastTurn(text, routed.decision))
-    return found
+        routed = route(text, vocabulary, reader=reader, today=today, history=turns)
+        turns.append(PastTurn(text, routed.decision))
+    return turns
 
 
 def without_politeness(text: str) -> str:
-    """Return a message without what is said to be polite.
+    """Return a message without greetings and polite phrases.
 
     >>> without_politeness("Hi, could you please tell me how pairing works?")
     'how pairing works?'
     """
     for _ in range(6):
-        found = pattern("messages", "politeness").match(text)
-        if found is None or not found.end() or not text[found.end() :].strip(" ?!.,"):
+        phrase = pattern("messages", "politeness").match(text)
+        if phrase is None or not phrase.end() or not text[phrase.end() :].strip(" ?!.,"):
             break
-        text = text[found.end() :]
+        text = text[phrase.end() :]
     shorter = pattern("messages", "politeness_after").sub("", text.rstrip(_CLOSE))
     shorter = shorter.rstrip(_CLOSE) if shorter != text.rstrip(_CLOSE) else text
     return (shorter if any(sign.isalnum() for sign in shorter) else text).strip()
 
 
 def _is_sum(text: str) -> bool:
-    """
+    """Return whether a message is an arithmetic problem.
+
     >>> _is_sum("what is 2 + 2?"), _is_sum("2025-03")
     (True, False)
     """
@@ -119,13 +120,13 @@ def _is_small_talk(message: str) -> bool:
 
 @cache
 def _small_talk() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of nothing but small talk, and of one phrase of it that isn't a mere filler."""
+    """Return the patterns of a whole message of small talk, and of one phrase of it that isn't a filler."""
     phrases, fillers = (language("en")["messages"][name] for name in ("small_talk", "small_talk_between"))
     return re.compile(rf"(?:(?:{phrases}|{fillers})\s)+", re.X), re.compile(rf"(?:^|\s)(?:{phrases})\s", re.X)
 
 
 def _asks_for_help(message: str) -> bool:
-    """Return whether the copilot itself is meant: what it can do, how it is used."""
+    """Return whether a message asks what the copilot can do, or how to use it."""
     return message.count(" ") < _MOST_WORDS and bool(pattern("messages", "help").search(message))
 
 
@@ -153,7 +154,7 @@ def _followed(asked: str, resolved: _FollowUp) -> Routed:
 
 
 def _search(asked: str, search: str | None, filters: list[DocumentFilter], reason: str) -> Routed:
-    """Return the search for these words within these filters."""
+    """Return the plan of a search for `search` within `filters`; without words, of a list."""
     strategy = SearchStrategy.METADATA_ONLY
     if search is not None:
         strategy = SearchStrategy.HYBRID if filters else SearchStrategy.CONTENT_ONLY
@@ -173,7 +174,7 @@ def _has_searched(history: Sequence[PastTurn]) -> bool:
 
 
 def _unclear(asked: str, vocabulary: Vocabulary, pronoun: str | None = None) -> Routed:
-    """Return a question back, after the `pronoun` that nothing before it explains where there is one."""
+    """Return a question back to the reader, about the `pronoun` that nothing explains where there is one."""
     options = vocabulary.examples()
     offered = f" For example: {', '.join(options)}." if options else ""
     question = "What are you looking for: which topic, or which kind of document?"
@@ -191,7 +192,7 @@ def _unclear(asked: str, vocabulary: Vocabulary, pronoun: str | None = None) -> 
 
 
 def _refers_to_result(text: str) -> bool:
-    """Return whether a message can only be understood with results before it.
+    """Return whether a message refers to a result by its rank.
 
     >>> _refers_to_result("and the second one?"), _refers_to_result("the last 30 days")
     (True, False)
@@ -202,7 +203,7 @@ def _refers_to_result(text: str) -> bool:
 def _resolve(
     text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date, history: Sequence[PastTurn]
 ) -> _FollowUp | None:
-    """Return the message in the light of the last turn that searched; None when it stands for itself."""
+    """Return the message completed from the last turn that searched; None when it needs no completion."""
     last = next((turn for turn in reversed(history) if turn.decision.strategy.retrieves), None)
     message = text.strip(" ?!.,")
     if last is None or message.count(" ") >= _LONGEST_FOLLOW_UP:
@@ -246,7 +247,7 @@ def _narrowed(
     points = any(word.lower in word_list("follow_up", "points") for word in words(message))
     if reading.content and len(reading.content) <= (4 if cued else 3 if points else 0):
         search = f"{searched} {' '.join(reading.content)}".strip()
-        if any(map(is_version, reading.content)):  # another one, of which there is no document: not that of before
+        if any(map(is_version, reading.content)):  # an unknown version replaces the one before
             kept = [demand for demand in kept if role_of(demand.field) != "version"]
         return _FollowUp(_merged(kept, reading.filters, False), search, "goes on from the turn before")
     return None
@@ -272,10 +273,11 @@ def _ranked() -> re.Pattern[str]:
 
 
 def _rank(text: str, results: int) -> int | None:
-    found = _ranked().search(text.strip(" ?!.,"))
-    if found is None:
+    """Return the rank that a message refers to, of that many results; None where it refers to none."""
+    match = _ranked().search(text.strip(" ?!.,"))
+    if match is None:
         return None
-    word = (found["number"] or found["word"] or found["alone"]).lower()
+    word = (match["number"] or match["word"] or match["alone"]).lower()
     if word in word_list("follow_up", "last"):
         return results
     ordinals = ["top", *language("en")["follow_up"]["ordinals"].split()]
@@ -283,21 +285,21 @@ def _rank(text: str, results: int) -> int | None:
 
 
 def _still_known(filters: Sequence[DocumentFilter], vocabulary: Vocabulary, reader: str) -> list[DocumentFilter]:
-    """Return the filters without the values that the reader no longer sees anywhere."""
+    """Return the filters whose values are still known, and those on the reader, dates, numbers and booleans."""
     kept = []
     for demand in filters:
-        known = vocabulary.fields.get(demand.field)
-        if known is None:
+        field = vocabulary.fields.get(demand.field)
+        if field is None:
             continue
         of_reader = role_of(demand.field) == "person" and demand.values == (reader,)
-        unlisted = known.type in ("date", "number", "boolean")
-        if unlisted or of_reader or all(str(value) in known.values for value in demand.values):
+        unlisted = field.type in ("date", "number", "boolean")
+        if unlisted or of_reader or all(str(value) in field.values for value in demand.values):
             kept.append(demand)
     return kept
 
 
 def _same_dates(added: list[DocumentFilter], kept: list[DocumentFilter], message: str) -> list[DocumentFilter]:
-    """ "and in 2024?" speaks of the date that was spoken of before."""
+    """Return new bounds on dates, moved to the date field of the turn before unless the message names another."""
     earlier = next((demand.field for demand in kept if demand.op in _BOUNDS), None)
     if earlier is None or pattern("follow_up", "dates").search(message):
         return added
@@ -305,7 +307,7 @@ def _same_dates(added: list[DocumentFilter], kept: list[DocumentFilter], message
 
 
 def _merged(kept: list[DocumentFilter], added: list[DocumentFilter], also: bool) -> list[DocumentFilter]:
-    """Return filters of which a new one replaces that on the same field; "also", and what is excluded, adds to it."""
+    """Return the filters `kept` with those `added` in place of others on the same field; "also" and "not" combine."""
     fields = {demand.field for demand in added}
     merged = [demand for demand in kept if demand.field not in fields]
     for demand in added:

@@ -1,4 +1,4 @@
-"""The steps of a turn, one a node: (session, state) → what changes in the state."""
+"""The steps of a turn, one for each node: (session, state) → update of the state."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
 PASSAGES = 5
-"""Documents, the first, whose best passage is looked for among all of their chunks."""
+"""How many documents, the first, are shown by the best passage among all of their chunks."""
 
 
 async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
-    """Return the whole plan: by one planner call, and whatever goes wrong with it, by the deterministic router."""
+    """Return the plan, by one planner call; without a planner or when it fails, by the deterministic router."""
     request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
     if model is not None:
@@ -60,7 +60,7 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
 
 
 def _kind(fault: Exception) -> str:
-    """Return what went wrong, without a model's own words: they may be a document's, and a trace holds none."""
+    """Return what went wrong, without a model's words: they may quote a document, and a trace must not."""
     error = fault if isinstance(fault, ModelError) else fault.__cause__
     return error.kind if isinstance(error, ModelError) else "no plan that can be followed"
 
@@ -70,7 +70,7 @@ def _planned(routed: Routed, planner: str) -> TurnUpdate:
 
 
 async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Return the plan within what the request itself says: a document that it names, filters that the reader chose."""
+    """Return the plan with the request's document and filters applied, and typing mistakes corrected."""
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
         decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
@@ -88,8 +88,10 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 
 def _of_one_product(session: TurnSession, decision: RouterDecision) -> RouterDecision:
-    """Return the plan without a version of which there is no document beside what else is asked for: it is a number of
-    another product, and a word of this question."""
+    """Return the plan without its filters on versions where they exclude all that the others leave.
+
+    Such a version is another product's, and only a word of the question.
+    """
     pinned = session.request.pinned
     versions = [one for one in decision.filters if role_of(one.field) == "version" and one not in pinned]
     others = [one for one in decision.filters if one not in versions]
@@ -97,12 +99,12 @@ def _of_one_product(session: TurnSession, decision: RouterDecision) -> RouterDec
         return decision
     if not _universe(session, others).any():
         return decision
-    found = {"filters": others, "strategy": SearchStrategy.HYBRID, "search_value": decision.rewritten_query}
-    return decision.model_copy(update=found)
+    changes = {"filters": others, "strategy": SearchStrategy.HYBRID, "search_value": decision.rewritten_query}
+    return decision.model_copy(update=changes)
 
 
 def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
-    """Return the plan with typing mistakes mended by the words of documents that the reader surely may view."""
+    """Return the plan with typing mistakes corrected to words of documents that the reader may certainly view."""
     session.corrected = corrections(session.known, decision.query)
     search = decision.search_value
     return decision.model_copy(
@@ -114,7 +116,7 @@ def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
 
 
 def _without(decision: RouterDecision, fields: Sequence[str]) -> RouterDecision:
-    """Return the plan without the filters on these fields, which the question seemed to ask for."""
+    """Return the plan without the filters on these fields."""
     kept = [demand for demand in decision.filters if demand.field not in fields]
     unfiltered = decision.strategy is SearchStrategy.HYBRID and not kept
     changes = {"strategy": SearchStrategy.CONTENT_ONLY} if unfiltered else {}
@@ -122,7 +124,7 @@ def _without(decision: RouterDecision, fields: Sequence[str]) -> RouterDecision:
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
-    """Return the plan within the reader's filters, which say enough where the question alone says too little."""
+    """Return the plan with the reader's filters; with them, even an unclear question has a list as its result."""
     if decision.route == "general.help":
         return decision
     fields = {demand.field for demand in pinned}
@@ -204,7 +206,7 @@ def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str
     if not len(chunks):
         return {"candidates": 0}
     if answer_pattern("whole_document", r"\W*(?:{})\W*").fullmatch(session.request.text):
-        # No passage holds the words of such a request; a document is summed up by how it begins.
+        # No passage matches "summarize this"; a document's beginning is its best summary.
         session.found.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
         return {"candidates": len(session.found.opening)}
     config = session.config.model_copy(update={"filters": {}})
@@ -213,13 +215,13 @@ def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str
 
 
 def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Mask:
-    """Return the chunks in scope of one document; none where it doesn't meet the filters."""
+    """Return the chunks of one document in scope; none where it doesn't meet the filters."""
     inside = session.index.only([doc_id])
     return inside & _universe(session, decision.filters) if decision.filters else inside
 
 
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
-    """Return the chunks in scope of the documents that meet every filter; a value of a plan's own may be nobody's."""
+    """Return the chunks in scope of the documents that meet every filter; only pinned ones must have known values."""
     require_known(session.known, session.request.pinned)
     return _matching(session.index, filters)
 
@@ -230,16 +232,16 @@ def _matching(index: ScopedIndex, filters: Sequence[DocumentFilter]) -> Mask:
 
 
 def leaves_out(session: TurnSession, decision: RouterDecision) -> bool:
-    """Return whether the reader's documents meet the plan's filters, and none of them those of the active config."""
-    kept = session.known.select(session.config.conditions, checked=True)
-    if kept is None or decision.strategy is not SearchStrategy.HYBRID:
+    """Return whether documents meet the plan's filters, but none of them meets those of the active config."""
+    searched = session.known.select(session.config.conditions, checked=True)
+    if searched is None or decision.strategy is not SearchStrategy.HYBRID:
         return False
     matching = _matching(session.known, decision.filters)
-    return bool(matching.any()) and not (matching & kept).any()
+    return bool(matching.any()) and not (matching & searched).any()
 
 
 async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
-    """Rerank content candidates, of which a reranker sees those that passed a check; metadata rows pass through."""
+    """Rerank the candidates of a search, only those that pass the gate unless the settings say otherwise."""
     search = session.found.search
     if search is not None and session.config.rerank.enabled:
         allowed = None if session.settings.rerank_before_gate else session.gate.allowed
@@ -251,7 +253,7 @@ async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
 
 
 async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Ask afresh for everything that would be shown, and cut after it."""
+    """Return the results that the reader may view now, cut to `top_k`; `short` asks for a deeper search."""
     search, top_k = session.found.search, session.config.retrieval.top_k
     if decision_of(state).strategy is SearchStrategy.METADATA_ONLY:
         return _gated_rows(session, state)
@@ -277,7 +279,7 @@ async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 
 def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
-    """Return whether the lanes have more behind what the gate dropped."""
+    """Return whether a deeper search could replace what the gate dropped."""
     assert session.found.search is not None
     if session.gate.fault is not None:
         return False
@@ -286,10 +288,10 @@ def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
 
 
 def _results(session: TurnSession, state: TurnState) -> list[Result]:
-    """Return each document once, by its best passage, unless the question is about one document; its relevance is that
-    of the chunk that was found.
+    """Return each document once, by its best passage, unless the question is about one document.
 
-    After the cut, not before: what was measured and deployed is the list with its repeats.
+    Its relevance is that of its first chunk in the ranking. Repeats are removed after the cut, not before: evaluations
+    measure the list with repeats.
     """
     search = session.found.search
     assert search is not None
@@ -329,7 +331,7 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
 
 
 def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
-    """Return the documents, each by the chunk in which a reader finds most of what is asked."""
+    """Return the results, each with the chunk that has the best lines, and the next best beside it."""
     if not results:
         return []
     index = session.index
@@ -351,8 +353,10 @@ def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 
 def how_many(session: TurnSession, decision: RouterDecision) -> int | None:
-    """Return how many documents the plan's filters leave to the reader, where that is asked and the permission service
-    can say: it is asked for each, unless there are too many and it lists them."""
+    """Return how many documents that the reader may view meet the filters; None where that isn't asked or known.
+
+    The permission service is asked about each, up to `MOST_ASKED`; beyond that only one that lists them is trusted.
+    """
     request, rows = session.request, session.found.rows
     listed = decision.strategy is SearchStrategy.METADATA_ONLY and decision.route == "documents.search"
     if not listed or request.cursor or not asks_how_many(without_politeness(clean(request.text))):

@@ -1,4 +1,4 @@
-"""Conversations: each belongs to one reader, and holds the reader's words and ids of documents."""
+"""Conversations, each of one reader: their questions, and ids of documents."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ TITLE = 80
 REMEMBERED = 6
 """Turns that a follow-up may refer to."""
 LONGEST_REMEMBERED = 2000
-"""Characters of a question that a client remembers; what it is about stands at its beginning."""
+"""Characters kept of an earlier question that a client sends."""
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
-_MINE = "WHERE tenant = ? AND user = ? AND thread_id = ?"
+_OF_THREAD = "WHERE tenant = ? AND user = ? AND thread_id = ?"
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One question and what it came to; `n` counts from 1 in its thread."""
+    """One question and its outcome; `n` counts from 1 in its thread."""
 
     run_id: str
     thread_id: str
@@ -43,14 +43,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """A model's words, and the documents that they were made from."""
+    """A model's answer, and the documents that it was made from."""
 
     text: str
     documents: tuple[str, ...]
 
 
 class ThreadStore:
-    """One reader's threads. Somebody else's thread is as unknown as one that never was."""
+    """One reader's threads; another reader's are reported as unknown."""
 
     def __init__(self, workspace: Workspace, reader: Principal) -> None:
         self.workspace = workspace
@@ -58,38 +58,35 @@ class ThreadStore:
         self._owner = (reader.tenant, reader.user)
 
     def create(self, title: str) -> str:
-        """Begin an empty thread, and return its id."""
+        """Create an empty thread, and return its id."""
         return self._create(f"t{uuid.uuid4().hex[:10]}", title)
 
     def of_client(self, name: str, title: str) -> str:
-        """Return the thread that a client of this reader calls `name`: theirs of that id, else one made for the name.
-
-        The same name of another reader is another thread.
-        """
+        """Return the reader's thread with the id `name`, else one that is created for that name and reader."""
         with connected(self.workspace.records) as connection:
-            if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, name)).fetchone() is not None:
+            if connection.execute(f"SELECT 1 FROM threads {_OF_THREAD}", (*self._owner, name)).fetchone() is not None:
                 return name
         digest = hashlib.sha256(json.dumps([*self._owner, name]).encode()).hexdigest()
         return self._create(f"t{digest[:20]}", title)
 
     def of_questions(self, texts: Sequence[str]) -> str | None:
-        """Return the thread of just these questions, the last such; None without one.
+        """Return the latest thread of exactly these questions; None without one.
 
-        The first of them may have been asked elsewhere, if its first turn was asked with them as those before it.
+        The first of them may be missing in it, if they are the earlier questions that its first turn was sent with.
         """
         with connected(self.workspace.records) as connection:
             query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n <= ? AND text = ? ORDER BY at DESC"
-            found = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
-        for (thread_id,) in found:
+            rows = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
+        for (thread_id,) in rows:
             turns = self.turns(thread_id)
-            here = [turn.text for turn in turns]
-            elsewhere = texts[: len(texts) - len(here)]
-            if here == list(texts[len(elsewhere) :]) and remembered(elsewhere) == self._before(turns[0].run_id):
+            questions = [turn.text for turn in turns]
+            earlier = texts[: len(texts) - len(questions)]
+            if questions == list(texts[len(earlier) :]) and remembered(earlier) == self._before(turns[0].run_id):
                 return str(thread_id)
         return None
 
     def _before(self, run_id: str) -> list[str]:
-        """Return the questions that a client named as those before a run's."""
+        """Return the earlier questions that a client sent with a run's."""
         with connected(self.workspace.records) as connection:
             row = connection.execute("SELECT input FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return list(json.loads(row[0])["request"].get("before", ())) if row is not None else []
@@ -111,7 +108,7 @@ class ThreadStore:
     def threads(self, search: str | None = None) -> list[dict[str, Any]]:
         """Return {thread_id, title, turns, created_at, updated_at} of each thread, the one used last first.
 
-        `search` keeps those whose title or questions have the words in them, whatever their case.
+        `search` keeps those whose title or a question contains it, ignoring case.
         """
         with connected(self.workspace.records) as connection:
             rows = connection.execute(
@@ -123,27 +120,27 @@ class ThreadStore:
             ).fetchall()
             if search is not None:
                 wanted = search.casefold()
-                asked = connection.execute(
+                questions = connection.execute(
                     "SELECT thread_id, text FROM turns WHERE tenant = ? AND user = ?", self._owner
                 ).fetchall()
-                found = {thread_id for thread_id, text in asked if wanted in text.casefold()}
-                rows = [row for row in rows if row[0] in found or wanted in row[1].casefold()]
+                matching = {thread_id for thread_id, text in questions if wanted in text.casefold()}
+                rows = [row for row in rows if row[0] in matching or wanted in row[1].casefold()]
         return [
             dict(zip(("thread_id", "title", "turns", "created_at", "updated_at"), row, strict=True)) for row in rows
         ]
 
     def turns(self, thread_id: str, last: int | None = None) -> list[Turn]:
-        """Return the turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
+        """Return the turns in order, or only the `last` ones. Raises: HIVE-409."""
         with connected(self.workspace.records) as connection:
             self._require(connection, thread_id)
             rows = connection.execute(
-                f"{_TURN} {_MINE} ORDER BY n DESC LIMIT ?",
+                f"{_TURN} {_OF_THREAD} ORDER BY n DESC LIMIT ?",
                 (*self._owner, thread_id, sys.maxsize if last is None else last),
             ).fetchall()
         return [_turn(row) for row in reversed(rows)]
 
     def turn(self, run_id: str) -> Turn:
-        """Return the turn of a run. Raises: HIVE-409 for a run that isn't this reader's."""
+        """Return the turn of a run. Raises: HIVE-409 for another reader's."""
         with connected(self.workspace.records) as connection:
             row = connection.execute(
                 f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
@@ -161,7 +158,7 @@ class ThreadStore:
         trace: Trace,
         answer: ModelAnswer | None = None,
     ) -> Turn:
-        """Append a turn; the same run again changes nothing. Raises: HIVE-409."""
+        """Append a turn; adding the same run again changes nothing. Raises: HIVE-409."""
         traced = json.dumps(vars(trace), ensure_ascii=False)
         now = audit.now()
         with connected(self.workspace.records) as connection, transaction(connection):
@@ -169,7 +166,7 @@ class ThreadStore:
             key = (*self._owner, thread_id)
             added = connection.execute(
                 "INSERT OR IGNORE INTO turns SELECT ?, ?, ?, ?, coalesce(max(n), 0) + 1, ?, ?, ?, ? FROM turns"
-                f" {_MINE} RETURNING n",
+                f" {_OF_THREAD} RETURNING n",
                 (run_id, *key, now, text, outcome.model_dump_json(), traced, *key),
             ).fetchone()
             if answer is not None:
@@ -177,13 +174,13 @@ class ThreadStore:
                     "INSERT OR IGNORE INTO answers VALUES (?, ?, ?)",
                     (run_id, answer.text, json.dumps(answer.documents)),
                 )
-            connection.execute(f"UPDATE threads SET updated_at = ? {_MINE}", (now, *key))
+            connection.execute(f"UPDATE threads SET updated_at = ? {_OF_THREAD}", (now, *key))
         if added is None:
             return self.turn(run_id)
         return Turn(run_id, thread_id, added[0], now, text, outcome, json.loads(traced))
 
     def answer(self, run_id: str) -> ModelAnswer | None:
-        """Return what the model wrote in that turn, for whoever may see all the documents behind it."""
+        """Return the model's answer in a turn; the caller checks that all its documents may be viewed."""
         with connected(self.workspace.records) as connection:
             row = connection.execute(
                 "SELECT a.text, a.documents FROM answers a JOIN turns t ON t.run_id = a.run_id"
@@ -196,10 +193,10 @@ class ThreadStore:
         """Give a thread another title. Raises: HIVE-409."""
         with connected(self.workspace.records) as connection, transaction(connection):
             self._require(connection, thread_id)
-            connection.execute(f"UPDATE threads SET title = ? {_MINE}", (_title(title), *self._owner, thread_id))
+            connection.execute(f"UPDATE threads SET title = ? {_OF_THREAD}", (_title(title), *self._owner, thread_id))
 
     def delete(self, thread_id: str) -> None:
-        """Delete a thread with its turns, all its runs, a model's answers, and its questions in the decision log.
+        """Delete a thread with its turns, runs, models' answers, and its questions in the decision log.
 
         Raises: HIVE-409.
         """
@@ -207,29 +204,29 @@ class ThreadStore:
         with connected(self.workspace.records) as connection:
             self._require(connection, thread_id)
             # A run that was killed has no turn.
-            known = f"SELECT run_id FROM turns {_MINE} UNION SELECT run_id FROM runs {_MINE}"
-            run_ids = [run_id for (run_id,) in connection.execute(known, key + key)]
+            query = f"SELECT run_id FROM turns {_OF_THREAD} UNION SELECT run_id FROM runs {_OF_THREAD}"
+            run_ids = [run_id for (run_id,) in connection.execute(query, key + key)]
         judging.DecisionLog(self.workspace).forget_questions(run_ids)
         with connected(self.workspace.records) as connection, transaction(connection):
-            connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_MINE})", key)
+            connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_OF_THREAD})", key)
             for table in ("runs", "turns", "threads"):
-                connection.execute(f"DELETE FROM {table} {_MINE}", key)
+                connection.execute(f"DELETE FROM {table} {_OF_THREAD}", key)
 
     def _require(self, connection: RecordsConnection, thread_id: str) -> None:
-        if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
+        if connection.execute(f"SELECT 1 FROM threads {_OF_THREAD}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise NotFound.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
 
 
 def remembered(texts: Sequence[str]) -> list[str]:
-    """Return what is kept of earlier questions that a client names: the last, and of each the beginning."""
+    """Return the last `REMEMBERED` of a client's earlier questions, each cut to `LONGEST_REMEMBERED` characters."""
     return [text[:LONGEST_REMEMBERED] for text in texts[-REMEMBERED:]]
 
 
 def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
-    """Return the last turns whose documents and values can all still be seen, oldest first.
+    """Return the last turns whose documents and values may all still be viewed, oldest first.
 
-    Raises: HIVE-409 for a thread that isn't this reader's.
+    Raises: HIVE-409 for another reader's thread.
     """
     turns = store.turns(thread_id, last=REMEMBERED)
     may = gate.allowed([doc_id for turn in turns for doc_id in turn.outcome.documents])
@@ -241,7 +238,7 @@ def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: V
 
 
 def asked_questions(workspace: Workspace, reader: Principal | None = None) -> list[str]:
-    """Return what was asked in all threads, oldest first; with `reader`, in theirs alone."""
+    """Return the questions of all threads, or of the `reader`'s, oldest first."""
     where, values = ("", ()) if reader is None else (" WHERE tenant = ? AND user = ?", (reader.tenant, reader.user))
     with connected(workspace.records) as connection:
         return [text for (text,) in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values)]
