@@ -1,4 +1,4 @@
-"""What a question asks for: its words, how much each of them tells, and what would answer it."""
+"""Analysis of questions: their words and weights, and the kind of answer that they ask for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hive_agents.copilot.language import (
 from hive_agents.retrieval import ScopedIndex, found_words, terms
 
 FieldWeights = Mapping[str, float]
-"""How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
+"""The weight of each content term of a question: higher where fewer of the reader's chunks have it, 0 where none."""
 
 _TELLS = {
     "who": ("person",),
@@ -33,12 +33,12 @@ _TELLS = {
     "which": ("name",),
     "what": ("meaning",),
 }
-"""What a question asks for, the first counts, and what a sentence holds that tells it; figures tell how many, and no
-one sentence surely tells why, or what something does."""
+"""The kinds of questions, of which the first that matches counts, and the patterns of sentences that answer them; "how
+many" is also answered by figures, and "open" ones (why, what something does) by no pattern."""
 _PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
 
 _OPENING = 400
-"""Characters of a text that tell its language."""
+"""Characters of a text that its language is determined by."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ def placed_words(text: str, language: str) -> tuple[PlacedWord, ...]:
 
 
 def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:
-    """Return the stems of all of them."""
+    """Return the stems of all the words."""
     return frozenset(stem for word in words for stem in word.stems)
 
 
 def is_small(word: str) -> bool:
-    """Return whether it is a word without content in any language."""
+    """Return whether a word is a function word of any language."""
     return any(word.lower() in function_words(code) for code in LANGUAGES.values())
 
 
 def content_terms(text: str, language: str) -> list[str]:
-    """Return stemmed words in order, each once, without function words; all of them where there are no others.
+    """Return stemmed words in order, each once, without function words unless there are no others.
 
     >>> content_terms("How do I rotate the keys?", "english"), content_terms("Who is who?", "english")
     (['rotat', 'key'], ['who', 'is'])
@@ -79,22 +79,22 @@ def content_terms(text: str, language: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _content_terms(text: str, language: str) -> tuple[str, ...]:
-    """Return the same; a turn asks for those of its question wherever it shows why something was found."""
-    found = tuple(dict.fromkeys(terms(text, language)))
+    # Cached: a turn needs those of its question for each result.
+    every = tuple(dict.fromkeys(terms(text, language)))
     function_terms = _function_terms(language, spoken_language(text, language))
-    return tuple(term for term in found if term not in function_terms) or found
+    return tuple(term for term in every if term not in function_terms) or every
 
 
 def asked_terms(question: str, language: str) -> list[str]:
-    """Return the content terms of a question without the words that only say what kind of thing it asks for.
+    """Return the content terms of a question without the words that only give its kind.
 
     >>> asked_terms("How long is a key valid?", "english"), asked_terms("how many?", "english")
     (['key', 'valid'], ['how', 'mani'])
     """
     rest = answer_pattern("asks.form").sub(" ", question)
-    found = list(dict.fromkeys(terms(rest, language)))
     function_terms = _function_terms(language, spoken_language(question, language))
-    return [term for term in found if term not in function_terms] or content_terms(question, language)
+    asked = [term for term in dict.fromkeys(terms(rest, language)) if term not in function_terms]
+    return asked or content_terms(question, language)
 
 
 def weights_in(index: ScopedIndex, question: str) -> FieldWeights:
@@ -109,21 +109,21 @@ def weights_in(index: ScopedIndex, question: str) -> FieldWeights:
 
 
 def equal_weights(question: str, language: str) -> FieldWeights:
-    """Return the weights of a question's words where nothing is known of the documents."""
+    """Return the weights of a question's words without statistics of documents: 1 each."""
     return dict.fromkeys(asked_terms(question, language), 1.0)
 
 
 @lru_cache(maxsize=4096)
 def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
-    """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
+    """Return (start, end, stems) of each word; cached, since answer, excerpts and reasons read the same sentences."""
     return tuple((word.start(), word.end(), _stems(word[0], language)) for word in found_words(text))
 
 
 @lru_cache(maxsize=4096)
 def stems_in(text: str, language: str) -> frozenset[str]:
     """Return the stems of all words of a text."""
-    found = {word[0] for word in found_words(text)}
-    return frozenset(stem for word in found for stem in _stems(word, language))
+    distinct = {word[0] for word in found_words(text)}
+    return frozenset(stem for word in distinct for stem in _stems(word, language))
 
 
 @lru_cache(maxsize=16384)
@@ -133,25 +133,25 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def _function_terms(index_language: str, spoken: str) -> frozenset[str]:
-    """Return those of the language that a text is in, and of the index's, as the index has them."""
+    """Return the function words of the index's language and the `spoken` one, stemmed as in the index."""
     codes = {LANGUAGES.get(index_language, "en"), spoken}
     return frozenset(term for code in codes for term in terms(language_tables(code)["function_words"], index_language))
 
 
 @lru_cache(maxsize=4096)
 def spoken_language(text: str, index_language: str) -> str:
-    """Return the language that most of a text's function words are of; the index's unless another has more of them.
+    """Return the code of the language with most of a text's function words; the index's unless another has more.
 
-    An index of one language may hold documents and questions of another, whose small words are as empty.
+    An index of one language may have documents and questions in another.
     """
-    own = LANGUAGES.get(index_language, "en")
-    said = [word[0].lower() for word in found_words(text[:_OPENING])]
-    counts = {code: sum(word in function_words(code) for word in said) for code in LANGUAGES.values()}
-    return max(counts, key=lambda code: (counts[code], code == own))
+    default = LANGUAGES.get(index_language, "en")
+    opening = [word[0].lower() for word in found_words(text[:_OPENING])]
+    counts = {code: sum(word in function_words(code) for word in opening) for code in LANGUAGES.values()}
+    return max(counts, key=lambda code: (counts[code], code == default))
 
 
 def language_of_most(texts: Sequence[str], index_language: str) -> str:
-    """Return the language of an index that most of these texts would be searched better by: its own where none is.
+    """Return the index language that over half of these texts are in, else `index_language`.
 
     >>> language_of_most(["Der Hund ist im Garten.", "Die Katze und der Hund sind da.", "The dog."], "english")
     'german'
@@ -159,13 +159,12 @@ def language_of_most(texts: Sequence[str], index_language: str) -> str:
     spoken = Counter(spoken_language(text, index_language) for text in texts)
     names = {code: name for name, code in LANGUAGES.items()}
     code, most = max(spoken.items(), key=lambda pair: pair[1], default=("", 0))
-    known = index_language not in LANGUAGES or code == LANGUAGES[index_language]
-    return index_language if known or most * 2 <= len(texts) else names[code]
+    keeps = index_language not in LANGUAGES or code == LANGUAGES[index_language]
+    return index_language if keeps or most * 2 <= len(texts) else names[code]
 
 
 def tells(question: str, sentence: str) -> bool | None:
-    """Return whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no
-    such.
+    """Return whether a sentence has what a question's kind asks for: a person, a time, a number; None without a kind.
 
     >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
     (True, False)
@@ -175,8 +174,7 @@ def tells(question: str, sentence: str) -> bool | None:
 
 
 def as_bounded(question: str, sentence: str) -> bool:
-    """Return whether a sentence speaks of a bound where the question asks for one, and denies something where that
-    does.
+    """Return whether a sentence has a bound where the question asks for one, and a negation where it has one.
 
     >>> as_bounded("how many seats at most?", "It has two seats."), as_bounded("how many?", "It has two.")
     (False, True)
@@ -190,8 +188,7 @@ def as_bounded(question: str, sentence: str) -> bool:
 
 
 def answer_has_form(question: str) -> bool:
-    """Return whether the form of a sentence shows that it answers: not where is asked whether, where, why or what
-    happens.
+    """Return whether answers can be told by their form: not to whether, where, why or what happens.
 
     >>> [answer_has_form(question) for question in ("Who signs?", "What is a lease?", "Is it signed?", "Where is it?")]
     [True, True, False, False]
@@ -201,13 +198,13 @@ def answer_has_form(question: str) -> bool:
 
 
 def asks_plainly(question: str) -> bool:
-    """Return whether what is asked for can be told from other things by its form: a person, a time, a number."""
+    """Return whether a question asks for a person, a time or a number, which a pattern can recognize."""
     return _kind(question) in _PLAIN
 
 
 @lru_cache(maxsize=4096)
 def _holds(kind: str, sentence: str) -> bool:
-    """Return whether a sentence tells such a thing; a turn looks at the same ones for answer and excerpts."""
+    # Cached: answer and excerpts read the same sentences.
     return _telling(kind).search(sentence) is not None
 
 
@@ -218,31 +215,31 @@ def _kind(question: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _telling(kind: str) -> re.Pattern[str]:
-    found = [answer_alternatives(f"tells.{name}") for name in _TELLS[kind]]
+    alternatives = [answer_alternatives(f"tells.{name}") for name in _TELLS[kind]]
     if kind in ("how_many", "how_much"):
-        # The digits of "F-101" are a name, and those of "step 2" a place.
+        # "F-101" is a name and "step 2" a reference: neither has a number.
         numbered = [word for code in LANGUAGES.values() for word in word_list("answers", "numbered", code)]
-        found.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
-    return re.compile("|".join(found), re.I | re.X)
+        alternatives.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
+    return re.compile("|".join(alternatives), re.I | re.X)
 
 
 def unnamed(question: str) -> str | None:
-    """Return the pronoun of a question about something that only an earlier one could have named.
+    """Return the pronoun of a question that refers to an earlier message; None without one.
 
     >>> unnamed("how long is it valid?"), unnamed("Is it possible to run it twice?"), unnamed("What time is it?")
     ('it', None, None)
     """
-    found = answer_pattern("asks.elliptic").search(question)
-    if found is None or answer_pattern("asks.expletive").search(question):
+    pronoun = answer_pattern("asks.elliptic").search(question)
+    if pronoun is None or answer_pattern("asks.expletive").search(question):
         return None
-    before = telling_words(question[: found.start()])
-    ends = not question[found.end() :].strip(" ?!.")
-    if len(before) > (1 if ends else 0):  # at the end it may stand behind its verb: "who approves it?"
+    before = telling_words(question[: pronoun.start()])
+    ends = not question[pronoun.end() :].strip(" ?!.")
+    if len(before) > (1 if ends else 0):  # at the end a verb may come before it: "who approves it?"
         return None
-    return found[0].strip(" ?!.")
+    return pronoun[0].strip(" ?!.")
 
 
 def telling_words(text: str) -> list[str]:
-    """Return the words of a text that name anything; in either language."""
+    """Return the words of a text that are function words of no language, without those that give a question's kind."""
     rest = answer_pattern("asks.form").sub(" ", text)
     return [word.text for word in placed_words(rest, "none") if not is_small(word.text)]

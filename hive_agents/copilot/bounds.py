@@ -1,4 +1,4 @@
-"""Bounds on the numbers and dates of documents that a sentence asks for."""
+"""Bounds on dates and numbers of documents in a sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPARING = frozenset({"is", "at", "than", "the"})
 
 
 def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter], set[int]]]:
-    """Return bounds on dates of the documents; one that only the content speaks of ("tubes from 2023") is none."""
+    """Return bounds on dates of the documents, with their places; dates of the content ("tubes from 2023") are none."""
     found: list[tuple[list[DocumentFilter], set[int]]] = []
     fields = s.vocabulary.of_type("date")
     for span in s.dates if fields and s.filters_by_description else ():
@@ -34,14 +34,14 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
 
 
 def _bounds(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
-    """Return the bounds of a date: "due by 1 May" is the one to come, "reviewed by" it the last."""
+    """Return the bounds of a date: "due by 1 May" means the next one, "reviewed by 1 May" the last."""
     happened = cue is not None and s.at(cue).endswith("ed")
     ahead = date_role_of(field) in ("due", "expires") and not happened
     return to_come(s.words, span, s.today) if ahead else span.bounds
 
 
 def _naming(s: Sentence, field: str, cue: int | None) -> set[int]:
-    """Return the place of the cue, and of what before it names the field, too: "due for review" of `review_due`."""
+    """Return the places of the cue and of words before it that name the field, too: "due for review"."""
     if cue is None:
         return set()
     before = s.back(cue, PREPOSITIONS, ARTICLES)
@@ -50,7 +50,7 @@ def _naming(s: Sentence, field: str, cue: int | None) -> set[int]:
 
 
 def date_verbs(s: Sentence) -> set[int]:
-    """Return the places of "effective" in "effective since March": about a date, not a status."""
+    """Return the places of words for a date field before a date: "effective since March" is about no status."""
     found: set[int] = set()
     for span in s.dates if s.filters_by_description else ():
         verb = s.back(span.first, ADVERBS, BE)
@@ -60,7 +60,7 @@ def date_verbs(s: Sentence) -> set[int]:
 
 
 def _date_cue(s: Sentence, first: int, last: int) -> int | None:
-    """Return where the sentence says what happened then: "updated"."""
+    """Return the place of the word that says what happened on a date: "updated"."""
     cues = word_table("fields.date_cues")
     for place in (s.back(first, ADVERBS, BE), last + 1):
         if s.at(place) in cues or _date_fields(s, place):
@@ -69,14 +69,14 @@ def _date_cue(s: Sentence, first: int, last: int) -> int | None:
 
 
 def _date_fields(s: Sentence, place: int) -> list[str]:
-    """Return the date fields that a word speaks of, by name ("reviewed" of `reviewed_on`) or by role."""
+    """Return the date fields that a word means, by name ("reviewed" of `reviewed_on`) or by role."""
     role, stem = word_table("fields.date_cues").get(s.at(place)), s.stem(place)
     named = [name for name in s.vocabulary.of_type("date") if stem and stem in terms(" ".join(parts(name)))]
     return named or (s.vocabulary.date_fields(role) if role else [])
 
 
 def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
-    """Return numbers beside the name of their field: "version 3", "pages over 20", "more than 20 pages"."""
+    """Return filters on numbers beside their field's name: "version 3", "pages over 20", "more than 20 pages"."""
     found: list[tuple[DocumentFilter, set[int]]] = []
     for name in s.vocabulary.of_type("number") if s.filters_by_description else ():
         for place in range(len(s.words)):
@@ -100,7 +100,7 @@ def _number_after(s: Sentence, place: int) -> tuple[Operator, str, set[int]] | N
 
 
 def _number_before(s: Sentence, place: int) -> tuple[Operator, str, set[int]] | None:
-    """Return a bound that documents are asked for by; a bare number counts things of which a text may tell."""
+    """Return a bound before the field's name; a number without comparison may count things in the text."""
     comparisons = word_table("fields.comparisons")
     first, op = place - 2, None
     while s.at(first) in comparisons or s.at(first) in _COMPARING:

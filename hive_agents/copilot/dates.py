@@ -27,7 +27,7 @@ _RECENT = 30
 
 @dataclass(frozen=True)
 class Period:
-    """Whole days from `start` to `end`; `after` is the place of the next word. Rolling: up to today, no end asked."""
+    """Days `start` to `end`; `after` is the place of the next word. `rolling`: up to today, as "last 30 days"."""
 
     start: datetime.date
     end: datetime.date
@@ -37,7 +37,7 @@ class Period:
 
 @dataclass(frozen=True)
 class DateSpan:
-    """Words `first` to `last`, and the bounds they set. `led`: "since", "in" …; a bare year isn't."""
+    """Words `first` to `last`, and the bounds they set; `led` is false for a plain year without "since" or "in"."""
 
     first: int
     last: int
@@ -66,18 +66,18 @@ def date_spans(sentence: list[Word], today: datetime.date) -> list[DateSpan]:
 
 
 def to_come(sentence: list[Word], span: DateSpan, today: datetime.date) -> tuple[Bound, ...]:
-    """Return the bounds of a date as of something that is still to happen: a month without a year is the next one.
+    """Return the bounds of a date in the future: a month without a year is the next one.
 
     >>> from hive_agents.copilot.language import words
-    >>> said, today = words("due before 1 December"), datetime.date(2026, 2, 2)
-    >>> (span,) = date_spans(said, today)
-    >>> span.bounds, to_come(said, span, today)
+    >>> sentence, today = words("due before 1 December"), datetime.date(2026, 2, 2)
+    >>> (span,) = date_spans(sentence, today)
+    >>> span.bounds, to_come(sentence, span, today)
     ((('lt', datetime.date(2025, 12, 1)),), (('lt', datetime.date(2026, 12, 1)),))
     """
-    said = [word.lower for word in sentence[span.first : span.last + 1]]
-    dated = any(map(_YEAR.fullmatch, said)) or not any(word in _MONTHS for word in said)
+    named = [word.lower for word in sentence[span.first : span.last + 1]]
+    has_year = any(map(_YEAR.fullmatch, named)) or not any(word in _MONTHS for word in named)
     since = [op for op, _ in span.bounds] == ["gte"]
-    if dated or since or max(day for _, day in span.bounds) >= today:
+    if has_year or since or max(day for _, day in span.bounds) >= today:
         return span.bounds
     return tuple((op, _back(day, -1, "year")) for op, day in span.bounds)
 
@@ -116,7 +116,7 @@ def _bounds(bound: str, period: Period) -> tuple[Bound, ...]:
 
 
 def _range(sentence: list[Word], place: int, today: datetime.date) -> DateSpan | None:
-    """ "between March and May 2025", "from 2023 to 2024"."""
+    """Return the span of "between March and May 2025", "from 2023 to 2024"."""
     first = _period(sentence, _skip(sentence, place + 1), today, named=True)
     if first is None or (at(sentence, place) == "from" and at(sentence, first.after) not in _JOINS):
         return None
@@ -124,7 +124,7 @@ def _range(sentence: list[Word], place: int, today: datetime.date) -> DateSpan |
     if second is None:
         return None
     start = first.start
-    if start > second.end or at(sentence, first.after - 1) in _MONTHS:  # the year that is said holds for both
+    if start > second.end or at(sentence, first.after - 1) in _MONTHS:  # the second year is meant for both
         year = second.end.year if start.replace(year=second.end.year) <= second.end else second.end.year - 1
         start = start.replace(year=year)
     return DateSpan(place, second.after - 1, (("gte", start), ("lte", second.end)))
@@ -135,7 +135,7 @@ def _skip(sentence: list[Word], place: int) -> int:
 
 
 def _period(sentence: list[Word], place: int, today: datetime.date, named: bool) -> Period | None:
-    """Return the days that the words at `place` name; a month alone counts only where `named` (after "in", "since")."""
+    """Return the days that the words at `place` name; a month alone only where `named` (after "in", "since")."""
     word = at(sentence, place)
     if word in ("today", "yesterday"):
         day = today - datetime.timedelta(days=word == "yesterday")
@@ -155,7 +155,7 @@ def _period(sentence: list[Word], place: int, today: datetime.date, named: bool)
 
 
 def _from_year(sentence: list[Word], place: int) -> Period:
-    """ "2025", "2025-03", "2025-03-31"."""
+    """Return the days of "2025", "2025-03", "2025-03-31"."""
     year = int(at(sentence, place))
     numbers: list[int] = []
     for word in sentence[place + 1 : place + 3]:
@@ -171,7 +171,7 @@ def _from_year(sentence: list[Word], place: int) -> Period:
 
 
 def _with_month(sentence: list[Word], place: int, today: datetime.date, named: bool) -> Period | None:
-    """ "5 March 2025", "5th of March", "March 5, 2025", "March 2025", "March"."""
+    """Return the days of "5 March 2025", "5th of March", "March 5, 2025", "March 2025", "March"."""
     day = _day(at(sentence, place))
     month_at = place + (day is not None) + (day is not None and at(sentence, place + 1) == "of")
     month = _MONTHS.get(at(sentence, month_at))
@@ -200,7 +200,7 @@ def _day(word: str) -> int | None:
 
 
 def _quarter(sentence: list[Word], place: int, today: datetime.date) -> Period:
-    """ "Q1", "Q1 2025", "Q1 of 2025"."""
+    """Return the days of "Q1", "Q1 2025", "Q1 of 2025"."""
     after = place + 1 + (at(sentence, place + 1) == "of")
     year = _YEAR.fullmatch(at(sentence, after))
     month = 3 * int(at(sentence, place)[1]) - 2
@@ -208,7 +208,7 @@ def _quarter(sentence: list[Word], place: int, today: datetime.date) -> Period:
 
 
 def _relative(sentence: list[Word], place: int, today: datetime.date) -> Period | None:
-    """ "last 30 days" and "the past year" reach back from today; "last year" and "this month" are of the calendar."""
+    """Return the days of "last 30 days" and "the past year", back from today, or of a calendar's "last year"."""
     which = at(sentence, place)
     age = _age(sentence, place + 1, today)
     if age is not None:
@@ -236,7 +236,7 @@ def _months(year: int, month: int, length: int, after: int) -> Period:
 
 
 def _age(sentence: list[Word], place: int, today: datetime.date) -> tuple[datetime.date, int] | None:
-    """ "30 days", "a couple of weeks": the day that long ago and the place after it."""
+    """Return the day "30 days" or "a couple of weeks" ago, and the place after these words."""
     word = at(sentence, place)
     number = int(word) if re.fullmatch(r"\d{1,4}", word) else _NUMBERS.get(word, _FEW.get(word))
     after = place + 1

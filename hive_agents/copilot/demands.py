@@ -1,7 +1,7 @@
-"""What a question demands of a sentence that answers it, beyond that the sentence holds its words.
+"""Requirements on a sentence that answers a question, beyond having its words.
 
-A sentence about the right things is most often one beside the answer: it counts something else, tells where another
-thing lies, or holds the words in another sense. Each kind of question has a form that its answers have.
+Most sentences with a question's words don't answer it: they count something else, give the place of another thing, or
+use the words in another sense. The answers to each kind of question have a form.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from hive_agents.copilot.asking import (
 from hive_agents.copilot.language import answer_pattern
 
 NEAR = 4
-"""Words from one to the other of two that stand side by side in the question."""
+"""The most words between two that are side by side in the question."""
 BESIDE = 2
-"""Words with content that the question doesn't have in what is so when a condition holds."""
+"""The most content words of a main clause beside a condition that the question doesn't have."""
 COUNTED = 4
-"""Words from a number to what it counts."""
+"""The most words from a number to the noun that it counts."""
 DONE = 4
-"""Words from "is" to what is done."""
+"""The most words from "is" to a participle."""
 BOUNDLESS = 30
-"""Characters from "unlimited" to what there is any number of."""
+"""The most characters from "unlimited" to the noun that it is said of."""
 SAME_NAME = 3
-"""Letters by which the name of a value is known: max. is a maximum."""
+"""Letters that identify the name of a value: max. is a maximum."""
 
 _LITERAL = re.compile(r"(?<![\w.])\w+(?:(?:[./]|::)\w+)+|[^\W_]+_\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
@@ -46,11 +46,11 @@ _CAPITALS = re.compile(r"\b[A-Z]{3,}\b")
 
 @dataclass(frozen=True)
 class Demands:
-    """What one question demands.
+    """The requirements of one question.
 
-    `literals` are patterns of what has to stand as it is, `pairs` words side by side in it, `bare` those that nothing
-    says the kind of, `counted` what it counts, `units` those of a time, and `verbs` those of its verbs that are small
-    words elsewhere.
+    `asked` are its content terms, `literals` patterns of what has to appear verbatim, `pairs` adjacent terms, `bare`
+    terms right after an article, `counted` those of the noun that it counts, `units` those of its units of time, and
+    `verbs` those of its verbs that are function words elsewhere.
     """
 
     question: str
@@ -64,8 +64,7 @@ class Demands:
     verbs: frozenset[str]
 
     def met(self, sentence: str, above: str, around: str) -> bool:
-        """Return whether a sentence can be the answer; `above` is what it stands under, `around` the names of its
-        place."""
+        """Return whether a sentence can be the answer; `above` is its lead-in, `around` its title and section."""
         found = placed_words(sentence, self.language)
         whole = f"{around} {above} {sentence}".lower()
         return (
@@ -94,10 +93,9 @@ class Demands:
         return answer_pattern(f"asks.{kind}").search(self.question) is not None
 
     def _beside(self, pair: tuple[str, str], found: Sequence[PlacedWord], above: str, around: str) -> bool:
-        """Return whether two words that stand side by side in the question stand near each other in the sentence or
-        above.
+        """Return whether two adjacent words of the question are near each other in the sentence, its lead-in or names.
 
-        Where one of them stands in neither, how much of the question is held decides.
+        Also where one of them is in none of these: the share of the question's words decides then.
         """
         left, right = pair
         seen: set[str] = set()
@@ -111,13 +109,13 @@ class Demands:
         return len(seen) < 2
 
     def _in_its_sense(self, sentence: str) -> bool:
-        """Return whether no word of the question stands in capitals alone: a DELETE request deletes something else."""
+        """Return whether no word of the question is in capitals in the sentence: DELETE requests are another sense."""
         shouted = {word.lower() for word in _CAPITALS.findall(sentence)} - set(_CAPITALS.findall(self.question))
         plain = {word.lower() for word in re.findall(r"\b[a-z]{3,}\b", self.question)}
         return not shouted & plain
 
     def _as_allowed(self, sentence: str, names: str) -> bool:
-        """Return whether a sentence says what can be where that is asked: one case of many doesn't."""
+        """Return whether a sentence states a permission or a bound where the question asks what is possible."""
         if not self._asks("can") or self._asks("how_to"):
             return True
         allows = answer_pattern("tells.permission").search(sentence) or answer_pattern("tells.boundless").search(
@@ -126,26 +124,25 @@ class Demands:
         return bool(allows or answer_pattern("tells.bounded").search(f"{names} {sentence}"))
 
     def _is_narrower(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Return whether a sentence is about a kind of what was asked about: "a frozen sample", "for samples of
-        soil, …"."""
+        """Return whether a sentence is about a kind of the subject: "a frozen sample", "for samples of soil, …"."""
         lead = answer_pattern("tells.lead", r"^(?:{})\b[^,]*,").match(sentence)
         if lead is not None and not set(content_terms(lead[0], self.language)) <= set(self.asked):
             return True
         return any(self._has_other_everywhere(term, found) for term in self.bare)
 
     def _has_other_everywhere(self, term: str, found: Sequence[PlacedWord]) -> bool:
-        """Return whether a word that wasn't asked narrows down this one wherever it stands."""
+        """Return whether each occurrence of a term is narrowed down by a word that the question doesn't have."""
         article = answer_pattern("tells.article", r"(?:{})")
         places = [n for n, word in enumerate(found) if term in word.stems]
         return bool(places) and all(self._has_other(found[max(0, n - 3) : n], article) for n in places)
 
     def _is_one_case(self, sentence: str) -> bool:
         """Return whether a sentence begins with a condition that the question doesn't name."""
-        told = any(map(self._asks, ("when", "how_to", "condition")))
-        return not told and answer_pattern("tells.condition").search(sentence) is not None
+        asks_for_condition = any(map(self._asks, ("when", "how_to", "condition")))
+        return not asks_for_condition and answer_pattern("tells.condition").search(sentence) is not None
 
     def _tells_together(self, sentence: str) -> bool:
-        """Return whether a time stands in one clause with what it is asked for."""
+        """Return whether a time is in one clause with a word of the question, where a time is asked for."""
         if not any(map(self._asks, ("when", "how_long"))):
             return True
         clauses = _CLAUSES.split(sentence)
@@ -155,13 +152,13 @@ class Demands:
         )
 
     def _has_other(self, before: Sequence[PlacedWord], article: re.Pattern[str]) -> bool:
-        """Return whether between an article and the word behind these stands one that wasn't asked."""
+        """Return whether a content word that the question doesn't have is between an article and the next word."""
         places = [n for n, word in enumerate(before) if article.fullmatch(word.text)]
         between = before[places[-1] + 1 :] if places else ()
         return any(word.stems.isdisjoint(self.asked) and not is_small(word.text) for word in between)
 
     def _names(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Return whether whom it names isn't the question's own verb: the owner owns."""
+        """Return whether it names a person other than by the question's verb: "the owner owns" names nobody."""
         if len(self.asked) == 1:
             return False
         asked = placed_words(self.question, self.language)
@@ -171,10 +168,10 @@ class Demands:
             rest = found[verb + 1 :]
             again = any(answer_pattern("tells.again", r"(?:{})").fullmatch(word.text) for word in rest)
             if others and not again and others.isdisjoint(stems_of(rest)):
-                return False  # what is done to it was asked, and it does it itself
+                return False  # the question asks who does it to the subject, and here the subject does it
         persons = answer_pattern("tells.person").finditer(sentence)
-        own = {word.start for word in found if not self.verbs.isdisjoint(word.stems) or word.stems & set(self.asked)}
-        return not self.verbs or any(person.start() not in own for person in persons)
+        repeated = {word.start for word in found if word.stems & (self.verbs | set(self.asked))}
+        return not self.verbs or any(person.start() not in repeated for person in persons)
 
     def _denies_as_asked(self, sentence: str) -> bool:
         """Return whether a sentence denies something only where the question does."""
@@ -183,7 +180,7 @@ class Demands:
         return not denies or self._asks("denial")
 
     def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Return whether a number stands beside what is counted, with nothing between that narrows it down."""
+        """Return whether a number counts the question's noun, without a word between that narrows it down."""
         if answer_pattern("tells.example").search(sentence):
             return False
         asked = stems_of(placed_words(self.question, self.language))
@@ -214,17 +211,16 @@ class Demands:
         return False
 
     def _is_counted(self, word: PlacedWord, sentence: str) -> bool:
-        """Return whether it is what is counted, and in the plural where it was asked so: "3 theme parts" counts no
-        themes."""
+        """Return whether a word is the counted noun, in the plural as in the question: not "theme" for "themes"."""
         if self.counted.isdisjoint(word.stems):
             return False
         asked = [each for each in placed_words(self.question, self.language) if not each.stems.isdisjoint(self.counted)]
         if sentence[: word.start].endswith("-"):
-            return True  # of eight bits is what has an 8-bit form
+            return True  # "8-bit" answers how many bits
         return word.text.endswith("s") or not all(each.text.endswith("s") for each in asked)
 
     def _dates(self, sentence: str) -> bool:
-        """Return whether the condition or the time is what is told and not where the question's words stand."""
+        """Return whether the question's words are in the main clause, and the condition or time is beside it."""
         marker = answer_pattern("tells.clause", r"\b(?:{})\b")
         asked = set(self.asked) & stems_of(placed_words(sentence, self.language))
         found = marker.search(sentence)
@@ -233,11 +229,11 @@ class Demands:
         if found.start() > 0:
             return self._is_nearly_all(sentence[: found.start()], asked)
         clause, comma, main = sentence.partition(",")
-        said = stems_of(placed_words(clause, self.language))
-        return bool(comma) and asked.isdisjoint(said) and self._is_nearly_all(main, asked)
+        stems = stems_of(placed_words(clause, self.language))
+        return bool(comma) and asked.isdisjoint(stems) and self._is_nearly_all(main, asked)
 
     def _happens(self, found: Sequence[PlacedWord]) -> bool:
-        """Return whether what is asked for is done there: who has paid leave isn't paid."""
+        """Return whether the question's participle is used as a verb: "has paid leave" doesn't say what is paid."""
         done = answer_pattern("asks.done", r"(?:{})\W*$").search(self.question)
         be = answer_pattern("tells.be", r"(?:{})")
         return done is None or any(
@@ -247,12 +243,12 @@ class Demands:
         )
 
     def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
-        """Return whether a clause holds these words and not much else: its condition may be another's otherwise."""
-        said = set(content_terms(clause, self.language))
-        return asked <= said and len(said - set(self.asked)) <= BESIDE
+        """Return whether a clause has these words and few others, which the condition might be about."""
+        content = set(content_terms(clause, self.language))
+        return asked <= content and len(content - set(self.asked)) <= BESIDE
 
     def _measures(self, sentence: str) -> bool:
-        """Return whether a question of one word is told its measure: behind the word, and as what it is."""
+        """Return whether the word of a one-word question is followed by its measure; others need no such order."""
         if answer_pattern("tells.example").search(sentence):
             return False
         if len(self.asked) > 1:
@@ -262,9 +258,9 @@ class Demands:
         return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
 
     def _defines(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
-        """Return whether it is said of what was asked about, and not of a part or of something else that has its name.
+        """Return whether a sentence defines the subject itself, and not a part of it or something named after it.
 
-        A value doesn't stand in a clause before the one that names what it is the value of.
+        Where an attribute is asked for, its value has to be in the clause that names it or in a later one.
         """
         attribute = answer_pattern("asks.attribute").search(self.question)
         if attribute is not None:
@@ -282,7 +278,7 @@ class Demands:
 
 
 def is_cut(sentence: str) -> bool:
-    """Return whether a sentence stops before its end, as one whose list follows.
+    """Return whether a sentence has no end, as one before a list.
 
     >>> is_cut("The fee is due"), is_cut("The fee is due (see no. 2).")
     (True, False)
@@ -292,7 +288,7 @@ def is_cut(sentence: str) -> bool:
 
 @lru_cache(maxsize=256)
 def demands(question: str, language: str) -> Demands:
-    """Return what a question demands."""
+    """Return the requirements of a question."""
     asked = tuple(asked_terms(question, language))
     words = placed_words(question, language)
     pairs = {
@@ -355,7 +351,7 @@ def _is_number(word: PlacedWord, sentence: str) -> bool:
 
 
 def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
-    """Return whether nothing else is counted by a number: it is followed by a sign, a small word or nothing."""
+    """Return whether a number counts nothing after it: a sign, a function word or nothing follows."""
     if number + 1 == len(found):
         return True
     gap = sentence[found[number].end : found[number + 1].start]

@@ -1,4 +1,4 @@
-"""Word lists and patterns of the languages that the copilot reads, and a text as words."""
+"""Word lists and patterns of the languages that the copilot reads, and texts split into words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from importlib.resources import files
 from typing import Any
 
 LANGUAGES = {"english": "en", "german": "de"}
-"""The file of each language of an index that has one."""
+"""The code, and file in `languages/`, of each supported language of an index."""
 MOST_CHARACTERS = 4_000
 MOST_WORDS = 120
-"""A text that is longer is a pasted page: content, whatever words it has."""
+"""The words that are read of a text; one that is longer is a pasted page, and has no filters."""
 
 _WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|[vV]?\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
 _WITHOUT = re.compile(r"\bw/o\b", re.I)
@@ -31,23 +31,23 @@ def language(code: str) -> Mapping[str, Any]:
 
 @cache
 def word_list(section: str, name: str, code: str = "en") -> frozenset[str]:
-    """Return a list of words of one language, `fields.roles` being a section within a section."""
+    """Return a list of words of one language; a dot in `section` leads to a nested one, as in `fields.roles`."""
     listed = _section(section, code)[name]
     return frozenset(listed.split() if isinstance(listed, str) else listed)
 
 
 @cache
 def word_table(section: str) -> Mapping[str, str]:
-    """Return the English words of a section, each with the name of the list that it is in; the first list counts.
+    """Return the English words of a section, each with the name of the first list that it is in.
 
     >>> word_table("fields.date_cues")["updated"]
     'changed'
     """
-    found: dict[str, str] = {}
+    lists: dict[str, str] = {}
     for name, listed in _section(section, "en").items():
         for word in listed.split() if isinstance(listed, str) else listed:
-            found.setdefault(word, name)
-    return found
+            lists.setdefault(word, name)
+    return lists
 
 
 @cache
@@ -64,12 +64,12 @@ def pattern(section: str, name: str) -> re.Pattern[str]:
 
 @cache
 def answer_pattern(name: str, template: str = "{}") -> re.Pattern[str]:
-    """Return a pattern of `answers` in any language; the template says what stands around it."""
+    """Return a pattern of `answers` in all languages, put into the template."""
     return re.compile(template.format(answer_alternatives(name)), re.I | re.X)
 
 
 def answer_alternatives(name: str) -> str:
-    """Return a pattern of `answers`, as it is in each language, as text for a larger one."""
+    """Return the alternatives of all languages for a pattern of `answers`, as text for a larger pattern."""
     section, _, key = f"answers.{name}".rpartition(".")
     return "|".join(_section(section, code)[key] for code in LANGUAGES.values())
 
@@ -83,7 +83,7 @@ def _section(section: str, code: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Word:
-    """One word: as typed, lower-cased, its place in the text, what stood before it, whether inside quotes."""
+    """A word: as typed, in lower case, its span in the text, the text before it, and whether it is in quotes."""
 
     text: str
     lower: str
@@ -136,5 +136,5 @@ def at(sentence: list[Word], place: int) -> str:
 
 
 def spoken(text: str) -> str:
-    """Return the words of a text in lower case, parted by one space."""
+    """Return the words of a text in lower case, separated by one space."""
     return " ".join(word.lower for word in words(text))

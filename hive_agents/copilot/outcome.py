@@ -1,4 +1,4 @@
-"""What a turn came to: ids, numbers and the reader's own words, no text of any document."""
+"""Outcomes of turns, which hold ids, numbers and the reader's words, and no document's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sentence, read: the filters that it asks for and what is left to search for."""
+"""Readings of a sentence: its filters, and the words that are left to search for."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_s
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")
 _LINKS = ADVERBS | BE | NEGATIONS | ARTICLES | _RELATIVE | _HAVE
-"""What may stand between documents and the value that describes them: "docs that are still valid"."""
+"""Words between documents and the value that describes them: "docs that are still valid"."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a sentence asks for: its kind, its filters, and the words to search for.
+    """The kind of a sentence, its filters, and the words to search for.
 
-    `search`: what to search for, as typed; `content`: those of its words that mean something.
-    `lists`: it asks for documents without saying which ("list all documents", "what's new").
+    `search` is the text to search for, as typed; `content` are its content words in lower case; `lists` tells whether
+    the sentence asks for documents without a topic ("list all documents", "what's new").
     """
 
     kind: SentenceKind
@@ -52,7 +52,7 @@ class Reading:
 
 
 def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date, follow_up: bool = False) -> Reading:
-    """Return the filters and the content of a sentence; a `follow_up` is a fragment, whatever it starts with."""
+    """Return the filters and the content of a sentence; in a `follow_up` a question is read as a fragment."""
     s = Sentence(text, vocabulary, today, follow_up)
     if len(s.words) == MOST_WORDS:
         return Reading(
@@ -61,8 +61,8 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
     used |= date_verbs(s)
     filters: list[DocumentFilter] = []
-    for found, places in (*number_bounds(s), *_owners(s, reader)):
-        filters.append(found)
+    for demand, places in (*number_bounds(s), *_owners(s, reader)):
+        filters.append(demand)
         used |= places
     values = _Values(s, used)
     values.find()
@@ -72,28 +72,31 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     values.find_alone()
     filters = _merged([*values.filters(), *filters], vocabulary)
     content = [s.at(n) for n in range(len(s.words)) if s.is_content(n, used)]
-    searched = search_words(s, used - values.told, filtered=bool(filters))
-    return Reading(s.kind, filters, searched, content, lists_documents(s))
+    search = search_words(s, used - values.searched, filtered=bool(filters))
+    return Reading(s.kind, filters, search, content, lists_documents(s))
 
 
 class _Values:
-    """The values of a sentence that are demands on the documents, from left to right; `used` takes their words, and
-    `told` those that are searched for all the same: a question that names its document says little beside."""
+    """The values of a sentence that filter, from left to right.
+
+    The places of their words are added to `used`, and to `searched` if they are searched for all the same: a question
+    that names its document has few other words.
+    """
 
     def __init__(self, sentence: Sentence, used: set[int]) -> None:
         self.s, self.used = sentence, used
-        self.told: set[int] = set()
+        self.searched: set[int] = set()
         self.accepted: dict[Mention, tuple[Meaning, bool]] = {}
 
     def find(self) -> None:
-        """Accept the values that the sentence's wording makes demands."""
+        """Accept the values that the sentence's wording makes filters."""
         for mention in self._open():
             meaning = self._meaning(mention)
             if meaning is not None:
                 self._accept(mention, meaning)
 
     def find_alone(self) -> None:
-        """Accept values beside which nothing is said: "drafts", "effective in the lab"; a tag alone is a topic."""
+        """Accept values without other content: "drafts", "effective in the lab"; a tag alone is a topic."""
         s = self.s
         rest = [n for n in range(len(s.words)) if s.is_content(n, self.used)]
         if s.filters_by_description and all(n in s.inside for n in rest):
@@ -102,17 +105,17 @@ class _Values:
                     self._accept(mention, mention.meanings[0])
 
     def filters(self) -> list[DocumentFilter]:
-        found: list[DocumentFilter] = []
+        demands: list[DocumentFilter] = []
         for mention, (meaning, excluded) in self.accepted.items():
             if isinstance(meaning.value, bool):
-                found.append(DocumentFilter(field=meaning.field, value=meaning.value != excluded))
+                demands.append(DocumentFilter(field=meaning.field, value=meaning.value != excluded))
             else:
                 op: Operator = "not_in" if excluded else "in"
-                found.append(DocumentFilter(field=meaning.field, op=op, value=mention.values(meaning)))
-        return found
+                demands.append(DocumentFilter(field=meaning.field, op=op, value=mention.values(meaning)))
+        return demands
 
     def _open(self) -> list[Mention]:
-        """Return the mentions that may filter still; a version that something came with or is compared does nowhere."""
+        """Return the mentions that may still filter, without versions that are compared or the time of a change."""
         s = self.s
         return [
             mention
@@ -130,11 +133,11 @@ class _Values:
             self.used.update(range(before, mention.first))
 
     def _meaning(self, mention: Mention) -> Meaning | None:
-        """Return what the value demands; None for a word like others."""
+        """Return the meaning by which a value filters; None where it is content."""
         s = self.s
         about = s.at(s.back(mention.first, ARTICLES)) in ABOUT
         if s.kind is SentenceKind.DEFINITION or (about and not mention.noun):
-            return None  # what is written about isn't demanded: "about the QA department"
+            return None  # a topic: "about the QA department"
         meaning = self._named(mention)
         clear = not mention.shy or self._is_state_of_documents(mention)
         if meaning is None and clear and not s.words[mention.first].quoted:
@@ -144,27 +147,29 @@ class _Values:
         return meaning
 
     def _is_state_of_documents(self, mention: Mention) -> bool:
-        """Return whether a word of grammar is said of documents, as their status: "open orders", "which orders are
-        done"."""
+        """Return whether a function word is a status of documents: "open orders", "which orders are done"."""
         s, after = self.s, self._noun_after(mention)
         if mention.meanings[0].role != "status":
             return False
         head = s.inside[after].last if after in s.inside else after
         ordered = mention.first == 0 and not s.at(head).endswith("s")  # "open order 7" asks for one document
-        described = s.is_head(after) and s.at(mention.first - 1) != "to" and not ordered
-        said = s.at(s.back(mention.first, ADVERBS - BE, NEGATIONS)) in BE and s.has_head(mention.first)
-        return described or (said and (s.ends_clause(mention.last) or s.at(mention.last + 1) in PREPOSITIONS - {"to"}))
+        attributive = s.is_head(after) and s.at(mention.first - 1) != "to" and not ordered
+        predicative = s.at(s.back(mention.first, ADVERBS - BE, NEGATIONS)) in BE and s.has_head(mention.first)
+        ends = s.ends_clause(mention.last) or s.at(mention.last + 1) in PREPOSITIONS - {"to"}
+        return attributive or (predicative and ends)
 
     def _noun_after(self, mention: Mention) -> int:
-        """Return the place behind a value and what is listed with it: "open and closed orders"."""
+        """Return the place after a value and those listed with it: "open and closed orders"."""
         s, after = self.s, mention.last + 1
         while s.at(after) in CONNECTIVES or (after in s.inside and not s.is_head(after)):
             after += 1
         return after
 
     def _named(self, mention: Mention) -> Meaning | None:
-        """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"; in a
-        question that asks about content only a number right behind its field: "who wrote ticket 4711"."""
+        """Return the meaning of a value beside its field's name: "in the QA department", "category: faqs".
+
+        In a question about content only that of a number right after its field: "who wrote ticket 4711".
+        """
         s, after = self.s, mention.last + 1
         before = s.back(mention.first, frozenset({"is", "of"}), NEGATIONS)
         signed = before >= 0 and any(sign in s.words[before + 1].gap for sign in ":=")
@@ -177,12 +182,12 @@ class _Values:
             for place in [before] * (signed or number) + beside * asked:
                 if s.stem(place) in stems and place not in s.inside:
                     self.used.add(place)
-                    self.told.update((place, *mention.places) if number and not asked else ())
+                    self.searched.update((place, *mention.places) if number and not asked else ())
                     return meaning
         return None
 
     def _restricting(self, mention: Mention) -> Meaning | None:
-        """Return what restricts documents in any sentence: "only drafts", "except the FAQs", "FAQ: how …", a list."""
+        """Return the meaning of a value that filters anywhere: "only drafts", "except the FAQs", "FAQ: how …"."""
         s, after = self.s, mention.last + 1
         complete = mention.noun or s.ends_clause(mention.last) or s.is_head(after)
         before = s.back(mention.first, ARTICLES, PREPOSITIONS, BE)
@@ -200,7 +205,7 @@ class _Values:
         return mention.meanings[0] if excepted or (s.filters_by_description and self._is_negated(mention)) else None
 
     def _after_preposition(self, mention: Mention) -> Meaning | None:
-        """Return what a preposition that goes with the field leads to: "at Carrow", "by Mei", "in the tutorials"."""
+        """Return the meaning of a value after a preposition of its field: "at Carrow", "by Mei", "in the tutorials"."""
         s = self.s
         before = s.back(mention.first, ARTICLES, ADVERBS - {"in"})
         phrases = {s.at(before), f"{s.at(before - 1)} {s.at(before)}"}
@@ -224,7 +229,7 @@ class _Values:
         return meaning
 
     def _describing(self, mention: Mention) -> Meaning | None:
-        """Return what a value beside the word for documents means: "effective SOPs", "docs from mei", "mei's docs"."""
+        """Return the meaning of a value beside a word for documents: "effective SOPs", "docs from mei"."""
         s, meaning, after = self.s, mention.meanings[0], mention.last + 1
         if s.stands_for_documents(mention):
             return mention.meaning("kind") or meaning
@@ -239,8 +244,7 @@ class _Values:
         return meaning if s.is_head(after) or self._follows_documents(mention) else None
 
     def _follows_documents(self, mention: Mention) -> bool:
-        """Return whether documents stand before it: "SOPs at Carrow", "docs that are valid", "which SOPs … are
-        effective"."""
+        """Return whether a value is said of documents before it: "SOPs at Carrow", "which SOPs … are effective"."""
         s, opens = self.s, self.s.words[mention.first].opens_clause
         if mention.meanings[0].is_topic and s.at(mention.first - 1) not in _LINKS:  # "FAQ keys": no tag
             return False
@@ -254,7 +258,7 @@ class _Values:
         return opens and s.ends_clause(mention.last) and (bool(self.accepted) or s.has_head())
 
     def _listed_before(self, mention: Mention) -> Mention | None:
-        """Return the accepted value that this one goes on from: "not drafts or retired ones", "germany and france"."""
+        """Return the accepted value that this one is listed after: "not drafts or retired ones"."""
         s = self.s
         before = s.back(mention.first, CONNECTIVES, ARTICLES)
         parted = any(s.at(n) in CONNECTIVES for n in range(before + 1, mention.first))
@@ -283,9 +287,9 @@ class _Values:
 
 
 def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
-    """Return demands on a person: "my documents", "owned by mei", "everything lucia owns", "what did alice write"."""
+    """Return filters on persons: "my documents", "owned by mei", "everything lucia owns", "what did alice write"."""
     people, owning = s.vocabulary.in_role("person"), word_table("fields.owning")
-    found: list[tuple[DocumentFilter, set[int]]] = []
+    owners: list[tuple[DocumentFilter, set[int]]] = []
     for place in range(len(s.words)) if people and s.filters_by_description else ():
         mention = s.inside.get(place)
         meaning = mention.meaning("person") if mention else None
@@ -304,11 +308,12 @@ def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
         ends = {*(mention.places if mention and meaning else [place]), place if verb is None else verb}
         negated = s.at(s.back(min(ends), ADVERBS, BE)) in NEGATIONS
         demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=[person])
-        found.append((demand, set(range(min(ends), max(ends) + 1))))
-    return found
+        owners.append((demand, set(range(min(ends), max(ends) + 1))))
+    return owners
 
 
 def _owning_verb(s: Sentence, place: int) -> int | None:
+    """Return the place of the verb, or "by", that makes the person at `place` an owner."""
     owning, following = word_table("fields.owning"), place + 1
     while s.at(following) in ADVERBS | _HAVE | {"am", "is"}:
         following += 1
@@ -327,21 +332,21 @@ def _names_documents(s: Sentence, place: int) -> bool:
 
 
 def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[DocumentFilter]:
-    """Return one filter for all values of a field, in the vocabulary's order; what is excluded isn't wanted."""
-    found: list[DocumentFilter] = []
+    """Return the filters with one `in` and one `not_in` a field, in the vocabulary's order; exclusion wins."""
+    merged: list[DocumentFilter] = []
     for name in vocabulary.fields:
-        ours = [demand for demand in filters if demand.field == name]
-        excluded = _values_of(ours, "not_in")
-        wanted = [value for value in _values_of(ours, "in") if value not in excluded]
+        of_field = [demand for demand in filters if demand.field == name]
+        excluded = _values_of(of_field, "not_in")
+        wanted = [value for value in _values_of(of_field, "in") if value not in excluded]
         if len(wanted) > 1:
-            found.append(DocumentFilter(field=name, op="in", value=wanted))
+            merged.append(DocumentFilter(field=name, op="in", value=wanted))
         elif wanted:
-            found.append(DocumentFilter(field=name, value=wanted[0]))
+            merged.append(DocumentFilter(field=name, value=wanted[0]))
         if excluded:
-            found.append(DocumentFilter(field=name, op="not_in", value=excluded))
-        rest = [demand for demand in ours if demand.op not in ("in", "not_in")]
-        found += [demand for n, demand in enumerate(rest) if demand not in rest[:n]]
-    return found
+            merged.append(DocumentFilter(field=name, op="not_in", value=excluded))
+        rest = [demand for demand in of_field if demand.op not in ("in", "not_in")]
+        merged += [demand for n, demand in enumerate(rest) if demand not in rest[:n]]
+    return merged
 
 
 def _values_of(filters: list[DocumentFilter], op: Operator) -> list[FilterValue]:

@@ -1,6 +1,4 @@
-"""A sentence with what its places mean: values of fields, dates, words for documents; what it does as a whole, and
-what of it is searched for once its filters are read.
-"""
+"""Sentences: their kind, the values of fields, dates and words for documents in them, and the words to search for."""
 
 from __future__ import annotations
 
@@ -28,16 +26,16 @@ HEADS = DOCUMENT | _WORDS["pro_document"]
 """Words that may stand for documents."""
 FUNCTION = _WORDS["grammar"] | QUESTION | _WORDS["polite"] | PREPOSITIONS
 EMPTY = FUNCTION | DOCUMENT | VAGUE | _WORDS["listing"] | ORDER | ABOUT | NEGATIONS | CONNECTIVES
-"""Words that say nothing about what a text is about."""
+"""Words that carry no content."""
 EDGES = (EMPTY - _WORDS["action"]) | {"'s"}
-"""Those of them that a search doesn't begin or end with, once the filters are cut out."""
+"""Words that are stripped from both ends of a search, once the filters are cut out."""
 _INSIDE_PHRASES = frozenset({"", "-", "&", "/", "'", "’", "_"})
 _FURTHEST = 7
-"""How far the word for documents may stand from "which"."""
+"""How many words from the beginning a word for documents may be behind "which"."""
 
 
 class SentenceKind(Enum):
-    """What a sentence does: a field's value restricts a list or a fragment; in a question it is a word like others."""
+    """The kind of a sentence: values of fields filter listings and fragments; in questions they are content."""
 
     LISTING = "asks for documents"
     QUESTION = "asks about content"
@@ -47,10 +45,10 @@ class SentenceKind(Enum):
 
 @dataclass(frozen=True)
 class Mention:
-    """Words `first` to `last` that name a value; `noun`: in such a way that they stand for the documents.
+    """Words `first` to `last` that name a value; `noun`: as a name of the documents themselves.
 
-    `shy`: they are also a word of grammar or a number, so that only a clear cue counts. `plain`: they are a word of
-    everyday language that names no kind of document ("data"), so that only where documents are named it isn't content.
+    `shy`: they are also function words or a number, and need a clear cue to filter. `plain`: they are an everyday word
+    that names no kind of document ("data"), and filter only where documents are named.
     """
 
     first: int
@@ -69,13 +67,13 @@ class Mention:
         return next((meaning for meaning in self.meanings if meaning.role in roles), None)
 
     def values(self, meant: Meaning) -> list[FilterValue]:
-        """Return the values that one of the meanings stands for: of versions all ("1.12": 1.12.0 and 1.12.2)."""
-        together = [one.value for one in self.meanings if one.field == meant.field]
-        return together if meant.role == "version" else [meant.value]
+        """Return the values of one of the meanings: of a version all that match ("1.12": 1.12.0 and 1.12.2)."""
+        versions = [one.value for one in self.meanings if one.field == meant.field]
+        return versions if meant.role == "version" else [meant.value]
 
 
 class Sentence:
-    """The words of a text and what stands where; a `follow_up` is a fragment, whatever it starts with."""
+    """The words of a text with their mentions and dates; in a `follow_up` questions are read as fragments."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, today: datetime.date, follow_up: bool = False) -> None:
         self.text, self.vocabulary, self.today, self.follow_up = text, vocabulary, today, follow_up
@@ -98,20 +96,19 @@ class Sentence:
         return "".join(terms(self.at(place)))
 
     def is_content(self, place: int, used: set[int]) -> bool:
-        """Return whether a word means something and is none of those that were `used` by a filter."""
+        """Return whether a word has content and isn't `used` by a filter."""
         return place not in used and self.at(place) not in EMPTY | {"'s"}
 
     def is_head(self, place: int) -> bool:
-        """Return whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
+        """Return whether the word names documents: "documents", "ones", or a value such as "tutorials"."""
         mention = self.inside.get(place)
         version = self.at(place) in word_list("words", "version") and self.at(place + 1) == "of"
         return self.at(place) in HEADS or version or (mention is not None and self.stands_for_documents(mention))
 
     def stands_for_documents(self, mention: Mention) -> bool:
-        """Return whether a value names documents: "tutorials"; a plain one where nothing is done to it: "list recipes
-        on …".
+        """Return whether a value names documents: "tutorials"; a plain one only in a listing: "list recipes on …".
 
-        What is behind a verb ("rotate logs"), before another noun ("network links") or led to ("from logs") is content.
+        Behind a verb ("rotate logs") or a preposition ("from logs"), or before a noun ("network links") it is content.
         """
         if not mention.noun or not mention.plain:
             return mention.noun
@@ -123,21 +120,23 @@ class Sentence:
         return (before < 0 or described or asked_for) and goes_on
 
     def _is_owned(self, place: int) -> bool:
-        """Return whether it goes on with whose the documents are: "assigned to raj"."""
+        """Return whether an owner follows: "assigned to raj"."""
         person = self.inside.get(place + 2)
         named = self.at(place + 2) in word_list("words", "first_person") or (person and person.meaning("person"))
         return self.at(place) in word_table("fields.owning") and self.at(place + 1) in ("by", "to") and bool(named)
 
     def is_only_named(self, mention: Mention) -> bool:
-        """Return whether nothing is said of a plain value where no other content stands beside it: two of one field
-        ("network security"), and one with which something is done ("send data"), are content themselves."""
+        """Return whether a value without other content beside it filters.
+
+        Two plain ones of a field ("network security") and one behind a verb ("send data") are content.
+        """
         field = mention.meanings[0].field
         others = [one for one in self.mentions if one is not mention and one.plain and one.meanings[0].field == field]
         acted = any(word.lower in _WORDS["action"] for word in self.words)
         return not mention.plain or (not acted and all(self._are_listed(one, mention) for one in others))
 
     def _are_listed(self, *mentions: Mention) -> bool:
-        """Return whether two values are parted by "and", "or" or a comma alone."""
+        """Return whether only "and", "or" or a comma is between two values."""
         first, second = sorted(mentions, key=lambda mention: mention.first)
         between = {self.at(n) for n in range(first.last + 1, second.first)} - ARTICLES
         comma = not between and self.words[second.first].gap.strip() in (",", "/", "+", "&")
@@ -157,8 +156,8 @@ class Sentence:
         return place + 1 >= len(self.words) or self.words[place + 1].opens_clause
 
     def version_lead(self, first: int, last: int) -> int | None:
-        """Return the place of what leads to a version that is asked about ("in v2.11", "Traefik 3.7"), -1 where nothing
-        does ("v3.7 limits"); None where it is only a number, or the text may be about a change: "since v3.7".
+        """Return the place of the word that introduces a version ("in v2.11", "Traefik 3.7"), -1 without one ("v3.7
+        limits"); None where it may be a plain number, or the time of a change: "since v3.7".
         """
         named = word_list("fields.versions", "named")
         before = self.back(first, ARTICLES, named)
@@ -173,7 +172,7 @@ class Sentence:
         return before if led or is_named or self.filters_by_description else None
 
     def tells_of_change(self, first: int, last: int) -> bool:
-        """Return whether a version is one that something came with, or is compared: "since v3.7", "new in v3.7"."""
+        """Return whether a version is the time of a change, or is compared: "since v3.7", "new in v3.7"."""
         before = self.back(first, ARTICLES, word_list("fields.versions", "named"))
         changes, came = (word_list("fields.versions", name) for name in ("changes", "came"))
         return self.at(before - 1) in came or bool({self.at(before), self.at(last + 1)} & changes)
@@ -191,7 +190,7 @@ class Sentence:
         return SentenceKind.QUESTION if any(self.at(n) in QUESTION for n in opening) else SentenceKind.FRAGMENT
 
     def _asks_for_documents(self) -> bool:
-        """ "which effective SOPs …", "what are the drafts", "how many tutorials …": documents before any content."""
+        """Return whether documents are named before any content: "which effective SOPs …", "how many tutorials …"."""
         asks_for = word_list("words", "asks_for")
         begin = next((n for n in (2, 1) if " ".join(map(self.at, range(n))) in asks_for), _FURTHEST)
         for place in range(begin, _FURTHEST):
@@ -203,32 +202,32 @@ class Sentence:
         return False
 
     def _quotes_documents(self) -> bool:
-        """ "what do the FAQs say about …", "does the handbook mention …"."""
+        """Return whether documents are the subject: "what do the FAQs say about …", "does the handbook mention …"."""
         return any(mention.noun and self.at(mention.last + 1) in ABOUT - PREPOSITIONS for mention in self.mentions)
 
 
 def _with_documents(sentence: list[Word]) -> list[Word]:
-    """Return the words, in the plural those that are verbs, too, where they stand for documents: "the post about …",
-    "the newest blog post", but neither "post a comment" nor "a POST request"."""
+    """Return the words, in the plural where one that is also a verb names documents: "the newest blog post", but
+    neither "post a comment" nor "a POST request"."""
     before, after = ARTICLES | ORDER | DOCUMENT, ABOUT | BE | PREPOSITIONS | _WORDS["relative"] | {""}
-    found = []
+    result = []
     for n, word in enumerate(sentence):
         named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
         ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
-        found.append(replace(word, lower=f"{word.lower}s") if named and ends else word)
-    return found
+        result.append(replace(word, lower=f"{word.lower}s") if named and ends else word)
+    return result
 
 
 def _mentions(sentence: list[Word], vocabulary: Vocabulary, dated: set[int]) -> list[Mention]:
     """Return the values that a sentence names, the longest phrase at each place, none across a date."""
     shouted = sum(word.text.isupper() for word in sentence) * 2 > len(sentence) > 2
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     place = 0
     while place < len(sentence):
         mention = _longest(sentence, place, vocabulary, dated, shouted)
-        found += [mention] if mention else []
+        mentions += [mention] if mention else []
         place = mention.last + 1 if mention else place + 1
-    return found
+    return mentions
 
 
 def _longest(
@@ -245,7 +244,7 @@ def _longest(
         if meanings:
             word, value = phrase[0], str(meanings[0].value).lower()
             small = last == place and (len(word.lower) == 1 or word.lower.isdigit())
-            # "how to" is grammar like its words, "how-to" is a kind of document.
+            # "how to" is made of function words, "how-to" is a kind of document.
             small = small or (
                 all(one.lower in EMPTY for one in phrase) and not any(one.gap == "-" for one in phrase[1:])
             )
@@ -257,16 +256,17 @@ def _longest(
 
 
 def lists_documents(s: Sentence) -> bool:
-    """Return whether documents are asked for without saying which: "list all documents", "how many are there"."""
-    said = {word.lower for word in s.words}
-    if said & DOCUMENT and (said & {"all", "every", "everything"} or asks_how_many(s.text)):
+    """Return whether documents are asked for without a topic: "list all documents", "how many are there"."""
+    distinct = {word.lower for word in s.words}
+    if distinct & DOCUMENT and (distinct & {"all", "every", "everything"} or asks_how_many(s.text)):
         return True
-    newest = bool(said & ORDER) and s.kind is not SentenceKind.QUESTION
-    return newest and (bool(said & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
+    newest = bool(distinct & ORDER) and s.kind is not SentenceKind.QUESTION
+    return newest and (bool(distinct & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
 
 
 def asks_how_many(text: str) -> bool:
-    """
+    """Return whether a text asks for a number of documents.
+
     >>> asks_how_many("how many pages are there?"), asks_how_many("how long is it?")
     (True, False)
     """
@@ -274,8 +274,8 @@ def asks_how_many(text: str) -> bool:
 
 
 def search_words(s: Sentence, used: set[int], *, filtered: bool) -> str:
-    """Return the words as typed, less those that became filters and, in a list, those that only ask for it."""
-    about = None if filtered else _told_of_document(s)
+    """Return the words to search for, as typed: without those `used` by filters and those that only ask for a list."""
+    about = None if filtered else _topic_of_document(s)
     if about is not None:
         return s.text[s.words[about].start :].strip(" ?!.,;")
     if not filtered and not (s.kind is SentenceKind.LISTING or (s.kind is SentenceKind.FRAGMENT and s.has_head())):
@@ -294,9 +294,11 @@ def search_words(s: Sentence, used: set[int], *, filtered: bool) -> str:
     return "".join(pieces)
 
 
-def _told_of_document(s: Sentence) -> int | None:
-    """Return where a question about a document says what that is about: "who wrote the post about …"; None where it
-    asks about anything else. Its first words are told by fields, and stand in no text."""
+def _topic_of_document(s: Sentence) -> int | None:
+    """Return where the topic begins in a question about a document: "who wrote the post about …"; else None.
+
+    The words before it are answered by fields, and are in no text.
+    """
     head = next((n for n in range(len(s.words)) if s.at(n) in DOCUMENT), None)
     if head is None or s.kind is not SentenceKind.QUESTION or s.at(head + 1) not in ABOUT or s.ends_clause(head + 1):
         return None
