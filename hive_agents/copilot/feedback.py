@@ -1,4 +1,4 @@
-"""What readers say of results: a queue that another person reviews, and that becomes labels."""
+"""Readers' feedback on results: a queue that another person reviews; accepted items become labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERDICTS: tuple[Opinion, ...] = get_args(Opinion)
 STATUSES = ("pending", "accepted", "rejected")
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
-"""What one reader may file in an hour: a queue that anybody can flood is a queue that nobody reviews."""
+"""The most opinions of one reader in an hour, so that nobody can flood the queue."""
 MAX_COMMENT = 1000
 """Characters."""
 
@@ -62,19 +62,19 @@ class FeedbackQueue:
 
     def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
             comment: str | None = None) -> Item:  # fmt: skip
-        """File an opinion on a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
+        """File an opinion on a result of the reader's turn, by its rank from 1 or `doc_id`; it replaces a pending one.
 
-        Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many,
-        HIVE-105 for a comment that is too long.
+        Raises: HIVE-409 for a run, result or document that this reader can't see, HIVE-415 for too many opinions,
+        HIVE-414 where theirs on that result is reviewed already, HIVE-105 for a comment that is too long.
         """
         if comment is not None and len(comment) > MAX_COMMENT:
             message = f"the comment has {len(comment)} characters"
             raise HiveError.of("HIVE-105", message, fix=f"use at most {MAX_COMMENT}", exit_code=2)
         turn = ThreadStore(self.workspace, self.person).turn(run_id)
-        shown = [found.doc_id for found in turn.outcome.results]
+        shown = [one.doc_id for one in turn.outcome.results]
         if doc_id is None and result is not None and 1 <= result <= len(shown):
             doc_id = shown[result - 1]
-        # One answer for what is forbidden, unknown and out of range.
+        # The same answer for forbidden, unknown and out of range.
         if doc_id not in shown or doc_id not in self._gate.allowed([doc_id]):
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
@@ -115,24 +115,24 @@ class FeedbackQueue:
         return item
 
     def items(self, status: str | None = None) -> list[Item]:
-        """Return what the person may review, and what they filed themselves, oldest first."""
+        """Return the items that the person may review or filed themselves, oldest first."""
         with connected(self.workspace.records) as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
-        found = [Item(*row) for row in rows]
-        may = self._gate.allowed([item.doc_id for item in found])
+        every = [Item(*row) for row in rows]
+        may = self._gate.allowed([item.doc_id for item in every])
         return [
             item
-            for item in found
+            for item in every
             if item.doc_id in may and status in (None, item.status) and (self._reviews or item.by == self.person.user)
         ]
 
     def review(self, item_id: str, *, accept: bool) -> Item:
-        """Decide an item, and return it; accepted, its label goes to the golden set's training queries.
+        """Decide an item, and return it; the label of an accepted one goes to the golden set's training queries.
 
-        Raises: HIVE-409 for an item that isn't there for this person, HIVE-415 for the author or somebody who reviews
-        nothing, HIVE-414 for one decided otherwise.
+        Raises: HIVE-409 for an item that this person can't see, HIVE-415 for its author and for people without a
+        reviewer's role, HIVE-414 for one that was decided otherwise.
         """
         item = next((one for one in self.items() if one.id == item_id), None)
         if item is None:
@@ -148,7 +148,7 @@ class FeedbackQueue:
             item = next(one for one in self.items() if one.id == item_id)
             if item.status == "pending":
                 if accept:
-                    self._label(item)  # the same label twice is one label, so that a crash in between does no harm
+                    self._label(item)  # idempotent: after a crash here the review can be repeated
                 with connected(self.workspace.records) as connection, transaction(connection):
                     connection.execute(
                         "UPDATE feedback SET status = ?, reviewed_by = ?, reviewed_at = ? WHERE id = ?",
@@ -164,13 +164,13 @@ class FeedbackQueue:
         return bool(self.person.roles & REVIEWERS)
 
     def _label(self, item: Item) -> None:
-        """Teach the training queries; a question that measures keeps its labels, or it would measure no more."""
+        """Add the label to the training queries. Raises: HIVE-415 for a question of another split, which measures."""
         collection = active_config(self.workspace).stored.config.collection
         exists = (self.workspace.root / FILE).exists()
         golden = load_golden(self.workspace) if exists else None
-        asked = question_key(item.query)
-        known = next((query for query in golden or () if question_key(query.query) == asked), None)
-        if known is not None and known.split != "train":  # without a split of its own it may measure, too
+        key = question_key(item.query)
+        labelled = next((query for query in golden or () if question_key(query.query) == key), None)
+        if labelled is not None and labelled.split != "train":  # without an explicit split it may measure, too
             fix = "label it by hand with `hive label`, or reject the feedback"
             message = "this question is one of those that measure, and feedback only teaches"
             raise HiveError.of("HIVE-415", message, file=FILE, fix=fix, exit_code=1)
@@ -183,7 +183,7 @@ class FeedbackQueue:
             relevant=[item.doc_id] if relevant else [],
             distractors=[] if relevant else [item.doc_id],
             irrelevant=None,
-            tags=() if known is not None else ["feedback"],
+            tags=() if labelled is not None else ["feedback"],
             split="train",
         )
         if trusted:
@@ -191,7 +191,7 @@ class FeedbackQueue:
 
 
 def _question(turn: Turn) -> str:
-    """Return what was asked, without a value of documents that a reviewer may not view."""
+    """Return the question; its rewritten form only where that can't name values that a reviewer may not view."""
     outcome = turn.outcome
     rewritten = outcome.decision.rewritten_query
     return rewritten if rewritten and outcome.planner != "model" and not outcome.named else turn.text

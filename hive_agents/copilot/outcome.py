@@ -16,9 +16,9 @@ AnswerSource = Literal["model", "extractive"]
 
 
 class Result(Format):
-    """One result. `relevance` is null where it was matched by filter, or where nothing measures it.
+    """One result. `relevance` is null where it was matched by filter, or wasn't measured.
 
-    `beside` is the chunk of the document's next best passage, which is shown behind the best.
+    `beside` is the chunk of the document's next best passage, which is shown after the best.
     """
 
     doc_id: str
@@ -29,7 +29,7 @@ class Result(Format):
 
 
 class TurnUsage(Format):
-    """`model_calls` counts calls that a turn asked for; attempts within a chain are in its trace."""
+    """Usage of a turn's models; `model_calls` doesn't count attempts within a chain, which are in the trace."""
 
     model_calls: int = 0
     input_tokens: int = 0
@@ -38,20 +38,20 @@ class TurnUsage(Format):
 
 
 class AnswerJudgment(Format):
-    """What the judge said of the answer."""
+    """The judgment on the answer."""
 
     action: str
     escalation_reason: str | None = None
 
 
 class TurnOutcome(Format):
-    """A turn's end, from which its reply can be rendered again for whoever may still see it.
+    """The stored outcome of a turn, from which its reply is rendered again, within current permissions.
 
-    `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
-    the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others;
-    `unknown` their words that no document has, `unknown_version` a version that none is of; `left_out` says that
-    the config's filters keep out all that the reader's ask for, `by_words` that nothing could be searched by meaning;
-    `count`, how many documents there are, where that was asked.
+    `rests_on` lists every document whose text an answer was made from, cited or not; `named` the values of fields that
+    the turn reveals beyond the reader's words; `corrected` maps mistyped words to corrections; `unknown` are words that
+    no document has, `unknown_version` a version that none is of. `left_out` tells that the active config's filters
+    exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable; `count` is the
+    number of documents where that was asked.
     """
 
     decision: RouterDecision
@@ -81,17 +81,17 @@ class TurnOutcome(Format):
         return list(dict.fromkeys([*(result.doc_id for result in self.results), *self.rests_on]))
 
     def names_known(self, vocabulary: Vocabulary) -> bool:
-        """Return whether every value that the turn tells of is one of a document that the reader may view now."""
+        """Return whether every value in `named` is one of a document that the reader may view now."""
         fields = vocabulary.fields
         return all(name in fields and set(values) <= set(fields[name].values) for name, values in self.named.items())
 
 
 @dataclass
 class Trace:
-    """How a turn was made, for operators: counts and ids, never text.
+    """The trace of a turn for operators: counts and ids, never text.
 
-    `nodes` are in the order they ran, with milliseconds; `hybrid` says which branch was taken and the count it rests
-    on; `notes` say what went another way than planned, and why; `basis` are the hashes that a receipt names.
+    `nodes` are in the order they ran, with milliseconds; `hybrid` has the branch that was taken and the count that
+    decided it; `notes` record deviations and their reasons; `basis` has the hashes of a receipt.
     """
 
     nodes: list[dict[str, Any]] = field(default_factory=list)

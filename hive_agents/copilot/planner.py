@@ -1,4 +1,4 @@
-"""The model's plan of a turn: one structured call, checked before anything is done with it."""
+"""Plans of turns by a model: one structured call, and the checks of its result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _EXACTLY: tuple[Operator, ...] = ("gte", "lte")
 
 
 class PlanFault(Exception):
-    """No plan that can be followed; the deterministic router takes over."""
+    """Raised for a plan that can't be used; the deterministic router plans instead."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -63,12 +63,12 @@ async def plan_with_model(
     deadline: float,
     workspace: Workspace | None = None,
 ) -> Routed:
-    """Return what to do with `text`, by exactly one call; each model of the chain has `deadline` seconds.
+    """Return the plan for `text`, by exactly one call; each model of the chain has `deadline` seconds.
 
-    The prompt holds what the reader wrote and the values of documents that the reader may view, no document's text.
-    `model.meter` knows what the call cost.
+    The prompt holds the reader's words and the values of documents that the reader may view, no document's text.
+    `model.meter` counts the call's usage.
 
-    Raises: PlanFault for whatever goes wrong; the router plans then.
+    Raises: PlanFault for every failure.
     """
     content = prompt(text, vocabulary, reader=reader, today=today, history=history, doc_id=doc_id, workspace=workspace)
     try:
@@ -82,7 +82,7 @@ async def plan_with_model(
         plan = Plan.model_validate(answer.structured)
     except ModelError as error:
         raise PlanFault(f"{error.kind}: {error.message}") from error
-    except Exception as error:  # a planner that fails in a new way is no reason to leave the reader without an answer
+    except Exception as error:  # however the planner fails, the reader's turn must not
         raise PlanFault(f"{type(error).__name__}: {error}"[:500]) from error
     return checked(plan, vocabulary, text=text, doc_id=doc_id)
 
@@ -108,7 +108,7 @@ def prompt(
             document="This request is about one." if doc_id is not None else "This request is not.",
             turns="\n".join(_turn(turn) for turn in history[-MAX_TURNS:]),
             question=_json(text[:MAX_TEXT]),
-            # Nothing that a reader or a document says can close what it can't foresee.
+            # Random, so that no reader or document can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",
         )
     except HiveError as error:
@@ -116,7 +116,7 @@ def prompt(
 
 
 def plan_schema() -> dict[str, Any]:
-    """Return the schema of `Plan` without references and prose: some providers take nothing but plain schemas."""
+    """Return the schema of `Plan` without references and descriptions, which some providers don't accept."""
     schema = Plan.model_json_schema()
     inlined: dict[str, Any] = _inlined(schema, schema["$defs"])
     return inlined | {"title": "plan", "description": "How the question is answered, in exactly one step."}
@@ -154,13 +154,13 @@ def _json(value: Any) -> str:
 
 
 def checked(plan: Plan, vocabulary: Vocabulary, *, text: str, doc_id: str | None = None) -> Routed:
-    """Return the plan's one step, its values as the documents spell them and its texts bounded.
+    """Return the plan's one step, its values spelled as in the documents and its texts cut to their limits.
 
-    `text` is what the reader wrote, `doc_id` the document that the request is about. A step is made whole where its
-    meaning is plain: a search without words takes the rewritten query, filters beside words are Hybrid, a question
-    that comes with a document is about it.
+    `text` is the reader's message, `doc_id` the document that the request is about. Clear omissions are completed: a
+    search without words takes the rewritten query, filters beside words are Hybrid, a request with a document is about
+    that.
 
-    Raises: PlanFault.
+    Raises: PlanFault for anything else that can't be followed.
     """
     if len(plan.steps) != 1:
         raise PlanFault(f"{len(plan.steps)} steps, not one")
@@ -189,7 +189,7 @@ def _searching(step: RouterDecision, query: str, vocabulary: Vocabulary, doc_id:
     words = one_line(step.search_value or "", MAX_QUERY)
     if step.strategy is SearchStrategy.METADATA_ONLY:
         if words and not filters and doc_id is None:
-            # Without filters it lists everything: right for "the newest documents", not for something sought.
+            # Without filters it lists everything, which is right only where no words are searched for.
             raise PlanFault("MetadataOnly without a filter would drop what is searched for")
         return {"filters": filters}
     words = words or query
@@ -214,14 +214,14 @@ def _filters(demand: DocumentFilter, vocabulary: Vocabulary) -> list[DocumentFil
     if not demand.values or len(demand.values) > MAX_VALUES:
         raise PlanFault(f"{demand.field}: {len(demand.values)} values")
     if demand.op in ("in", "not_in"):
-        known = list(dict.fromkeys(_known(each, words, demand.field) for each in demand.values))
-        return [demand.model_copy(update={"value": known})]
+        values = list(dict.fromkeys(_known(each, words, demand.field) for each in demand.values))
+        return [demand.model_copy(update={"value": values})]
     if len(demand.values) != 1:
         raise PlanFault(f"{demand.field}: {demand.op} takes one value")
     value = demand.values[0]
     if demand.op == "eq" and words.type not in _ORDERED:
         return [demand.model_copy(update={"value": _known(value, words, demand.field)})]
-    # Which dates and numbers there are is no part of the vocabulary; bounds need not know.
+    # The vocabulary has no dates and numbers, and bounds don't need them.
     bound = _bound(value, words, demand)
     operators = _EXACTLY if demand.op == "eq" else (demand.op,)
     return [DocumentFilter(field=demand.field, op=op, value=bound) for op in operators]
@@ -237,7 +237,7 @@ def _bound(value: FilterValue, words: FieldWords, demand: DocumentFilter) -> Fil
 
 
 def _known(value: FilterValue, words: FieldWords, field: str) -> FilterValue:
-    """Return the value as visible documents have it; a value that only hidden ones have is an unknown value."""
+    """Return the value as visible documents spell it. Raises: PlanFault for others, also those of hidden documents."""
     if words.type in (*_ORDERED, "boolean"):
         typed = _typed(value, words.type)
         if typed is not None and any(_typed(known, words.type) == typed for known in words.values):

@@ -1,4 +1,4 @@
-"""The lines of a Markdown text as a reader sees them: no marks, a table's row and a line of code as one each."""
+"""Lines of Markdown as plain text: sentences, rows of tables, lines of code and logs, headings."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 @dataclass(frozen=True)
 class ProseSentence:
-    """`above` is the heading, the table's head, the term that is defined or the line with a colon that it stands under;
-    `linked` are its links, and `line` is that of the text, from 0, where its paragraph, row or block of code begins.
+    """A line of a text, with the heading, table's head, defined term or line with a colon that is `above` it.
 
-    `whole` is false for a row of a table, for an item of a list that doesn't end like a sentence, for a heading, and
-    for a line of code or of a log. A paragraph in bold type alone that doesn't end like a sentence is a term, and its
-    kind a heading.
+    `linked` are the texts of its links; `line` is the number, from 0, of the line in the text where its paragraph, row
+    or block of code begins. `whole` is false for headings, rows of tables, lines of code and logs, and for items of a
+    list that don't end like a sentence. A paragraph in bold that doesn't end like a sentence is a term, and of the kind
+    "heading".
     """
 
     text: str
@@ -52,15 +52,14 @@ class ProseSentence:
 
     @property
     def is_written(self) -> bool:
-        """Whether somebody wrote it to be read as a statement."""
+        """Whether it is text in sentences: no code, log or heading."""
         return self.kind not in ("code", "log", "heading")
 
 
 def sentences(markdown: str) -> tuple[str, ...]:
-    """Return whole sentences in order, each on one line; headings, code, logs and HTML are none.
+    """Return the sentences in order, each on one line, without headings, code, logs and HTML.
 
-    A row of a table is its cells; of three and more, each behind the name of its column, as in
-    "limit: default 500; since 4.1".
+    A row of a table becomes its cells; of three and more, with the names of columns: "limit: default 500; since 4.1".
 
     >>> sentences("# Keys\\n\\nOpen **Settings**, e.g. by `F2`. See\\n[Roles](roles.md).\\n\\n```\\ncode\\n```")
     ('Open Settings, e.g. by F2.', 'See Roles.')
@@ -70,7 +69,7 @@ def sentences(markdown: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def read(markdown: str) -> tuple[ProseSentence, ...]:
-    """Return the same sentences, headings, and lines of code and logs, with what a reader sees around them.
+    """Return sentences, headings, and lines of code and logs in order, each with its context.
 
     >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
     ProseSentence(text='a form', above='Keys Bring:', linked=('form',), whole=False, kind='list')
@@ -95,7 +94,7 @@ def split(line: str) -> list[str]:
 
 
 def without_marks(text: str) -> str:
-    """Return the text without `<mark>` tags of its own, which are for matched words; what is left can't make a new one.
+    """Return the text without `<mark>` tags, which are reserved for matches, also without those that removal creates.
 
     >>> without_marks("a <ma<mark>rk>b</mark>")
     'a b'
@@ -106,7 +105,7 @@ def without_marks(text: str) -> str:
 
 
 def _ends(before: str, after: str) -> bool:
-    """Return whether a sentence ends here: a small letter goes on, a number may follow a "no.", a month its day."""
+    """Return whether a sentence ends here: not before a small letter, in "no. 4", or between a day and its month."""
     if not before.strip() or after[:1].islower() or _ABBREVIATED.search(before[-12:]):
         return False
     numbered = after[:1].isdigit() and before.rstrip().lower().endswith(" no.")
@@ -160,7 +159,7 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
 
 
 def _is_term(token: Token, text: str) -> bool:
-    """Return whether a paragraph is what the next ones define, as the terms of HTML's lists of definitions become."""
+    """Return whether a paragraph is a term that the next ones define, as HTML's `<dt>` is converted: bold alone."""
     shown = [child.type for child in token.children or [] if child.type != "text" or child.content]
     marks = [kind for kind in shown if kind.startswith("strong")]
     return marks == [*shown[:1], *shown[-1:]] == ["strong_open", "strong_close"] and not text.endswith(
@@ -176,7 +175,7 @@ def _code(content: str, heading: str, line: int) -> Iterator[ProseSentence]:
 
 
 def _row(columns: list[str], cells: list[str]) -> str:
-    """Return the first cell and the others; where there are several, a bare value wouldn't say what it is.
+    """Return a row as text: the first cell, then the others, with the names of their columns from three columns on.
 
     >>> _row([], ["Default:", "5"]), _row(["Name", "Type", "Default"], ["port", "int", "80"])
     ('Default: 5', 'port: Type int; Default 80')
@@ -192,22 +191,22 @@ def _row(columns: list[str], cells: list[str]) -> str:
 
 
 def _links(token: Token) -> list[str]:
-    """Return the text of each link, as it stands in a sentence."""
-    found: list[str] = []
+    """Return the text of each link, as it is in a sentence."""
+    links: list[str] = []
     inside = False
     for child in token.children or []:
         if child.type == "link_open":
             inside = True
-            found.append("")
+            links.append("")
         elif child.type == "link_close":
             inside = False
         elif inside:
-            found[-1] += _token_text(child)
-    return [" ".join(without_marks(link).split()) for link in found if link.strip()]
+            links[-1] += _token_text(child)
+    return [" ".join(without_marks(link).split()) for link in links if link.strip()]
 
 
 def _text(token: Token) -> str:
-    """Return inline text: what is between marks, images and HTML left out."""
+    """Return inline text without markup, images and HTML."""
     lines = "".join(_token_text(child) for child in token.children or []).split("\n")
     return without_references(" ".join(map(unmarked, lines)))
 

@@ -1,4 +1,4 @@
-"""What a turn comes to, judged before it is read, and how its reader sees it whenever it is read: through the gate."""
+"""Outcomes of turns, with a judged answer, and their rendering, which checks permissions every time."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 
 
 async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
+    """Return the outcome of a turn whose results have passed the gate, with an answer that was judged."""
     decision = RouterDecision.model_validate(state["decision"])
-    found = [Result.model_validate(result) for result in state.get("results", [])]
-    results = await _with_canary(session, decision, found)
+    gated = [Result.model_validate(result) for result in state.get("results", [])]
+    results = await _with_canary(session, decision, gated)
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
@@ -98,8 +98,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
 
 
 def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[ChunkRow]) -> tuple[str | None, list[str]]:
-    """Return the version that no document is of, and the reader's other words that none has; neither where nobody can
-    say which documents they may view."""
+    """Return an unknown version and the reader's other unknown words; neither unless `knows_all`."""
     if not session.knows_all:
         return None, []
     asked, texts = mended(session.request.text, session.corrected), [row.text for row in rows]
@@ -107,7 +106,7 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
     if decision.strategy is SearchStrategy.METADATA_ONLY:
         return version, []
     words = unknown_words(session.known, session.vocabulary, asked, texts)
-    if decision.filters:  # what was read as a filter is a word of no text: "published since 2024"
+    if decision.filters:  # words of filters need not be in a text: "published since 2024"
         searched = set(spoken(decision.query).split())
         words = [word for word in words if word.lower() in searched]
     return version, [word for word in words if word != version]
@@ -130,10 +129,10 @@ def _found(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
 async def _answered(session: TurnSession, decision: RouterDecision, rows: list[ChunkRow]) -> tuple[Conclusion, int]:
     """Return the answer with its judgment, and how many citations of a model were removed.
 
-    A turn asks a model for one answer: what it doesn't give, or the judge sends back, are the documents' own words.
+    A model is asked once; without its answer, or when the judge sends it back, sentences are quoted instead.
     """
     query, passages, removed = decision.query, numbered(rows), 0
-    if session.outage:  # what was found by less than the config's search is no ground for an answer
+    if session.outage:  # results of a degraded search are no ground for an answer
         return Conclusion(rows, outage=True), 0
     try:
         written = await _by_model(session, query, rows)
@@ -169,15 +168,15 @@ async def _judged(
 
 
 def _quoted(index: ScopedIndex, decision: RouterDecision, passages: Sequence[Passage]) -> Answer | None:
-    """Return what the passages themselves answer; the same whenever the turn is read."""
+    """Return an extractive answer; the same whenever the turn is rendered."""
     asked = without_politeness(decision.asked)
     return extractive(asked, passages, index.language, weights=weights_in(index, asked))
 
 
 async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> Answer | None:
-    """Return what a model wrote; None where there is none, or none that wrote anything useful.
+    """Return a model's answer; None where no model is configured or its output is unusable.
 
-    Raises: ModelError where it couldn't be asked.
+    Raises: ModelError for an outage.
     """
     model = session.model("answer")
     if model is None:
@@ -195,9 +194,9 @@ async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> A
 def render_reply(
     index: ScopedIndex, gate: ViewGate, turn: Turn, answer: ModelAnswer | None, vocabulary: Vocabulary
 ) -> dict[str, Any]:
-    """Return the JSON of a turn as it may be seen now; `answer` is what a model wrote in it.
+    """Return the JSON of a turn as its reader may see it now; `answer` is the model's answer in it.
 
-    A turn that told of a document or a value which its reader may no longer view shows nothing but that.
+    If the reader may no longer view one of its documents or values, all is withdrawn and `notice` is `GONE`.
     """
     outcome = turn.outcome
     rows = _visible(index, gate, outcome, vocabulary)
@@ -213,7 +212,7 @@ def render_reply(
 
 
 def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequence[ChunkRow]) -> dict[str, Any]:
-    """Return the JSON of a turn whose rows and answer have passed the gate this very moment."""
+    """Return the JSON of a turn whose rows and answer have just passed the gate."""
     outcome = turn.outcome
     decision = outcome.decision
     if outcome.count is not None:
@@ -226,7 +225,7 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
-    """Return the rows of a turn of which everything may still be seen; None where anything may not."""
+    """Return the rows of a turn; None where the reader may no longer view everything in it."""
     may = gate.allowed(outcome.documents)
     if not all(doc_id in may for doc_id in outcome.documents) or not outcome.names_known(vocabulary):
         return None
@@ -237,9 +236,9 @@ def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabular
 
 
 def rows_of(index: ScopedIndex, results: Sequence[Result]) -> list[ChunkRow]:
-    """Return the chunk behind each result that is still there; a row matched by filter shows its first."""
-    found = (_number(index, result.doc_id, result.chunk_id) for result in results)
-    return index.rows([number for number in found if number is not None])
+    """Return the chunk of each result that still exists; the document's first for a row matched by filter."""
+    numbers = (_number(index, result.doc_id, result.chunk_id) for result in results)
+    return index.rows([number for number in numbers if number is not None])
 
 
 def _number(index: ScopedIndex, doc_id: str, chunk_id: str | None) -> int | None:
@@ -251,7 +250,7 @@ def _number(index: ScopedIndex, doc_id: str, chunk_id: str | None) -> int | None
 def result_rows(
     index: ScopedIndex, decision: RouterDecision, results: Sequence[Result], rows: Sequence[ChunkRow]
 ) -> list[dict[str, Any]]:
-    """Return the JSON of results that have passed the gate, best first; `rows` are the chunks behind them."""
+    """Return the JSON of results that have passed the gate, best first; `rows` are their chunks."""
     query = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
     weights = weights_in(index, query) if query else {}
     beside = {
@@ -324,7 +323,8 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
 
 
 def _counted(number: int, *, filtered: bool) -> str:
-    """
+    """Return the answer to "how many".
+
     >>> [_counted(number, filtered=number == 1) for number in (0, 1)]
     ['There are no documents that you can open.', 'There is 1 such document that you can open.']
     """
@@ -336,25 +336,26 @@ def _counted(number: int, *, filtered: bool) -> str:
 def _notice(outcome: TurnOutcome) -> str | None:
     if outcome.status == "unavailable":
         return BY_WORDS if outcome.by_words else UNAVAILABLE
-    said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
+    notices = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     if outcome.unknown_version is not None:
-        said.append(f"No document that you may read is of version {outcome.unknown_version}.")
-    said += [LEFT_OUT] if outcome.left_out else []
-    said += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
-    return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
+        notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
+    notices += [LEFT_OUT] if outcome.left_out else []
+    notices += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
+    notices += [ESCALATED] if outcome.approval_id is not None else []
+    return " ".join(notices) or None
 
 
 def _unknown_words_notice(unknown: Sequence[str]) -> list[str]:
     if not unknown:
         return []
-    told = f'the word "{unknown[0]}"' if len(unknown) == 1 else f"these words: {', '.join(unknown)}"
-    return [f"No document that you may read has {told}."]
+    listed = f'the word "{unknown[0]}"' if len(unknown) == 1 else f"these words: {', '.join(unknown)}"
+    return [f"No document that you may read has {listed}."]
 
 
 def told_before(results: Sequence[dict[str, Any]]) -> list[int | None]:
-    """Return for each result of a reply the rank of the first that shows the same, if there is one before it.
+    """Return for each result of a reply the rank of an earlier one with the same title and excerpt, else None.
 
-    One page in several releases fills a list with its passage; whoever reads it wants to see it once.
+    A page in several releases repeats its passage, which a list should show once.
 
     >>> told_before([{"rank": n, "title": "Keys", "excerpt": text} for n, text in enumerate(("a", "b", "a"), start=1)])
     [None, None, 1]
@@ -365,6 +366,6 @@ def told_before(results: Sequence[dict[str, Any]]) -> list[int | None]:
 
 
 def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:
-    """Return nothing of the turn but the reader's words: a filter may name a value that only hidden documents have."""
+    """Return an outcome with only the reader's words: a filter may name a value that only hidden documents have."""
     decision = RouterDecision(route=outcome.decision.route, rewritten_query=text, strategy=outcome.decision.strategy)
     return TurnOutcome(decision=decision, planner=outcome.planner, status="not_found")

@@ -1,4 +1,4 @@
-"""What one turn works with: the reader, their scope, the models, and what the nodes hand on in memory."""
+"""The session of a turn: its reader and their scope, the models, and what nodes pass on in memory."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from hive_agents.verification import Impression
 
 MOST_ASKED = 2000
-"""Documents that a service which can't list is asked about one by one."""
+"""The most documents that a permission service which can't list them is asked about."""
 
-# Kept as long as what they were read from is open; who may see what is decided afresh each time.
+# Cached for each open index; permissions are checked again every time.
 _labels: WeakKeyDictionary[SqliteIndex, CurrentLabels] = WeakKeyDictionary()
 _vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
 
 
 def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, collection: str) -> ScopedIndex:
-    """Return the index as if it held only what the reader may view, as the permission service says it now."""
+    """Return the index restricted to what the reader may view now."""
     index = engine.index(collection)
     labels = _labels.get(index)
     if labels is None:
@@ -68,10 +68,10 @@ def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, co
 def certain_scope(
     workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: ViewGate | None = None
 ) -> ScopedIndex:
-    """Return what of a scope the reader may view for certain: fields, values and texts of errors come from it alone.
+    """Return the part of a scope that the reader may certainly view; only it supplies fields, values and error texts.
 
-    That is the scope, unless its service can't list: then those of its first `MOST_ASKED` documents that the service
-    allows when it is asked for each, through `gate` where one is given.
+    That is the scope, unless the permission service can't list documents: then those of its first `MOST_ASKED` that
+    the service allows when it is asked about them, through `gate` where one is given.
     """
     permissions = permissions_of(workspace)
     if permissions.lists:
@@ -83,10 +83,10 @@ def certain_scope(
 
 
 def may_open(workspace: Workspace, scope: ScopedIndex, gate: ViewGate, doc_id: str) -> bool:
-    """Return whether the reader may view a document that somebody names.
+    """Return whether the reader may view a document that is given by its id.
 
-    Where the service lists what they may view, a document outside of the scope is asked about no further: a hidden one
-    and one that doesn't exist take the same path and the same time.
+    Where the service lists what they may view, it isn't asked about a document outside of the scope: hidden and
+    missing documents take the same path and the same time.
     """
     if permissions_of(workspace).lists and not scope.holds(doc_id):
         return False
@@ -94,17 +94,17 @@ def may_open(workspace: Workspace, scope: ScopedIndex, gate: ViewGate, doc_id: s
 
 
 def vocabulary_of(known: ScopedIndex) -> Vocabulary:
-    """Return the fields and values of a certain scope; the same for the same documents."""
-    found = _vocabularies.get(known)
-    if found is None:
-        found = _vocabularies[known] = Vocabulary.of(declared(known.collection), known.values)
-    return found
+    """Return the fields and values of a scope from `certain_scope`, cached for each scope."""
+    vocabulary = _vocabularies.get(known)
+    if vocabulary is None:
+        vocabulary = _vocabularies[known] = Vocabulary.of(declared(known.collection), known.values)
+    return vocabulary
 
 
 class Request(Format):
-    """What a reader asks. `pinned` are filters that the reader chose, `dropped` the fields of which no filter is to be
-    read out of the question; `cursor` goes on where a page ended. `before` are their earlier questions, oldest first,
-    where the conversation stands with the client; a thread that remembers turns of its own knows better."""
+    """A reader's request. `pinned` are filters that the reader chose, `dropped` fields on which the question sets none;
+    `cursor` continues a list. `before` are earlier questions, oldest first, where the client keeps the conversation; a
+    thread with turns of its own ignores them."""
 
     text: str
     before: list[str] = []
@@ -116,9 +116,9 @@ class Request(Format):
 
 @dataclass
 class Candidates:
-    """What retrieve found, for the nodes behind it: a search, or rows by filter, or the beginning of a document.
+    """The candidates of `retrieve` for the next nodes: a search, rows by filter, or the beginning of a document.
 
-    No JSON, and so no part of the graph's state: a turn that died is asked again.
+    Not JSON, and so not in the graph's state: an interrupted turn is repeated.
     """
 
     search: Search | None = None
@@ -128,9 +128,9 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the turn shows: the rows behind its results, which have passed the gate, and the answer that was judged.
+    """The output of a turn: the rows of its results, which have passed the gate, and the judged answer.
 
-    With `outage` there is none because a model that should have written or judged it couldn't be asked.
+    With `outage` there is no answer because a model that should have written or judged it was unavailable.
     """
 
     rows: list[ChunkRow]
@@ -140,7 +140,7 @@ class Conclusion:
 
     @property
     def model_answer(self) -> ModelAnswer | None:
-        """The model's words, and the documents that they were made from; None where a model wrote nothing."""
+        """The model's answer with the documents that it was made from; None where no model wrote the answer."""
         if self.answer is None or self.answer.source != "model":
             return None
         return ModelAnswer(self.answer.text, tuple(dict.fromkeys(row.doc_id for row in self.rows)))
@@ -199,7 +199,7 @@ class TurnSession:
 
     @property
     def knows_all(self) -> bool:
-        """Whether `known` is all that the reader may view, and there is any."""
+        """Whether `known` is all that the reader may view, and isn't empty."""
         listed = permissions_of(self.workspace).lists or len(self.index.doc_ids()) <= MOST_ASKED
         return listed and self.known.n_chunks > 0
 
@@ -209,10 +209,10 @@ class TurnSession:
 
     @property
     def basis(self) -> dict[str, Any]:
-        """What the turn's results rest on: the config, the documents in scope, the models, the end of the audit log.
+        """The basis of the results: config, documents in scope, models, and a mark of the audit log's last line.
 
-        Nothing of it changes with a document that the reader may not view. The log's end is told as `log_mark`, since
-        its length would say how much others do.
+        Documents that the reader may not view change nothing in it. The log's length would reveal others' activity;
+        `log_mark` doesn't.
         """
         settings = self.workspace.settings
         roles: tuple[Role, ...] = ("planner", "answer", "judge")
@@ -226,9 +226,9 @@ class TurnSession:
         }
 
     def model(self, role: Role) -> Chain | None:
-        """Return the models of a role as one; None where none is configured.
+        """Return the chain of a role's models; None where none is configured.
 
-        Raises: HIVE-401 for one that can't be had.
+        Raises: HIVE-401 for a model that can't be used.
         """
         settings = self.workspace.settings
         names = settings.models.of(role)
@@ -239,7 +239,7 @@ class TurnSession:
     def without_vectors(self, error: NoModel | EngineFault) -> None:
         """Search by words alone for the rest of the turn.
 
-        Raises: `error`, unless the model or the engine just couldn't be asked.
+        Raises: `error`, unless it is an outage of the model or engine.
         """
         words = self.config.retrieval.model_copy(update={"method": "keyword"})
         never = self.config.abstain.model_copy(update={"min_cosine": None})
@@ -265,7 +265,7 @@ class TurnSession:
 
     @contextmanager
     def timed(self, node: str) -> Iterator[None]:
-        """Write down how long a node takes."""
+        """Add a node's time to the trace."""
         started = time.perf_counter()
         try:
             with span(f"node {node}"):
@@ -275,7 +275,7 @@ class TurnSession:
 
 
 def log_mark(run_id: str, head: str) -> str:
-    """Return what binds a turn to a line of the audit log, by its digest, and tells nothing of the log by itself.
+    """Return a hash that binds a turn to a line of the audit log, given by its digest, and reveals nothing of the log.
 
     >>> log_mark("r1", "")[:8]
     'feb74c12'

@@ -151,7 +151,7 @@ def retrieves(state: TurnState) -> bool:
 
 
 async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Find candidates by the one strategy of this turn, inside the reader's scope; by words, where vectors fail."""
+    """Find candidates by the turn's strategy, within the reader's scope; by words alone where vectors fail."""
     try:
         return _retrieved(session, state)
     except (NoModel, EngineFault) as error:
@@ -171,7 +171,7 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
             session.universe = _universe(session, decision.filters)
         from hive_agents.retrieval import adaptive
 
-        found = adaptive(
+        candidates = adaptive(
             session.engine,
             session.index,
             decision.query,
@@ -182,8 +182,8 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
             depth=state["depth"],
             count=session.count,
         )
-        search, session.count = found.search, found.count
-        session.trace.hybrid = {"branch": found.branch, "count": found.count}
+        search, session.count = candidates.search, candidates.count
+        session.trace.hybrid = {"branch": candidates.branch, "count": candidates.count}
     else:
         search = session.engine.retrieve(session.index, decision.query, session.config, depth=state["depth"])
     session.found.search = search
@@ -263,16 +263,16 @@ async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
         return {"results": [result.model_dump() for result in opening], "short": False}
     doc_ids = session.index.documents_of(search.fused.chunks)
     kept = np.zeros(len(doc_ids), np.bool_)
-    asked = 0
-    while asked < len(search.order) and kept.sum() <= top_k and session.gate.fault is None:
-        # Most often nothing is denied, and one small question is enough.
-        batch = search.order[asked : asked + (GATE_BATCH if asked else 2 * top_k)].tolist()
+    gated = 0
+    while gated < len(search.order) and kept.sum() <= top_k and session.gate.fault is None:
+        # Usually nothing is denied, and one small request is enough.
+        batch = search.order[gated : gated + (GATE_BATCH if gated else 2 * top_k)].tolist()
         may = session.gate.allowed([doc_ids[position] for position in batch])
         for position in batch:
             kept[position] = doc_ids[position] in may
-        asked += len(batch)
-    session.trace.counts |= {"gated": asked, "allowed": int(kept.sum())}
-    if kept.sum() < min(top_k, asked) and _may_look_deeper(session, state):
+        gated += len(batch)
+    session.trace.counts |= {"gated": gated, "allowed": int(kept.sum())}
+    if kept.sum() < min(top_k, gated) and _may_look_deeper(session, state):
         return {"short": True, "depth": state["depth"] * 2}
     session.found.search = session.engine.finish(search, session.config, kept=kept)
     return {"results": [result.model_dump() for result in _results(session, state)], "short": False}

@@ -1,4 +1,4 @@
-"""The words that filter: values of the fields of documents that the reader may view, and other words for them."""
+"""The vocabulary of filters: fields, their values in documents that the reader may view, and synonyms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hive_agents.copilot.plan import FilterValue, RouterDecision
 from hive_agents.retrieval import Collection, FieldType, WordPieces, terms, words as spell
 
 FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "other"]
-"""What a field is to a reader."""
+"""What a field means to a reader, by its name."""
 LONGEST = 5
 """Words in the longest phrase that can be a value."""
 _MISSPELT = range(8, 41)
-"""How many letters a word has to have for one of them to be wrong."""
+"""Letters of a word that is found with one letter wrong, too."""
 _INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
 _VOWELS = frozenset("aeiouy")
 _VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
@@ -29,10 +29,10 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True)
 class FieldWords:
-    """One filterable field as a reader sees it.
+    """A filterable field as a reader sees it.
 
-    `values`: of visible documents, most documents first; empty for dates and numbers.
-    `synonyms`: other words for a value.
+    `values` are those of visible documents, the most frequent first; empty for dates and numbers.
+    `synonyms` are other words for a value.
     """
 
     type: FieldType
@@ -42,7 +42,7 @@ class FieldWords:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a phrase may stand for: a value of a field."""
+    """A meaning of a phrase: a value of a field."""
 
     field: str
     value: FilterValue
@@ -52,12 +52,12 @@ class Meaning:
 
     @property
     def is_topic(self) -> bool:
-        """Whether the field may well say what a text is about: its values are words like others, unless they filter."""
+        """Whether the field's values may be topics of a text, and so content."""
         return self.role in ("topic", "other")
 
 
 class _Phrases(Generic[_Entry]):
-    """Entries by phrases, found by every phrase that differs from theirs in number at most."""
+    """Entries by phrase; a phrase in the singular finds one in the plural, and the other way round."""
 
     def __init__(self, entries: Iterable[tuple[Sequence[str], _Entry]]) -> None:
         self._index: dict[str, list[tuple[str, _Entry]]] = {}
@@ -72,7 +72,7 @@ class _Phrases(Generic[_Entry]):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All filterable fields. Built from a scoped index it can't know what only hidden documents have."""
+    """All filterable fields; built from a scoped index, it has no value of hidden documents."""
 
     fields: Mapping[str, FieldWords]
 
@@ -92,23 +92,23 @@ class Vocabulary:
         return cls(fields)
 
     def meanings(self, phrase: Sequence[str]) -> tuple[Meaning, ...]:
-        """Return what lower-case words mean as one phrase: as a value or a synonym, else as a version that is written
-        shorter or longer than theirs, else misspelt.
+        """Return the meanings of lower-case words as one phrase: of a value or synonym, else of a shorter or longer
+        version, else of a misspelt word.
 
         >>> kb = Vocabulary({"kind": FieldWords("keyword", ("tutorials", "memos"))})
         >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("tutorial", "tutorails", "recipe")]
         [['tutorials'], ['tutorials'], []]
         """
-        found = self._phrases.find(phrase)
-        if not found and len(phrase) == 1:
-            found = self._kindred_versions(phrase[0])
-        if not found and len(phrase) == 1:
+        meanings = self._phrases.find(phrase)
+        if not meanings and len(phrase) == 1:
+            meanings = self._kindred_versions(phrase[0])
+        if not meanings and len(phrase) == 1:
             near = self._long_words.get(phrase[0][:1], ())
-            found = list(dict.fromkeys(meaning for word, meaning in near if _one_edit(phrase[0], word)))
-        return tuple(found)
+            meanings = list(dict.fromkeys(meaning for word, meaning in near if _one_edit(phrase[0], word)))
+        return tuple(meanings)
 
     def _kindred_versions(self, word: str) -> list[Meaning]:
-        """Return the versions that are of the one asked about ("1.12" of 1.12.2), else the one that it is of.
+        """Return the versions that a shorter one covers ("1.12": 1.12.2), else the longest one that covers it.
 
         >>> kb = Vocabulary({"version": FieldWords("keyword", ("v1.11.0", "1.11.4", "2.0"))})
         >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("1.11", "v2", "2", "2.0.7", "1.1")]
@@ -117,15 +117,20 @@ class Vocabulary:
         if not is_version(word):
             return []
         asked = version_parts(word)
-        ours = [
+        versions = [
             (version_parts(value), Meaning(name, value, "version", False))
             for name in self.in_role("version")
             for value in self.fields[name].values
             if _VERSION.fullmatch(value)
         ]
-        narrower = [meaning for of, meaning in ours if of[: len(asked)] == asked]
-        wider = [of for of, _ in ours if asked[: len(of)] == of and (len(of) > 1 or word.startswith("v"))]
-        return narrower or [meaning for of, meaning in ours if of == max(wider, key=len, default=())]
+        narrower = [meaning for version, meaning in versions if version[: len(asked)] == asked]
+        wider = [
+            version
+            for version, _ in versions
+            if asked[: len(version)] == version and (len(version) > 1 or word.startswith("v"))
+        ]
+        nearest = max(wider, key=len, default=())
+        return narrower or [meaning for version, meaning in versions if version == nearest]
 
     def of_type(self, *types: FieldType) -> list[str]:
         return [name for name, words in self.fields.items() if words.type in types]
@@ -137,18 +142,18 @@ class Vocabulary:
         return [name for name in self.of_type("date") if date_role_of(name) == role]
 
     def examples(self, most: int = 4) -> list[str]:
-        """Return values worth offering: of the field that sorts documents into kinds, else of one with a choice."""
+        """Return the values to offer a reader: of a kind or status field, else of another with several values."""
         fields = [*self.in_role("kind"), *self.in_role("status"), *self.of_type("keyword")]
         chosen = next((name for name in fields if len(self.fields[name].values) > 1), None)
         chosen = chosen or next((name for name in fields if self.fields[name].values), None)
         return list(self.fields[chosen].values[:most]) if chosen else []
 
     def named_in(self, decision: RouterDecision, text: str) -> dict[str, list[str]]:
-        """Return the values, by field, that a decision filters by or writes down where the reader's `text` doesn't."""
+        """Return the values, by field, that a decision filters by, or has in its texts and the reader's `text` not."""
         filtered = {(demand.field, str(value)) for demand in decision.filters for value in demand.values}
-        told = [decision.rewritten_query, decision.search_value or "", decision.question or "", *decision.options]
-        asked, written = _spaced(text), _spaced(" ".join(told))
-        found = {
+        texts = [decision.rewritten_query, decision.search_value or "", decision.question or "", *decision.options]
+        asked, written = _spaced(text), _spaced(" ".join(texts))
+        named = {
             name: [
                 value
                 for value, spaced in values
@@ -156,7 +161,7 @@ class Vocabulary:
             ]
             for name, values in self._spaced_values.items()
         }
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in named.items() if values}
 
     @cached_property
     def _spaced_values(self) -> dict[str, list[tuple[str, str]]]:
@@ -164,7 +169,7 @@ class Vocabulary:
 
     @cached_property
     def _entries(self) -> list[tuple[list[str], Meaning]]:
-        """Return every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
+        """Return every phrase with its meaning: first values, then the collection's synonyms, then general ones."""
         values: list[tuple[str, Meaning]] = []
         synonyms: list[tuple[str, Meaning]] = []
         general: list[tuple[str, Meaning]] = []
@@ -188,16 +193,16 @@ class Vocabulary:
 
     @cached_property
     def _long_words(self) -> dict[str, list[tuple[str, Meaning]]]:
-        """Return the words in which one letter may be wrong, by their first letter, which has to be right."""
-        found: dict[str, list[tuple[str, Meaning]]] = {}
+        """Return the words that are found with one letter wrong, by their first letter, which has to be right."""
+        by_letter: dict[str, list[tuple[str, Meaning]]] = {}
         for words, meaning in self._entries:
             if len(words) == 1 and len(words[0]) in _MISSPELT:
-                found.setdefault(words[0][0], []).append((words[0], meaning))
-        return found
+                by_letter.setdefault(words[0][0], []).append((words[0], meaning))
+        return by_letter
 
 
 def declared(collection: Collection) -> Collection:
-    """Return the collection as a reader may know it: reserved fields are none, even where it declares them."""
+    """Return the collection without reserved fields, which a reader must not see even where it declares them."""
     fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
     return collection.model_copy(update={"fields": fields})
 
@@ -212,7 +217,7 @@ def parts(name: str) -> list[str]:
 
 
 def role_of(name: str) -> FieldRole:
-    """Return what a field is to a reader, by the last word of its name, else by the first.
+    """Return a field's role by the last word of its name, else by the first.
 
     >>> role_of("doc_type"), role_of("created_by"), role_of("colour")
     ('kind', 'person', 'other')
@@ -222,17 +227,17 @@ def role_of(name: str) -> FieldRole:
 
 
 def document_status(metadata: Mapping[str, object]) -> str | None:
-    """Return how a document stands, by whatever field says so; what is retired must not pass for what holds.
+    """Return a document's status, from the first field with that role; None without one.
 
     >>> document_status({"owner": "mei", "state": "retired"}), document_status({"owner": "mei"})
     ('retired', None)
     """
-    found = (value for name, value in metadata.items() if role_of(name) == "status")
-    return next((str(value) for value in found if isinstance(value, str)), None)
+    values = (value for name, value in metadata.items() if role_of(name) == "status")
+    return next((value for value in values if isinstance(value, str)), None)
 
 
 def date_role_of(name: str) -> str | None:
-    """Return what happened on the day that a field holds; None where its name doesn't say.
+    """Return the event that a date field is about; None where its name doesn't say.
 
     >>> date_role_of("effective_date"), date_role_of("updated"), date_role_of("valid_until"), date_role_of("date")
     ('effective', 'changed', 'expires', 'effective')
@@ -263,8 +268,8 @@ def _kinds() -> _Phrases[str]:
 
 
 def _names_documents(value: str, name: str, role: FieldRole) -> bool:
-    """Return whether a value may stand for documents: "tutorials", whatever the field; "postmortem" of `doc_type`; a
-    category, which may be a folder called like a product, only in the plural.
+    """Return whether a value names documents: "tutorials" of any field, "postmortem" of `doc_type`; of a category,
+    which may be a folder named like a product, only a plural.
 
     >>> values = ("postmortem", "type"), ("sops", "category"), ("redis", "category")
     >>> [_names_documents(*value, "kind") for value in values]
@@ -277,7 +282,7 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
 
 @cache
 def is_everyday(word: str) -> bool:
-    """Return whether a word is a frequent one of English and names no kind of document.
+    """Return whether a word is a frequent one of English that names no kind of document.
 
     >>> [is_everyday(word) for word in ("data", "logs", "tutorials", "postmortem", "files")]
     [True, True, False, False, False]
@@ -295,14 +300,14 @@ def _pieces() -> WordPieces:
 def _key(words: Sequence[str]) -> str:
     # Joined, so that "change log", "change-log" and "changelog" are one phrase.
     joined = "".join(words)
-    # Snowball leaves "rfcs" and "slas" as they are; of three letters the "s" may well be one of the word: "bus".
+    # Snowball doesn't stem "rfcs" and "slas"; in words of three letters the "s" may belong to the stem: "bus".
     if joined.endswith("s") and not _VOWELS.intersection(joined[:-2] if len(joined) > 3 else joined):
         joined = joined[:-1]
     return "".join(terms(joined))
 
 
 def other_form(version: str) -> list[str]:
-    """Return how else a version is written, where it is one.
+    """Return the other spelling of a version, with or without a v; nothing for other words.
 
     >>> other_form("v2.11"), other_form("3.0"), other_form("stable")
     (['2.11'], ['v3.0'], [])
@@ -323,7 +328,8 @@ def is_version(word: str) -> bool:
 
 
 def version_parts(version: str) -> tuple[int, ...]:
-    """
+    """Return the numbers of a version.
+
     >>> version_parts("v2.11"), version_parts("2.0")
     ((2, 11), (2, 0))
     """
@@ -331,7 +337,7 @@ def version_parts(version: str) -> tuple[int, ...]:
 
 
 def _spelt(phrase: str) -> list[str]:
-    """Return the words of a phrase, a number with its dots as one of them, as a reader's sentence has it."""
+    """Return the words of a phrase, split as in a sentence: a number with dots is one word."""
     numbers = [found[0].lower() for found in _VERSION.finditer(phrase)]
     between = [spell(part) for part in _VERSION.split(phrase)]
     pairs = zip_longest(between, numbers)
@@ -343,15 +349,14 @@ def _spaced(text: str) -> str:
 
 
 def _inflected(word: str, value: str) -> bool:
-    """Return whether two words of one stem differ in number only: "retire" isn't "retired", nor "effect"
-    "effective"."""
+    """Return whether two words of one stem differ only in number, unlike "retire" and "retired"."""
     differing = (n for n, (left, right) in enumerate(zip(word, value, strict=False)) if left != right)
     same = next(differing, min(len(word), len(value)))
     return {word[same:], value[same:]} <= _INFLECTIONS
 
 
 def _one_edit(word: str, value: str) -> bool:
-    """Return whether one letter is more, less or other, or two are swapped.
+    """Return whether two words differ by one letter inserted, removed or replaced, or by two letters swapped.
 
     >>> [_one_edit("tutorails", "tutorials"), _one_edit("efective", "effective"), _one_edit("abc", "cba")]
     [True, True, False]
