@@ -54,8 +54,8 @@ class PlacedWord:
 @lru_cache(maxsize=4096)
 def placed_words(text: str, language: str) -> tuple[PlacedWord, ...]:
     """Return the words of a text, in order."""
-    found = stemmed_words(text, language)
-    return tuple(PlacedWord(start, end, text[start:end], frozenset(stems)) for start, end, stems in found)
+    stemmed = stemmed_words(text, language)
+    return tuple(PlacedWord(start, end, text[start:end], frozenset(stems)) for start, end, stems in stemmed)
 
 
 def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:

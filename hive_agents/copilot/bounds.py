@@ -16,7 +16,7 @@ _COMPARING = frozenset({"is", "at", "than", "the"})
 
 def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter], set[int]]]:
     """Return bounds on dates of the documents, with their places; dates of the content ("tubes from 2023") are none."""
-    found: list[tuple[list[DocumentFilter], set[int]]] = []
+    demands: list[tuple[list[DocumentFilter], set[int]]] = []
     fields = s.vocabulary.of_type("date")
     for span in s.dates if fields and s.filters_by_description else ():
         cue = _date_cue(s, span.first, span.last)
@@ -29,8 +29,8 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
             bounds = [
                 DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in _bounds(s, span, field, cue)
             ]
-            found.append((bounds, {*inside, *_naming(s, field, cue)}))
-    return found
+            demands.append((bounds, {*inside, *_naming(s, field, cue)}))
+    return demands
 
 
 def _bounds(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
@@ -51,12 +51,12 @@ def _naming(s: Sentence, field: str, cue: int | None) -> set[int]:
 
 def date_verbs(s: Sentence) -> set[int]:
     """Return the places of words for a date field before a date: "effective since March" is about no status."""
-    found: set[int] = set()
+    verbs: set[int] = set()
     for span in s.dates if s.filters_by_description else ():
         verb = s.back(span.first, ADVERBS, BE)
         if verb in s.inside and _date_fields(s, verb):
-            found |= {verb}
-    return found
+            verbs.add(verb)
+    return verbs
 
 
 def _date_cue(s: Sentence, first: int, last: int) -> int | None:
@@ -77,17 +77,17 @@ def _date_fields(s: Sentence, place: int) -> list[str]:
 
 def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
     """Return filters on numbers beside their field's name: "version 3", "pages over 20", "more than 20 pages"."""
-    found: list[tuple[DocumentFilter, set[int]]] = []
+    demands: list[tuple[DocumentFilter, set[int]]] = []
     for name in s.vocabulary.of_type("number") if s.filters_by_description else ():
         for place in range(len(s.words)):
             if s.at(place).removesuffix("s") != parts(name)[-1].removesuffix("s"):
                 continue
-            read = _number_after(s, place) or _number_before(s, place)
-            if read is not None:
-                op, number, places = read
+            comparison = _number_after(s, place) or _number_before(s, place)
+            if comparison is not None:
+                op, number, places = comparison
                 value = int(number) if number.isdecimal() else float(number)
-                found.append((DocumentFilter(field=name, op=op, value=value), places))
-    return found
+                demands.append((DocumentFilter(field=name, op=op, value=value), places))
+    return demands
 
 
 def _number_after(s: Sentence, place: int) -> tuple[Operator, str, set[int]] | None:

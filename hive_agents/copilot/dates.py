@@ -195,8 +195,8 @@ def _with_month(sentence: list[Word], place: int, today: datetime.date, named: b
 
 
 def _day(word: str) -> int | None:
-    found = re.fullmatch(r"([12]?\d|3[01]|0[1-9])(st|nd|rd|th)?", word)
-    return int(found[1]) if found and int(found[1]) else None
+    match = re.fullmatch(r"([12]?\d|3[01]|0[1-9])(st|nd|rd|th)?", word)
+    return int(match[1]) if match and int(match[1]) else None
 
 
 def _quarter(sentence: list[Word], place: int, today: datetime.date) -> Period:

@@ -65,41 +65,41 @@ class Demands:
 
     def met(self, sentence: str, above: str, around: str) -> bool:
         """Return whether a sentence can be the answer; `above` is its lead-in, `around` its title and section."""
-        found = placed_words(sentence, self.language)
+        placed = placed_words(sentence, self.language)
         whole = f"{around} {above} {sentence}".lower()
         return (
             all(re.search(literal, whole) for literal in self.literals)
-            and all(self._beside(pair, found, above, around) for pair in self.pairs)
+            and all(self._beside(pair, placed, above, around) for pair in self.pairs)
             and not (len(self.asked) == 1 and self._asks("which"))
             and (self._asks("how_to") or self._asks("of_reader") or not answer_pattern("tells.order").match(sentence))
             and self._as_allowed(sentence, f"{around} {above}")
-            and not self._is_narrower(sentence, found)
+            and not self._is_narrower(sentence, placed)
             and not self._is_one_case(sentence)
             and not answer_pattern("tells.headless").search(sentence)
             and (not self._asks("how_often") or answer_pattern("tells.rhythm").search(sentence) is not None)
-            and (not self.units or not self.units.isdisjoint(stems_of(found)))
+            and (not self.units or not self.units.isdisjoint(stems_of(placed)))
             and self._tells_together(sentence)
             and self._in_its_sense(sentence)
             and self._denies_as_asked(sentence)
-            and (not self.counted or self._counts(sentence, found))
-            and (not any(map(self._asks, ("who", "when"))) or self.verbs <= stems_of(found))
-            and (not self._asks("who") or self._names(sentence, found))
-            and (not self._asks("when") or (self._dates(sentence) and self._happens(found)))
+            and (not self.counted or self._counts(sentence, placed))
+            and (not any(map(self._asks, ("who", "when"))) or self.verbs <= stems_of(placed))
+            and (not self._asks("who") or self._names(sentence, placed))
+            and (not self._asks("when") or (self._dates(sentence) and self._happens(placed)))
             and (not self._asks("amount") or self._measures(sentence))
-            and (not self._asks("what") or self._defines(sentence, found))
+            and (not self._asks("what") or self._defines(sentence, placed))
         )
 
     def _asks(self, kind: str) -> bool:
         return answer_pattern(f"asks.{kind}").search(self.question) is not None
 
-    def _beside(self, pair: tuple[str, str], found: Sequence[PlacedWord], above: str, around: str) -> bool:
+    def _beside(self, pair: tuple[str, str], placed: Sequence[PlacedWord], above: str, around: str) -> bool:
         """Return whether two adjacent words of the question are near each other in the sentence, its lead-in or names.
 
         Also where one of them is in none of these: the share of the question's words decides then.
         """
         left, right = pair
         seen: set[str] = set()
-        for words in (found, placed_words(above, self.language), placed_words(around, self.language)):
+        for words in (placed, placed_words(above, self.language), placed_words(around, self.language)):
             lefts = [n for n, word in enumerate(words) if left in word.stems]
             rights = [n for n, word in enumerate(words) if right in word.stems]
             if any(abs(one - other) <= NEAR for one in lefts for other in rights):
@@ -123,18 +123,18 @@ class Demands:
         )
         return bool(allows or answer_pattern("tells.bounded").search(f"{names} {sentence}"))
 
-    def _is_narrower(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
+    def _is_narrower(self, sentence: str, placed: Sequence[PlacedWord]) -> bool:
         """Return whether a sentence is about a kind of the subject: "a frozen sample", "for samples of soil, …"."""
         lead = answer_pattern("tells.lead", r"^(?:{})\b[^,]*,").match(sentence)
         if lead is not None and not set(content_terms(lead[0], self.language)) <= set(self.asked):
             return True
-        return any(self._has_other_everywhere(term, found) for term in self.bare)
+        return any(self._has_other_everywhere(term, placed) for term in self.bare)
 
-    def _has_other_everywhere(self, term: str, found: Sequence[PlacedWord]) -> bool:
+    def _has_other_everywhere(self, term: str, placed: Sequence[PlacedWord]) -> bool:
         """Return whether each occurrence of a term is narrowed down by a word that the question doesn't have."""
         article = answer_pattern("tells.article", r"(?:{})")
-        places = [n for n, word in enumerate(found) if term in word.stems]
-        return bool(places) and all(self._has_other(found[max(0, n - 3) : n], article) for n in places)
+        places = [n for n, word in enumerate(placed) if term in word.stems]
+        return bool(places) and all(self._has_other(placed[max(0, n - 3) : n], article) for n in places)
 
     def _is_one_case(self, sentence: str) -> bool:
         """Return whether a sentence begins with a condition that the question doesn't name."""
@@ -157,20 +157,20 @@ class Demands:
         between = before[places[-1] + 1 :] if places else ()
         return any(word.stems.isdisjoint(self.asked) and not is_small(word.text) for word in between)
 
-    def _names(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
+    def _names(self, sentence: str, placed: Sequence[PlacedWord]) -> bool:
         """Return whether it names a person other than by the question's verb: "the owner owns" names nobody."""
         if len(self.asked) == 1:
             return False
         asked = placed_words(self.question, self.language)
-        verb = next((n for n, word in enumerate(found) for each in asked[1:2] if word.stems & each.stems), None)
+        verb = next((n for n, word in enumerate(placed) for each in asked[1:2] if word.stems & each.stems), None)
         if verb is not None and not answer_pattern("tells.agent").search(sentence):
-            others = set(self.asked) - found[verb].stems
-            rest = found[verb + 1 :]
+            others = set(self.asked) - placed[verb].stems
+            rest = placed[verb + 1 :]
             again = any(answer_pattern("tells.again", r"(?:{})").fullmatch(word.text) for word in rest)
             if others and not again and others.isdisjoint(stems_of(rest)):
                 return False  # the question asks who does it to the subject, and here the subject does it
         persons = answer_pattern("tells.person").finditer(sentence)
-        repeated = {word.start for word in found if word.stems & (self.verbs | set(self.asked))}
+        repeated = {word.start for word in placed if word.stems & (self.verbs | set(self.asked))}
         return not self.verbs or any(person.start() not in repeated for person in persons)
 
     def _denies_as_asked(self, sentence: str) -> bool:
@@ -179,7 +179,7 @@ class Demands:
         denies = answer_pattern(kind).search(sentence) is not None
         return not denies or self._asks("denial")
 
-    def _counts(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
+    def _counts(self, sentence: str, placed: Sequence[PlacedWord]) -> bool:
         """Return whether a number counts the question's noun, without a word between that narrows it down."""
         if answer_pattern("tells.example").search(sentence):
             return False
@@ -193,20 +193,20 @@ class Demands:
                 for word in words
             )
 
-        heads = [n for n, word in enumerate(found) if self._is_counted(word, sentence)]
+        heads = [n for n, word in enumerate(placed) if self._is_counted(word, sentence)]
         boundless = answer_pattern("tells.boundless").search(sentence)
         if boundless is not None:
-            return any(abs(boundless.start() - found[head].start) <= BOUNDLESS for head in heads)
-        numbers = [n for n, word in enumerate(found) if _is_number(word, sentence)]
+            return any(abs(boundless.start() - placed[head].start) <= BOUNDLESS for head in heads)
+        numbers = [n for n, word in enumerate(placed) if _is_number(word, sentence)]
         for head in heads:
             for number in numbers:
                 low, high = sorted((head, number))
-                between = sentence[found[low].end : found[high].start]
+                between = sentence[placed[low].end : placed[high].start]
                 if high - low > COUNTED or re.search(r"[.!?;][\s\"']", between):
                     continue
-                if number < head and passes(found[low + 1 : high]):
+                if number < head and passes(placed[low + 1 : high]):
                     return True
-                if head < number and passes(found[low + 1 : high]) and _ends_phrase(sentence, found, number):
+                if head < number and passes(placed[low + 1 : high]) and _ends_phrase(sentence, placed, number):
                     return True
         return False
 
@@ -223,23 +223,23 @@ class Demands:
         """Return whether the question's words are in the main clause, and the condition or time is beside it."""
         marker = answer_pattern("tells.clause", r"\b(?:{})\b")
         asked = set(self.asked) & stems_of(placed_words(sentence, self.language))
-        found = marker.search(sentence)
-        if found is None:
+        condition = marker.search(sentence)
+        if condition is None:
             return True
-        if found.start() > 0:
-            return self._is_nearly_all(sentence[: found.start()], asked)
+        if condition.start() > 0:
+            return self._is_nearly_all(sentence[: condition.start()], asked)
         clause, comma, main = sentence.partition(",")
         stems = stems_of(placed_words(clause, self.language))
         return bool(comma) and asked.isdisjoint(stems) and self._is_nearly_all(main, asked)
 
-    def _happens(self, found: Sequence[PlacedWord]) -> bool:
+    def _happens(self, placed: Sequence[PlacedWord]) -> bool:
         """Return whether the question's participle is used as a verb: "has paid leave" doesn't say what is paid."""
         done = answer_pattern("asks.done", r"(?:{})\W*$").search(self.question)
         be = answer_pattern("tells.be", r"(?:{})")
         return done is None or any(
             word.text.lower() == done[0].strip(" ?!.").lower()
-            and any(be.fullmatch(each.text) for each in found[max(0, n - DONE) : n])
-            for n, word in enumerate(found)
+            and any(be.fullmatch(each.text) for each in placed[max(0, n - DONE) : n])
+            for n, word in enumerate(placed)
         )
 
     def _is_nearly_all(self, clause: str, asked: set[str]) -> bool:
@@ -253,11 +253,11 @@ class Demands:
             return False
         if len(self.asked) > 1:
             return True
-        found = placed_words(sentence, self.language)
+        placed = placed_words(sentence, self.language)
         measured = answer_pattern("tells.measured", r"\W*(?:{})\W(?:\W*\w+){{0,3}}?\W*\d")
-        return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in found)
+        return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in placed)
 
-    def _defines(self, sentence: str, found: Sequence[PlacedWord]) -> bool:
+    def _defines(self, sentence: str, placed: Sequence[PlacedWord]) -> bool:
         """Return whether a sentence defines the subject itself, and not a part of it or something named after it.
 
         Where an attribute is asked for, its value has to be in the clause that names it or in a later one.
@@ -309,8 +309,8 @@ def demands(question: str, language: str) -> Demands:
         for stem in right.stems.intersection(asked)
     }
     units = answer_pattern("asks.unit").finditer(question)
-    literals = {re.escape(found) for found in _LITERAL.findall(question.lower())}
-    compounds = (found.removesuffix("s").split("-") for found in _COMPOUND.findall(question.lower()))
+    literals = {re.escape(literal) for literal in _LITERAL.findall(question.lower())}
+    compounds = (compound.removesuffix("s").split("-") for compound in _COMPOUND.findall(question.lower()))
     literals |= {r"[-\s]?".join(map(re.escape, parts)) for parts in compounds}
     return Demands(
         question=question,
@@ -327,17 +327,17 @@ def demands(question: str, language: str) -> Demands:
 
 def _counted(question: str, language: str) -> frozenset[str]:
     """Return the stems of what a question counts: the noun behind "how many"."""
-    found = answer_pattern("asks.how_many").search(question)
-    if found is None or answer_pattern("asks.how_long").search(question):
+    how_many = answer_pattern("asks.how_many").search(question)
+    if how_many is None or answer_pattern("asks.how_long").search(question):
         return frozenset()
     run: list[PlacedWord] = []
-    for word in placed_words(question[found.end() :], language):
+    for word in placed_words(question[how_many.end() :], language):
         if is_small(word.text):
             break
         run.append(word)
     capitals = [word for word in run if word.text[0].isupper()]
     plural = [word for word in run if word.text.endswith("s")]
-    german = found[0].lower().startswith("wie")
+    german = how_many[0].lower().startswith("wie")
     heads = (capitals or run[:1]) if german else (plural or run)[-1:]
     return frozenset(stem for word in heads for stem in word.stems)
 
@@ -350,9 +350,9 @@ def _is_number(word: PlacedWord, sentence: str) -> bool:
     return bool(_DIGITS.fullmatch(word.text)) and not named
 
 
-def _ends_phrase(sentence: str, found: Sequence[PlacedWord], number: int) -> bool:
+def _ends_phrase(sentence: str, placed: Sequence[PlacedWord], number: int) -> bool:
     """Return whether a number counts nothing after it: a sign, a function word or nothing follows."""
-    if number + 1 == len(found):
+    if number + 1 == len(placed):
         return True
-    gap = sentence[found[number].end : found[number + 1].start]
-    return gap.strip() != "" or is_small(found[number + 1].text)
+    gap = sentence[placed[number].end : placed[number + 1].start]
+    return gap.strip() != "" or is_small(placed[number + 1].text)

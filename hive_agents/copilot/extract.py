@@ -174,7 +174,7 @@ def inert(text: str) -> str:
     >>> inert("as shown [3] and 【4, 5】")
     'as shown (3) and (4, 5)'
     """
-    return CITATION.sub(lambda found: f"({found[1]})", text)
+    return CITATION.sub(lambda citation: f"({citation[1]})", text)
 
 
 def quotable(passage: Passage) -> list[str]:
@@ -201,8 +201,8 @@ def _candidates(
     own_share = OWN_OF_PLAIN if plain else OWN
     demanded = demands(question, language)
 
-    def share(held: Mapping[str, float]) -> float:
-        return sum(weights[term] * part for term, part in held.items()) / total
+    def share(counts: Mapping[str, float]) -> float:
+        return sum(weights[term] * count for term, count in counts.items()) / total
 
     stale = {passage.n for passage in passages if _is_stale(passage, asked, language)}
     ordered = sorted(passages, key=lambda passage: passage.n in stale)
@@ -233,7 +233,7 @@ def _candidates(
             before = _before(quoted, place)
             if before is None:
                 continue
-            own = _held(sentence, asked, language)
+            own = _shared_outside_links(sentence, asked, language)
             if not plain and len(own) < DENSE * len(content_terms(sentence.text, language)):
                 continue
             if before and answer_pattern("stands_for", r"^(?:{})\b").match(sentence.text):
@@ -262,7 +262,7 @@ def _forms(text: str, language: str) -> Mapping[str, frozenset[str]]:
     return {term: frozenset(words) for term, words in forms.items()}
 
 
-def _held(sentence: ProseSentence, asked: Question, language: str) -> Mapping[str, float]:
+def _shared_outside_links(sentence: ProseSentence, asked: Question, language: str) -> Mapping[str, float]:
     """Return the share that each of the question's words in a sentence counts, reduced for those only in links."""
     shares = _shared(asked, sentence.text, language)
     if not (shares and sentence.linked):

@@ -75,10 +75,10 @@ def answer_alternatives(name: str) -> str:
 
 
 def _section(section: str, code: str) -> Mapping[str, Any]:
-    found = language(code)
+    table = language(code)
     for name in section.split("."):
-        found = found[name]
-    return found
+        table = table[name]
+    return table
 
 
 @dataclass(frozen=True)
@@ -117,17 +117,17 @@ def words(text: str) -> list[Word]:
     ['what', "'s", 'in', 'mei', "'s", 'api', 'docs']
     """
     quoted = [match.span(2) for match in _QUOTED.finditer(text)]
-    found: list[Word] = []
+    result: list[Word] = []
     last = 0
     for match in _WORD.finditer(text):
         start, end = match.span()
         inside = any(left <= start and end <= right for left, right in quoted)
         lower = match.group().lower().replace("’", "'")
-        found.append(Word(match.group(), lower, start, end, text[last:start], inside))
+        result.append(Word(match.group(), lower, start, end, text[last:start], inside))
         last = end
-        if len(found) == MOST_WORDS:
+        if len(result) == MOST_WORDS:
             break
-    return found
+    return result
 
 
 def at(sentence: list[Word], place: int) -> str:

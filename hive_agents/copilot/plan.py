@@ -37,8 +37,8 @@ class SearchStrategy(StrEnum):
 
 
 def _strategy(value: object) -> object:
-    known = {strategy.value.casefold(): strategy for strategy in SearchStrategy}
-    return known.get(value.strip().casefold(), value) if isinstance(value, str) else value
+    strategies = {strategy.value.casefold(): strategy for strategy in SearchStrategy}
+    return strategies.get(value.strip().casefold(), value) if isinstance(value, str) else value
 
 
 class DocumentFilter(Format):

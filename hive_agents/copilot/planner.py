@@ -144,8 +144,8 @@ def _field(name: str, words: FieldWords) -> str:
 
 
 def _turn(turn: PastTurn) -> str:
-    kept = {"strategy", "search_value", "filters", "question"}
-    decided = turn.decision.model_dump(mode="json", include=kept, exclude_defaults=True)
+    fields = {"strategy", "search_value", "filters", "question"}
+    decided = turn.decision.model_dump(mode="json", include=fields, exclude_defaults=True)
     return _json({"earlier": one_line(turn.text, MAX_QUERY), "decided": decided})
 
 

@@ -35,11 +35,11 @@ async def search(
     """
     for _ in range(TRIES):
         with suppress(StaleIndex):  # documents changed meanwhile
-            return await _found(workspace, reader, text, filters, engine or SearchEngine(workspace))
+            return await _search_once(workspace, reader, text, filters, engine or SearchEngine(workspace))
     raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="search again in a moment")
 
 
-async def _found(
+async def _search_once(
     workspace: Workspace, reader: Principal, text: str, filters: Sequence[DocumentFilter], engine: SearchEngine
 ) -> list[dict[str, Any]]:
     if not text.strip():

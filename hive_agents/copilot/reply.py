@@ -69,7 +69,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         doc_id=state.get("doc_id"),
         planner=state["planner"],
         pinned=session.request.pinned,
-        status=_UNSEARCHED.get(decision.strategy, _found(session, results)),
+        status=_UNSEARCHED.get(decision.strategy, _search_status(session, results)),
         results=results,
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
@@ -112,15 +112,15 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
     return version, [word for word in words if word != version]
 
 
-async def _with_canary(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
+async def _with_canary(session: TurnSession, decision: RouterDecision, results: list[Result]) -> list[Result]:
     if not session.workspace.settings.canary.share:
-        return found
+        return results
     from hive_agents.copilot.drafting import drafted
 
-    return await drafted(session, decision, found)
+    return await drafted(session, decision, results)
 
 
-def _found(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
+def _search_status(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
     if session.conclusion.outage:
         return "unavailable"
     return "results" if results else "not_found"

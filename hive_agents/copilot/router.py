@@ -147,8 +147,8 @@ def _followed(asked: str, resolved: _FollowUp) -> Routed:
         )
         return Routed(decision)
     if resolved.doc_id is not None:
-        found = _search(search or asked, search, [], resolved.reason).decision
-        return Routed(found.model_copy(update={"route": "documents.doc_context"}), resolved.doc_id)
+        decision = _search(search or asked, search, [], resolved.reason).decision
+        return Routed(decision.model_copy(update={"route": "documents.doc_context"}), resolved.doc_id)
     whole = f"{search or 'documents'} ({described(filters)})" if filters else search or asked
     return _search(whole, search, filters, resolved.reason)
 

@@ -242,10 +242,10 @@ def date_role_of(name: str) -> str | None:
     >>> date_role_of("effective_date"), date_role_of("updated"), date_role_of("valid_until"), date_role_of("date")
     ('effective', 'changed', 'expires', 'effective')
     """
-    roles, named = word_table("fields.date_roles"), parts(name)
-    known = [part for part in named if part in roles]
-    telling = [part for part in known if part not in ("date", "from", "next")] or known
-    return roles[telling[-1]] if telling else None
+    roles = word_table("fields.date_roles")
+    cues = [part for part in parts(name) if part in roles]
+    specific = [part for part in cues if part not in ("date", "from", "next")] or cues
+    return roles[specific[-1]] if specific else None
 
 
 @cache
