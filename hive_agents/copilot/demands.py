@@ -86,7 +86,7 @@ class Demands:
             and (not self._asks("who") or self._names(sentence, placed))
             and (not self._asks("when") or (self._dates(sentence) and self._happens(placed)))
             and (not self._asks("amount") or self._measures(sentence))
-            and (not self._asks("what") or self._defines(sentence, placed))
+            and (not self._asks("what") or self._defines(sentence))
         )
 
     def _asks(self, kind: str) -> bool:
@@ -257,7 +257,7 @@ class Demands:
         measured = answer_pattern("tells.measured", r"\W*(?:{})\W(?:\W*\w+){{0,3}}?\W*\d")
         return any(self.asked[0] in word.stems and measured.match(sentence[word.end :]) for word in placed)
 
-    def _defines(self, sentence: str, placed: Sequence[PlacedWord]) -> bool:
+    def _defines(self, sentence: str) -> bool:
         """Return whether a sentence defines the subject itself, and not a part of it or something named after it.
 
         Where an attribute is asked for, its value has to be in the clause that names it or in a later one.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any
 
 from hive_agents.access import Principal
 from hive_agents.copilot.outcome import Result, Trace
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.session import Candidates, TurnSession
-from hive_agents.copilot.steps import permission_gate, rerank, retrieve
+from hive_agents.copilot.steps import run_search
 from hive_agents.copilot.threads import ThreadStore
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.retrieval import StaleIndex, StoredConfig
@@ -74,24 +73,14 @@ async def results_under(
     other = copy(session)
     other.active, other.config = stored, stored.config
     other.found, other.trace, other.count = Candidates(), Trace(), None
-    state: dict[str, Any] = {
-        "decision": decision.model_dump(mode="json"),
-        "doc_id": doc_id,
-        "depth": stored.config.retrieval.candidates,
-        "short": True,
-    }
     try:
-        while state["short"]:
-            for step in (retrieve, rerank, permission_gate):
-                state |= await step(other, state)
+        results = await run_search(other, decision, doc_id)
     except StaleIndex:
         raise
     except HiveError as error:  # for example its reranker is gone: the reader's turn must not fail
         session.trace.notes.append(f"canary: {stored.name} can't search: {error.diagnostics[0].code}")
         return None
-    if other.outage or session.gate.fault is not None:
-        return None
-    return [Result.model_validate(result) for result in state["results"]]
+    return None if other.outage or session.gate.fault is not None else results
 
 
 def credit_open(workspace: Workspace, reader: Principal, doc_id: str) -> None:

@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.access import Principal
-from hive_agents.copilot.outcome import Result
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
 from hive_agents.copilot.reply import result_rows, rows_of
 from hive_agents.copilot.session import Request, TurnSession
-from hive_agents.copilot.steps import permission_gate, rerank, retrieve
+from hive_agents.copilot.steps import run_search
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine, StaleIndex
 from hive_agents.workspace import Workspace
@@ -48,14 +47,5 @@ async def _search_once(
     session = TurnSession(workspace, reader, uuid.uuid4().hex, request, engine=engine)
     strategy = SearchStrategy.HYBRID if filters else SearchStrategy.CONTENT_ONLY
     decision = RouterDecision(rewritten_query=text, strategy=strategy, search_value=text, filters=request.pinned)
-    state: dict[str, Any] = {
-        "decision": decision.model_dump(mode="json"),
-        "doc_id": None,
-        "depth": session.config.retrieval.candidates,
-        "short": True,
-    }
-    while state["short"]:
-        for step in (retrieve, rerank, permission_gate):
-            state |= await step(session, state)
-    results = [Result.model_validate(result) for result in state["results"]]
+    results = await run_search(session, decision)
     return result_rows(session.index, decision, results, rows_of(session.index, results))

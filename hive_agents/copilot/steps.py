@@ -368,5 +368,19 @@ def how_many(session: TurnSession, decision: RouterDecision) -> int | None:
     return counted if session.gate.fault is None else None
 
 
+async def run_search(session: TurnSession, decision: RouterDecision, doc_id: str | None = None) -> list[Result]:
+    """Return the results of a plan by retrieve, rerank and permission_gate, outside of a graph."""
+    state: TurnUpdate = {
+        "decision": decision.model_dump(mode="json"),
+        "doc_id": doc_id,
+        "depth": session.config.retrieval.candidates,
+        "short": True,
+    }
+    while state["short"]:
+        for step in (retrieve, rerank, permission_gate):
+            state |= await step(session, state)
+    return [Result.model_validate(result) for result in state["results"]]
+
+
 def decision_of(state: TurnState) -> RouterDecision:
     return RouterDecision.model_validate(state["decision"])
