@@ -188,7 +188,7 @@ def as_bounded(question: str, sentence: str) -> bool:
 
 
 def answer_has_form(question: str) -> bool:
-    """Return whether answers can be told by their form: not to whether, where, why or what happens.
+    """Return whether answers have a recognizable form: not to whether, where, why or what happens.
 
     >>> [answer_has_form(question) for question in ("Who signs?", "What is a lease?", "Is it signed?", "Where is it?")]
     [True, True, False, False]
