@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params, PostingSource
 from hive_agents.retrieval.postings import read_postings
+from hive_agents.retrieval.recent import Recent
 
 _DENSE, _SMALL = 8, 16_384
 """A term in more than one of `_DENSE` documents is added as a row of all documents, which beats scattering; so is every
@@ -22,6 +23,12 @@ term in an index of at most `_SMALL` chunks."""
 
 _CELLS = 1_000_000
 """Most scores in memory: the limit of how many queries are ranked together."""
+
+_STRIDE = 16
+"""Every `_STRIDE`-th score of a row gives the bound that the rest is compared with: partitioning all takes longest."""
+
+_PLANS = 16
+"""Plans in memory: each mask has its own."""
 
 _LEAST = np.finfo(np.float32).tiny
 _LOW, _NONE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -42,24 +49,60 @@ class _Postings:
 
     def without_titles(self) -> _Postings:
         """Return the postings for a title boost of 0: without documents that have a term only in the title."""
-        in_body = self.body > 0
-        upto = np.concatenate(([0], np.cumsum(in_body)))
-        return _Postings(upto[self.starts], self.documents[in_body], self.body[in_body], self.title[in_body])
+        return self._only(self.body > 0, self.documents)
+
+    def within(self, mask: NDArray[np.bool_]) -> _Postings:
+        """Return the postings of the documents in `mask`, which are numbered from 0."""
+        return self._only(mask[self.documents], (np.cumsum(mask) - 1)[self.documents])
+
+    def _only(self, chosen: NDArray[np.bool_], documents: NDArray[np.int64]) -> _Postings:
+        upto = np.concatenate(([0], np.cumsum(chosen)))
+        return _Postings(upto[self.starts], documents[chosen], self.body[chosen], self.title[chosen])
 
 
 @dataclass(frozen=True)
 class _Plan:
     """The part independent of k1, b and the boost: idf by posting, and each query's (term, times), rarest first.
 
-    `rows` has the number of each frequent term's row, `cells` the positions of its postings in those rows.
+    `numbers` and `relative`, shape `(n_docs,)`, are the number of each document that may be returned and its length,
+    in mean lengths of all documents. The postings number them from 0.
     """
 
+    numbers: NDArray[np.int64]
+    relative: NDArray[np.float64]
     postings: _Postings
     idf: NDArray[np.float64]
     queries: list[list[tuple[int, int]]]
-    rows: dict[int, int]
-    frequent: NDArray[np.bool_]
-    cells: NDArray[np.int64]
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        """The number of each frequent term's row."""
+        n_docs = len(self.numbers)
+        frequent = self.postings.df > (0 if n_docs <= _SMALL else n_docs // _DENSE)
+        return {term: row for row, term in enumerate(np.flatnonzero(frequent).tolist())}
+
+    @cached_property
+    def _row_of(self) -> NDArray[np.int64]:
+        df = self.postings.df
+        return np.repeat(np.array([self.rows.get(term, -1) for term in range(len(df))], np.int64), df)
+
+    @cached_property
+    def frequent(self) -> NDArray[np.bool_]:
+        """Which postings are those of frequent terms."""
+        return self._row_of >= 0
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """The positions of the frequent terms' postings in their rows."""
+        cells = self._row_of * len(self.numbers) + self.postings.documents
+        return cells[self.frequent]
+
+    def within(self, mask: NDArray[np.bool_]) -> _Plan:
+        """Return the plan for the documents in `mask` alone, with the statistics of all."""
+        passing = mask[self.postings.documents]
+        return _Plan(
+            self.numbers[mask], self.relative[mask], self.postings.within(mask), self.idf[passing], self.queries
+        )
 
 
 class KeywordBatch:
@@ -78,6 +121,7 @@ class KeywordBatch:
         self._words = sorted({word for query in queries for word in query})
         self._queries = queries
         self._postings = self._read(source, scope)
+        self._plans: Recent[tuple[bool, bytes], _Plan] = Recent(_PLANS)
 
     def top(
         self,
@@ -92,37 +136,34 @@ class KeywordBatch:
         Best first, ties by document number, -1 behind the last match. `only` selects queries by position, `mask`
         (shape `(n_docs,)`) documents.
         """
-        plan = self._without_titles if params.title_boost == 0 else self._plan
-        postings = plan.postings
+        plan = self._plan(params.title_boost != 0, mask)
+        postings, n_docs = plan.postings, len(plan.numbers)
         tf = postings.body + params.title_boost * postings.title
-        norm = params.k1 * (1 - params.b + params.b * self._relative)
+        norm = params.k1 * (1 - params.b + params.b * plan.relative)
         impacts = (plan.idf * tf / (tf + norm[postings.documents])).astype(np.float32)
         np.maximum(impacts, _LEAST, out=impacts)
-        rows = np.zeros((len(plan.rows), self._n_docs), np.float32)
+        rows = np.zeros((len(plan.rows), n_docs), np.float32)
         rows.ravel()[plan.cells] = impacts[plan.frequent]
         queries = plan.queries if only is None else [plan.queries[place] for place in only]
-        at_once = max(1, _CELLS // max(1, self._n_docs))
-        scores = np.zeros((min(at_once, len(queries)), self._n_docs), np.float32)
+        at_once = max(1, _CELLS // max(1, n_docs))
+        scores = np.zeros((min(at_once, len(queries)), n_docs), np.float32)
         rankings: list[NDArray[np.int64]] = []
         for first in range(0, len(queries), at_once):
             batch = queries[first : first + at_once]
             scores.fill(0)
             for query, sums in zip(batch, scores, strict=False):
                 _add(plan, query, rows, impacts, sums)
-            if mask is not None:
-                scores[:, ~mask] = 0
-            rankings += list(_best(scores[: len(batch)], depth))
+            best = _best(scores[: len(batch)], depth)
+            rankings += list(best if mask is None else np.where(best >= 0, plan.numbers[best], -1))
         return padded(rankings)
 
-    @cached_property
-    def _plan(self) -> _Plan:
-        return self._planned(self._postings)
+    def _plan(self, titles: bool, mask: NDArray[np.bool_] | None) -> _Plan:
+        if mask is None:
+            return self._plans.get((titles, b""), lambda: self._unmasked_plan(titles))
+        return self._plans.get((titles, np.packbits(mask).tobytes()), lambda: self._plan(titles, None).within(mask))
 
-    @cached_property
-    def _without_titles(self) -> _Plan:
-        return self._planned(self._postings.without_titles())
-
-    def _planned(self, postings: _Postings) -> _Plan:
+    def _unmasked_plan(self, titles: bool) -> _Plan:
+        postings = self._postings if titles else self._postings.without_titles()
         df = postings.df.tolist()
         # math.log as in `ImpactReader`: numpy's may differ in the last bit.
         idf = np.array([math.log(1 + (self._n_docs - n + 0.5) / (n + 0.5)) for n in df])
@@ -134,12 +175,7 @@ class KeywordBatch:
                 times[word] = times.get(word, 0) + 1
             by_df = sorted((df[numbers[word]], word) for word in times if df[numbers[word]])
             queries.append([(numbers[word], times[word]) for _, word in by_df])
-        small = self._n_docs <= _SMALL
-        frequent = [term for term, n in enumerate(df) if small or n > self._n_docs // _DENSE]
-        rows = {term: row for row, term in enumerate(frequent)}
-        row_of = np.repeat([rows.get(term, -1) for term in range(len(df))], postings.df)
-        cells = row_of * self._n_docs + postings.documents
-        return _Plan(postings, np.repeat(idf, postings.df), queries, rows, row_of >= 0, cells[row_of >= 0])
+        return _Plan(np.arange(self._n_docs), self._relative, postings, np.repeat(idf, postings.df), queries)
 
     def _read(self, source: PostingSource, scope: NDArray[np.bool_] | None) -> _Postings:
         numbers = None if scope is None else np.cumsum(scope) - 1
@@ -182,11 +218,13 @@ def _add(
 def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
     """Return the documents of each row's highest scores above 0, best first, ties by number, -1 behind the last."""
     n, n_docs = scores.shape
-    least: NDArray[np.float32] | np.float32 = _LEAST
-    if depth < n_docs:
-        place = n_docs - depth
-        least = np.maximum(np.partition(scores, place, axis=1)[:, place : place + 1], _LEAST)
-    places = np.flatnonzero(scores >= least)
+    least = np.maximum(_low_bound(scores, depth), _LEAST)
+    enough = scores >= least
+    # The bound of a sample is too high for some rows.
+    short = np.flatnonzero((np.count_nonzero(enough, axis=1) < depth) & (least[:, 0] > _LEAST))
+    if len(short):
+        enough[short] = scores[short] >= np.maximum(_nth_highest(scores[short], depth), _LEAST)
+    places = np.flatnonzero(enough)
     values = scores.take(places).view(np.uint32)
     starts = np.searchsorted(places, np.arange(n + 1) * n_docs)
     counts = np.diff(starts)
@@ -198,6 +236,21 @@ def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
     keys.ravel()[np.arange(len(places)) + behind] = (_LOW - values) << np.uint64(32) | documents.astype(np.uint64)
     keys.sort(axis=1)
     return keys[:, :depth].astype(np.uint32).view(np.int32).astype(np.int64)  # the low bits
+
+
+def _nth_highest(scores: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """Return the n-th highest score of each row as a column, 0 in rows with fewer."""
+    place = scores.shape[1] - n
+    if place < 0:
+        return np.zeros((len(scores), 1), scores.dtype)
+    return np.partition(scores, place, axis=1)[:, place : place + 1]
+
+
+def _low_bound(scores: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """Return a column of what is mostly a little lower than the n-th highest score of each row, from a sample."""
+    expected = n / _STRIDE
+    sample = np.ascontiguousarray(scores[:, ::_STRIDE])
+    return _nth_highest(sample, int(expected + 3 * math.sqrt(expected)) + 1)
 
 
 def padded(lists: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
