@@ -1,7 +1,7 @@
-"""HTTP: what a host offers to programs; a request starts a run, and never runs one.
+"""The HTTP interface of a host; a request queues a run, and a host's workers execute it.
 
-It stands on the runtime, and decides nothing. A new route is a function under `api.get` in the file of its part,
-a new part a file here and a line in `meta`; limits of what may be sent are in `limits`, the shape of a refusal in
+It is built on `runtime`, and holds no rules of its own. A new route is a function under `api.get` in the module of its
+part; a new part is a module here and a line in `meta`. Limits of requests are in `limits`, error responses in
 `problems`.
 """
 

@@ -1,4 +1,4 @@
-"""Who did what by HTTP: a line a request, as JSON, without a word of what was sent or answered."""
+"""The access log: one line of JSON for each request, without any of its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger("hive_agents.access")
 
 
 class AccessLog:
-    """Logs {method, route, status, ms, user, tenant}, and the ids in the path, when an answer begins."""
+    """Logs {method, route, ids, status, ms, user, tenant} when a response begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

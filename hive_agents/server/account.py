@@ -1,4 +1,4 @@
-"""Signing in and out, who one is, and tokens: made and ended by an admin."""
+"""Signing in and out, the caller's identity, and tokens, which admins make and revoke."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ api = Api("account")
 
 
 class Me(Value):
-    """`csrf` is what a browser sends as X-CSRF-Token with whatever changes something; null for a bearer token."""
+    """`csrf` is what a browser sends as X-CSRF-Token with unsafe methods; null for a bearer token."""
 
     user: str
     tenant: str
@@ -41,7 +41,7 @@ class Me(Value):
 
 
 class NewToken(Body):
-    """Of the caller's own tenant; the workspace's owner names any."""
+    """`tenant` is the caller's own; the workspace's owner may name any."""
 
     user: Annotated[str, Field(min_length=1)]
     tenant: str | None = None
@@ -51,7 +51,7 @@ class NewToken(Body):
 
 
 class TokenMade(Value):
-    """The token is shown once, and kept nowhere."""
+    """`token` is returned once, and not stored."""
 
     token: str
     jti: str
@@ -65,13 +65,13 @@ class Revoked(Value):
 
 @api.get("/api/session", ANYBODY)
 def me(call: Call) -> Me:
-    """Who the caller is."""
+    """The caller's identity and roles."""
     return Me(**call.principal.to_json(), csrf=call.csrf())
 
 
 @api.post("/api/tokens", ADMIN, status=201)
 def make_token(call: Call, body: NewToken) -> TokenMade:
-    """Sign a token that says who asks."""
+    """Sign a token for a user."""
     tenant = body.tenant or call.principal.tenant
     if call.principal.tenant not in (LOCAL_TENANT, tenant):
         fix = "an admin of that tenant may"
@@ -83,7 +83,7 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
 
 @api.delete("/api/tokens/{jti}", ADMIN)
 def revoke_token(call: Call, jti: str) -> Revoked:
-    """End a token of the caller's tenant by its id: it is refused from now on."""
+    """Revoke a token of the caller's tenant by its id."""
     tenant = call.principal.tenant
     revoke(call.workspace, jti, tenant=None if tenant == LOCAL_TENANT else tenant)
     return Revoked(revoked=jti)
@@ -108,7 +108,7 @@ async def login(request: Request) -> Response:
 
 
 async def logout(request: Request) -> Response:
-    """End the browser's session; a token that it was made of stays good."""
+    """End the browser's session; the token that it was made from stays valid."""
     call = await run_in_threadpool(Call, request)
     if call.session is not None:
         await run_in_threadpool(end_session, call.workspace, call.session)
@@ -133,11 +133,11 @@ async def _sent_token(request: Request) -> str:
 
 
 def _seconds(proof: str) -> int:
-    """Return how long the browser keeps it: as long as it is good, and no longer than a session."""
+    """Return the seconds until a verified token expires, at most those of a session."""
     import jwt
 
-    ends = jwt.decode(proof, options={"verify_signature": False}).get("exp", 0)  # it was verified just now
-    return max(0, min(SESSION_SECONDS, int(ends - time.time())))
+    expires = jwt.decode(proof, options={"verify_signature": False}).get("exp", 0)
+    return max(0, min(SESSION_SECONDS, int(expires - time.time())))
 
 
 routes = [Route("/login", login, methods=["GET", "POST"]), Route("/logout", logout, methods=["POST"])]

@@ -1,7 +1,7 @@
-"""Routes as small typed functions: what they take, what they give and who may call them stands in one place.
+"""Operations: typed functions with a path and roles, from which routes and the OpenAPI document are made.
 
-A function gets the `Call`, the parts of its path by name, and `body` or `query` where it has such a parameter; the
-types of these, and of what it returns, are the OpenAPI document. A plain function runs in a thread.
+A function gets the `Call`, the parameters of its path by name, and `body` or `query` where it has such a parameter.
+The OpenAPI document is made from the types of these and of the return value. A plain function runs in a thread.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Callable[..., Any])
 HttpMethod = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
-"""The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
+"""The largest integer that may be sent: JSON readers, with doubles, and the database represent all up to it."""
 NEVER_KEPT = "no-store, private"
-"""The `Cache-Control` of all that depends on who asks, what isn't found included."""
+"""The `Cache-Control` of every response that depends on the caller, errors included."""
 PRIVATE = {"Cache-Control": NEVER_KEPT, "X-Content-Type-Options": "nosniff"}
 
 
 class Body(Format):
-    """Base of what is sent: strict types, no unknown keys."""
+    """Base of request bodies: strict types, no unknown keys."""
 
 
 class Query(BaseModel):
-    """Base of what stands behind the question mark."""
+    """Base of query parameters."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Value(BaseModel):
-    """Base of what is answered."""
+    """Base of response bodies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)
 class ApiAnswer:
-    """A value with another status than the operation's, or with headers."""
+    """A response body with headers, or with another status than the operation's."""
 
     value: BaseModel
     status: int | None = None
@@ -64,7 +64,7 @@ class ApiAnswer:
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path. `tagged` answers carry an ETag: nothing in them depends on who reads."""
+    """One method of one path. `tagged` responses carry an ETag; they are the same for every caller."""
 
     method: HttpMethod
     path: str
@@ -77,7 +77,7 @@ class Operation:
     """Whether it takes an Idempotency-Key."""
     media: str = "application/json"
     takes: type[BaseModel] | None = None
-    """The type of a body that it reads by itself, of somebody else's protocol."""
+    """The type of a body that `run` reads by itself, of a foreign protocol."""
 
     @cached_property
     def hints(self) -> dict[str, Any]:
@@ -93,33 +93,32 @@ class Operation:
 
     @property
     def answer(self) -> type[BaseModel] | None:
-        """The type of what it gives; None where that is no JSON."""
-        given = self.hints.get("return")
-        types = [one for one in get_args(given) or (given,) if isinstance(one, type) and issubclass(one, BaseModel)]
-        return types[0] if types else None
+        """The type of the response body; None where that isn't JSON."""
+        returned = self.hints.get("return")
+        types = get_args(returned) or (returned,)
+        return next((one for one in types if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
     async def __call__(self, request: Request) -> Response:
         with request.app.state.host.dispatcher.precedence.first():
-            call = await run_in_threadpool(self._called, request)
-        given: dict[str, Any] = dict(request.path_params)
+            call = await run_in_threadpool(self._admitted, request)
+        arguments: dict[str, Any] = dict(request.path_params)
         if self.body is not None:
-            given["body"] = parsed(self.body, request, await request.body())
+            arguments["body"] = parsed(self.body, request, await request.body())
         if self.query is not None:
-            sent = request.query_params
-            given["query"] = checked(self.query, {name: sent[name] for name in sent})
+            arguments["query"] = checked(self.query, dict(request.query_params))
         if inspect.iscoroutinefunction(self.run):
-            found = await self.run(call, **given)
+            result = await self.run(call, **arguments)
         else:
-            found = await run_in_threadpool(self.run, call, **given)
-        return found if isinstance(found, Response) else self._answered(request, found)
+            result = await run_in_threadpool(self.run, call, **arguments)
+        return result if isinstance(result, Response) else self._response(request, result)
 
-    def _called(self, request: Request) -> Call:
+    def _admitted(self, request: Request) -> Call:
         call = Call(request)
         call.admit(self.roles)
         return call
 
-    def _answered(self, request: Request, found: BaseModel | ApiAnswer) -> Response:
-        answer = found if isinstance(found, ApiAnswer) else ApiAnswer(found)
+    def _response(self, request: Request, result: BaseModel | ApiAnswer) -> Response:
+        answer = result if isinstance(result, ApiAnswer) else ApiAnswer(result)
         text = answer.value.model_dump_json(by_alias=True).encode()
         headers = PRIVATE | dict(answer.headers)
         if self.tagged:
@@ -131,38 +130,38 @@ class Operation:
 
 
 class Api:
-    """The operations of one part of the interface, in the order in which the document has them."""
+    """The operations of one part of the interface, in the order of the document."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
         self.operations: list[Operation] = []
 
-    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
-        return self._route("GET", path, roles, **how)
+    def get(self, path: str, roles: frozenset[str], **options: Any) -> Callable[[R], R]:
+        return self._route("GET", path, roles, **options)
 
-    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
-        return self._route("POST", path, roles, **how)
+    def post(self, path: str, roles: frozenset[str], **options: Any) -> Callable[[R], R]:
+        return self._route("POST", path, roles, **options)
 
-    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
-        return self._route("PATCH", path, roles, **how)
+    def patch(self, path: str, roles: frozenset[str], **options: Any) -> Callable[[R], R]:
+        return self._route("PATCH", path, roles, **options)
 
-    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
-        return self._route("DELETE", path, roles, **how)
+    def delete(self, path: str, roles: frozenset[str], **options: Any) -> Callable[[R], R]:
+        return self._route("DELETE", path, roles, **options)
 
-    def _route(self, method: HttpMethod, path: str, roles: frozenset[str], **how: Any) -> Callable[[R], R]:
+    def _route(self, method: HttpMethod, path: str, roles: frozenset[str], **options: Any) -> Callable[[R], R]:
         def register(run: R) -> R:
-            self.operations.append(Operation(method, path, run, roles, tag=self.tag, **how))
+            self.operations.append(Operation(method, path, run, roles, tag=self.tag, **options))
             return run
 
         return register
 
 
 def routes_of(operations: list[Operation]) -> list[Route]:
-    """Return a route for each path, which answers 405 to the methods that it doesn't have."""
+    """Return a route for each path; it answers 405 to other methods."""
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
-    # Plain paths first: `/api/approvals/batch` is no request of that name, and its `Allow` is its own.
+    # Plain paths first: `/api/approvals/batch` would match `/api/approvals/{request_id}`.
     plain_first = sorted(by_path.items(), key=lambda item: "{" in item[0])
     return [Route(path, _dispatched(methods), methods=list(methods)) for path, methods in plain_first]
 
@@ -176,23 +175,23 @@ def _dispatched(methods: Mapping[str, Operation]) -> Callable[[Request], Any]:
 
 
 def parsed(model: type[F], request: Request, sent: bytes) -> F:
-    """Return a body of JSON; nothing at all is `{}` where that is enough.
+    """Return a body of JSON; no body at all is `{}` where the model requires no field.
 
-    Raises: as `json_of`, level 1 for what doesn't fit.
+    Raises: as `json_of`; diagnostics of level 1 for a body that doesn't fit the model.
     """
-    nothing = not sent and "content-type" not in request.headers and not needed(model)
-    return load_value(model, {} if nothing else json_of(request, sent), "body")
+    is_absent = not sent and "content-type" not in request.headers and not needed(model)
+    return load_value(model, {} if is_absent else json_of(request, sent), "body")
 
 
 def needed(model: type[BaseModel]) -> bool:
-    """Return whether a body has to be sent."""
+    """Return whether a model has a required field, so that a body has to be sent."""
     return any(field.is_required() for field in model.model_fields.values())
 
 
 def json_of(request: Request, sent: bytes) -> Any:
-    """Raises: 415 for anything but JSON, HIVE-101 for what is no JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    """Return a body's JSON. Raises: 415 for another media type, HIVE-101 for invalid JSON."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
         raise HTTPException(415, "the body is not sent as JSON")
     try:
         return jsontext.parse(jsontext.decode(sent, "body"), "body")
@@ -200,9 +199,9 @@ def json_of(request: Request, sent: bytes) -> Any:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
 
-def checked(model: type[M], given: Mapping[str, Any]) -> M:
-    """Return what stands behind a question mark. Raises: level 1 for what doesn't fit."""
+def checked(model: type[M], parameters: Mapping[str, Any]) -> M:
+    """Return query parameters as a model. Raises: diagnostics of level 1 for those that don't fit."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(parameters)
     except ValidationError as error:
-        raise HiveError(diagnostics_of(error, model, given, "query"), exit_code=2) from None
+        raise HiveError(diagnostics_of(error, model, parameters, "query"), exit_code=2) from None

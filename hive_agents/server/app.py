@@ -1,4 +1,4 @@
-"""The application: its routes, what all requests go through, and how a fault is told."""
+"""The ASGI application: its routes, middleware and exception handlers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *rou
 
 
 def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
-    """Return the HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the
-    limits.
+    """Return the HTTP application of a host; `app.state` holds what its routes share, such as the feed of events.
 
-    `mcp` speaks for another MCP server than the workspace's.
+    `mcp` serves another MCP server than the workspace's.
     """
     limits = host.workspace.settings.server
     metrics, mcp = Metrics(), mcp or McpEndpoint()
@@ -44,7 +43,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
         ],
         exception_handlers={HTTPException: pages.lost, HiveError: of_hive},
     )
-    app.router.redirect_slashes = False  # to where the Host header says
+    app.router.redirect_slashes = False  # a redirect would lead to the host of the Host header
     app.state.host = host
     app.state.metrics, app.state.mcp = metrics, mcp
     app.state.feed = Feed(host)

@@ -1,4 +1,4 @@
-"""Requests that wait for a person: listed, read and decided; a decision may name the content that was read."""
+"""Approval requests: listing, reading, deciding and delegating them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class RequestRow(Value):
 
 
 class RequestsPage(PageQuery):
-    """`due` puts what is due first before the rest, and of what is due alike the greatest risk."""
+    """The order `due` is by due time, then by descending risk."""
 
     status: Annotated[Status, AnyCase] | None = None
     order: Annotated[Literal["newest", "due"], AnyCase] = "newest"
 
 
 class RequestList(Value):
-    """`waiting` is how many of them wait for a person, on whatever page."""
+    """`waiting` counts the requests on all pages that wait for a person."""
 
     items: list[RequestRow]
     next_cursor: str | None
@@ -52,14 +52,14 @@ class RequestList(Value):
 
 
 class RequestShown(Value):
-    """All that a person needs to decide it; what may quote a document that the caller may not view is withheld."""
+    """A whole request; what may quote a document that the caller may not view is withheld."""
 
     request: dict[str, Any]
 
 
 class Decide(Body):
-    """`version` or `content_hash` name the content that was read: another one isn't decided. Without either the answer
-    counts for the request as it is when it arrives.
+    """`version` or `content_hash` name the content that was read: where it changed meanwhile, nothing is decided.
+    Without either the present content is decided.
 
     `patch` edits the arguments (RFC 6902, or an object to merge), `message` responds; with `for_run` the same call may
     be made again in its run.
@@ -86,7 +86,7 @@ class DecidedRequest(Value):
 
 
 class DecideBatch(Body):
-    """`batch` is what GET /api/runs/{run_id}/approvals named: just those calls, as they were read."""
+    """`batch` is the name from GET /api/runs/{run_id}/approvals, of exactly the calls that were read."""
 
     batch: str
     verb: Annotated[Literal["approve", "reject"], AnyCase]
@@ -94,7 +94,7 @@ class DecideBatch(Body):
 
 
 class BatchItem(Value):
-    """One request of a batch: what came of it, or why nothing did."""
+    """One request of a batch: its decision, or why it wasn't decided."""
 
     decided: DecidedRequest | None
     problem: Problem | None
@@ -121,7 +121,7 @@ class AuditEntry(Value):
 
 
 class AuditTrail(Value):
-    """`ok` says whether the whole log is intact; only with a key (`keyed`) does that hold against its writers, too."""
+    """`ok` says whether the whole log is intact; only with a key (`keyed`) does it detect changes by its writers."""
 
     ok: bool
     keyed: bool
@@ -142,7 +142,7 @@ def count_waiting(call: CallContext) -> int:
 
 
 def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
-    """Return a page of the requests that the caller may read, each whole, and where to go on."""
+    """Return a page of the requests that the caller may read, and the cursor of the next one."""
     reader = RequestReader(call.workspace, call.asker.token_holder())
     shown, more = ApprovalStore(call.workspace).page(
         query.limit, status=query.status, tenants=reader.tenants, by_due=query.order == "due", after=query.cursor
@@ -151,16 +151,16 @@ def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequ
 
 
 def readable(call: CallContext, request_id: str) -> ApprovalRequest:
-    """Return a request as the caller may read it.
+    """Return a request, without what the caller may not read.
 
     Raises: HIVE-409 (404) for one that they may not read, as for one that doesn't exist.
     """
-    reader, found = RequestReader(call.workspace, call.asker.token_holder()), None
+    reader, request = RequestReader(call.workspace, call.asker.token_holder()), None
     with suppress(NotFound):
-        found = ApprovalStore(call.workspace).get(request_id)
-    if found is None or not reader.may_read(found):
+        request = ApprovalStore(call.workspace).get(request_id)
+    if request is None or not reader.may_read(request):
         raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
-    return reader.shown(found)
+    return reader.shown(request)
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)
@@ -171,29 +171,29 @@ def show_request(call: CallContext, request_id: str) -> RequestShown:
 
 @api.get("/api/approvals/{request_id}/audit", REVIEWER)
 def audit_trail(call: CallContext, request_id: str) -> AuditTrail:
-    """What the audit log says of a request, and whether the log can be relied on."""
+    """The entries of a request in the audit log, and whether the log is intact."""
     readable(call, request_id)
     entries, verdict = audit.intact(call.workspace, "approval")
     names = AuditEntry.model_fields
-    mine = [AuditEntry(**{name: one[name] for name in names}) for one in entries if one["approval"] == request_id]
-    return AuditTrail(ok=verdict.ok, keyed=verdict.keyed, reason=verdict.reason, entries=mine)
+    trail = [AuditEntry(**{name: one[name] for name in names}) for one in entries if one["approval"] == request_id]
+    return AuditTrail(ok=verdict.ok, keyed=verdict.keyed, reason=verdict.reason, entries=trail)
 
 
 @api.post("/api/approvals/{request_id}/decide", APPROVER)
 def decide_request(call: CallContext, request_id: str, body: Decide) -> DecidedRequest:
-    """Answer a request: what it asks for is carried out. 409 tells who was quicker, or that the content changed."""
+    """Decide a request and carry it out. 409 says that another decision came first, or that the content changed."""
     readable(call, request_id)
     return _decided(call, request_id, body)
 
 
 @api.post("/api/approvals/batch", APPROVER)
 def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
-    """Answer all calls of a run that were read together, each for itself."""
+    """Decide all calls of a run that were read together, each on its own."""
     run_id = body.batch.partition(":")[0]
     pending = ApprovalStore(call.workspace).batch(run_id)
     reader = RequestReader(call.workspace, call.asker.token_holder())
-    known = all(map(reader.may_read, pending))
-    if not pending or not known or body.batch != f"{run_id}:{batch_hash(pending)[:24]}":
+    readable_all = all(map(reader.may_read, pending))
+    if not pending or not readable_all or body.batch != f"{run_id}:{batch_hash(pending)[:24]}":
         why = "the calls that wait are not those that were read"
         raise refused("HIVE-416", why, f"read them again: GET /api/runs/{run_id}/approvals")
     return BatchDecided(items=[_each(call, one, body) for one in pending])
@@ -201,10 +201,12 @@ def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
 
 @api.post("/api/approvals/{request_id}/delegate", APPROVER)
 def delegate(call: CallContext, request_id: str, body: Delegate) -> RequestShown:
-    """Hand a request to another person."""
+    """Delegate a request to another person."""
     readable(call, request_id)
-    who = call.asker.decider()
-    ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
+    decider = call.asker.decider()
+    ApprovalStore(call.workspace).delegate(
+        request_id, to=body.to, by=decider.by, authn=decider.authn, tenant=decider.tenant
+    )
     return RequestShown(request=readable(call, request_id).to_json())
 
 
@@ -213,11 +215,11 @@ def _row(request: ApprovalRequest) -> RequestRow:
 
 
 def _decided(call: CallContext, request_id: str, answer: Decide) -> DecidedRequest:
-    given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
-    given |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
-    request, run = decide(call.workspace, request_id, answer.verb, **given)
+    decision = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
+    decision |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
+    request, run = decide(call.workspace, request_id, answer.verb, **decision)
     call.wake()
-    return DecidedRequest(**decision_json(request, answer.verb, given["by"], run))
+    return DecidedRequest(**decision_json(request, answer.verb, decision["by"], run))
 
 
 def _each(call: CallContext, request: ApprovalRequest, body: DecideBatch) -> BatchItem:

@@ -1,10 +1,10 @@
-"""Who calls: a bearer token or a browser's session, looked up again for each request, and what their roles allow."""
+"""Authentication by bearer token or browser session, checked anew for each request, and the roles of operations."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of, local_key
@@ -32,25 +32,25 @@ ADMIN = frozenset({"admin"})
 
 
 class CallContext:
-    """Who calls, in which workspace: what an operation needs of them, whichever way they came."""
+    """The caller and the workspace of an operation, whether it is called over HTTP or over stdio."""
 
     def __init__(self, workspace: Workspace, asker: Asker, *, engine: SearchEngine, freshness: Freshness) -> None:
         self.workspace, self.asker, self.engine, self.freshness = workspace, asker, engine, freshness
         self.principal: Principal = asker.reader_or_owner()
-        """Who calls; the workspace's owner, of a session that names nobody, has every role and no document."""
+        """The caller; without a token the workspace's owner, who has every role and may view no document."""
 
     def reaches(self) -> Principal | None:
-        """Return whose runs and requests the caller reaches, looked up now; None is the workspace's owner, who
-        reaches all."""
+        """Return the caller with their present rights, to limit runs and requests to; None for the workspace's owner,
+        who reaches all."""
         return self.asker.reader() if self.asker.is_named else None
 
     @property
     def by(self) -> str:
-        """How the caller is named in rows and events. Raises: HIVE-415 where the workspace wants a token."""
+        """The caller's name in rows and events. Raises: HIVE-415 where the workspace requires a token."""
         return self.asker.requester()
 
     def require(self, roles: frozenset[str]) -> None:
-        """Raises: HIVE-415 for a caller who has none of the roles."""
+        """Raises: HIVE-415 for a caller with none of the roles."""
         if not roles & self.principal.roles:
             needed = " or ".join(sorted(roles))
             fix = f"somebody with the role {needed} may"
@@ -61,13 +61,13 @@ class CallContext:
         return Chat(self.workspace, self.asker.reader_or_owner, thread_id, engine=self.engine)
 
     def wake(self) -> None:
-        """Let the runs that wait for this go on; without a host here another process hears of it."""
+        """Have the dispatcher look for work now; without one in this process, another process polls for it."""
 
 
 class Call(CallContext):
-    """One request: by whom, and to which host.
+    """One HTTP request: its caller and its host.
 
-    Nothing but a verified token or session says who calls: no header that a proxy or a client adds ever does.
+    The caller is known by a verified token or session alone, never by a header that a proxy or a client adds.
 
     Raises: HIVE-417 without a proof or with one that is refused, HIVE-415 for a browser's request without its CSRF
     token.
@@ -90,9 +90,9 @@ class Call(CallContext):
             self._require_own_page(self.session)
 
     def admit(self, roles: frozenset[str]) -> None:
-        """Let the request in, before anything is done for it.
+        """Check the caller's rate and roles.
 
-        Raises: HIVE-433 for one too many of this caller, HIVE-415 for a caller who has none of the roles.
+        Raises: HIVE-433 where the rate is exceeded, HIVE-415 for a caller with none of the roles.
         """
         self.request.state.principal = self.principal
         self.request.app.state.rates.admit(self.principal)
@@ -102,7 +102,7 @@ class Call(CallContext):
         self.host.dispatcher.wake()
 
     def csrf(self) -> str | None:
-        """Return what a browser has to send with whatever changes something; None for a bearer token."""
+        """Return the token that a browser has to send with unsafe methods; None for a bearer token."""
         return csrf_of(self.workspace, self.session) if self.session is not None else None
 
     def _require_own_page(self, session: str) -> None:
@@ -113,9 +113,9 @@ class Call(CallContext):
 
 
 def require_same_site(request: Request) -> None:
-    """Raises: HIVE-415 for what a browser says another site had it send.
+    """Raises: HIVE-415 for a request that the browser's headers attribute to another site.
 
-    Over plain HTTP browsers tell no more than the origin.
+    Over plain HTTP browsers send Origin alone.
     """
     site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
     if site is not None and site not in ("same-origin", "none"):
@@ -131,13 +131,14 @@ def _foreign() -> HiveError:
 
 
 def csrf_of(workspace: Workspace, session: str) -> str:
-    """Return the CSRF token of a session: nobody else's, and as good as long as the session is."""
+    """Return the CSRF token of a session, valid as long as the session."""
     return hmac.new(local_key(workspace), b"csrf:" + session.encode(), hashlib.sha256).hexdigest()
 
 
 def _bearer(request: Request) -> str | None:
-    sent: Any = request.headers.get("authorization")
-    if sent is None:
+    """Return the bearer token; "" for another scheme, None without the header."""
+    header: str | None = request.headers.get("authorization")
+    if header is None:
         return None
-    kind, _, value = sent.partition(" ")
-    return value.strip() if kind.lower() == "bearer" else ""
+    scheme, _, value = header.partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else ""

@@ -1,4 +1,4 @@
-"""What changes among the things that a caller may see, by name alone: whoever shows them looks again then."""
+"""A stream of the names of things that change, of those that the caller may see; clients then read them anew."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from hive_agents.server.auth import ANYBODY, Call
 
 api = Api("changes")
 RETRY_MILLISECONDS = 1000
-"""How soon a browser comes back after its stream broke."""
+"""How soon a browser reconnects after its stream broke."""
 _KINDS = {"escalation": "ticket", "trigger": "trigger"}
-"""What of the colony changed, by the first word of an event's type."""
+"""The kind of thing that changed, by the first word of an event's type."""
 
 
 @api.get("/api/changes", ANYBODY, media="text/event-stream")
 async def follow_changes(call: Call) -> Response:
-    """The names of what changes: runs and requests that the caller may see, for operators also what serves.
+    """The names of things that change: runs and requests that the caller may see, for operators also configs.
 
-    It holds nothing of them, and repeats nothing: its first event, `all`, says to look at everything once, and comes
-    again with each new connection.
+    Events hold names alone, and none is repeated: the first one of each connection, `all`, says to read everything
+    anew.
     """
     return streams.response(_frames(call))
 
 
 async def _frames(call: Call) -> AsyncIterator[bytes]:
-    """Frames have no ids: the log's would tell how much happens elsewhere."""
+    """Yield frames without ids: the log's would reveal the activity of other tenants."""
     changes = _Changes(call)
     async with call.request.app.state.feed.watch() as watch:
         yield f"retry: {RETRY_MILLISECONDS}\n".encode() + _frame("all", None)
-        async for happening in streams.live(call, watch, lambda: 0):
-            if happening is None:
+        async for event in streams.live(call, watch, lambda: 0):
+            if event is None:
                 yield streams.BEAT
                 continue
             try:
-                found = await run_in_threadpool(changes.named, happening)
-            except HiveError:  # the caller's proof is no longer good
+                named = await run_in_threadpool(changes.named, event)
+            except HiveError:  # the caller's proof is no longer valid
                 return
-            for kind, id in found:
+            for kind, id in named:
                 yield _frame(kind, id)
 
 
@@ -56,35 +56,35 @@ def _frame(kind: str, id: str | None) -> bytes:
 
 
 class _Changes:
-    """What of an event the caller may hear; whose a run is never changes, and is looked up once."""
+    """The changes in an event that the caller may see; a run's owner never changes, and is looked up once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._seen: dict[str, bool] = {}
+        self._visible_runs: dict[str, bool] = {}
 
     def named(self, event: Event) -> list[tuple[str, str | None]]:
         """Return (kind, name) for each thing that the event changes. Raises: HIVE-417 for a proof that has ended."""
         scope = Scope(self._call.reaches())
         word = str(event.type).partition(".")[0]
-        own = scope.tenant in (None, event.tenant)
-        found: list[tuple[str, str | None]] = []
+        same_tenant = scope.tenant in (None, event.tenant)
+        changed: list[tuple[str, str | None]] = []
         if word == "approval":
-            if scope.approves and (own or event.tenant == LOCAL_TENANT):  # as `RequestReader.may_read` has it
-                found.append(("request", event.payload.get("approval_id")))
-        elif word == "config" and scope.operates:  # what serves is one for all tenants
-            found.append(("config", event.payload.get("config")))
-        elif word in _KINDS and scope.operates and own:
-            found.append((_KINDS[word], None))
+            if scope.approves and (same_tenant or event.tenant == LOCAL_TENANT):  # as `RequestReader.may_read` has it
+                changed.append(("request", event.payload.get("approval_id")))
+        elif word == "config" and scope.operates:  # the active config is the same for all tenants
+            changed.append(("config", event.payload.get("config")))
+        elif word in _KINDS and scope.operates and same_tenant:
+            changed.append((_KINDS[word], None))
         if event.run_id is not None and self._sees(scope, event):
-            found.append(("run", event.run_id))
-        return found
+            changed.append(("run", event.run_id))
+        return changed
 
     def _sees(self, scope: Scope, event: Event) -> bool:
         assert event.run_id is not None
         if scope.operates:
             return scope.tenant in (None, event.tenant)
-        if event.run_id not in self._seen:
+        if event.run_id not in self._visible_runs:
             with suppress(HiveError):
                 scope.run(self._call.workspace, event.run_id)
-                self._seen[event.run_id] = True
-        return self._seen.setdefault(event.run_id, False)
+                self._visible_runs[event.run_id] = True
+        return self._visible_runs.setdefault(event.run_id, False)

@@ -1,4 +1,4 @@
-"""The colony: its events as they happen, the queen, and what starts agents by itself."""
+"""The colony: its events, the queen, the agents, and the triggers that start them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ BATCH = 500
 
 
 class EventsPage(Query):
-    """`after` is the `seq` of the last event that is known."""
+    """`after` is the `seq` of the last event that the caller has."""
 
     after: Annotated[int, Field(ge=0, le=MOST)] = 0
     limit: Annotated[int, Field(ge=1, le=500)] = 100
 
 
 class Events(Value):
-    """`next_after` is where to go on; null at the end of the log."""
+    """`next_after` is the `after` of the next page; null at the end of the log."""
 
     events: list[dict[str, Any]]
     next_after: int | None
@@ -47,7 +47,7 @@ class SteeringMessage(Body):
 
 
 class QueenReply(Value):
-    """`runs` are the ids of those that she speaks of, `actions` what was really done: {action, run_id, status}."""
+    """`runs` are the ids of runs in the answer, `actions` what was carried out: {action, run_id, status}."""
 
     answer: str
     runs: list[str]
@@ -56,7 +56,7 @@ class QueenReply(Value):
 
 
 class Overview(Value):
-    """Active runs, open tickets, and what the queen did last."""
+    """Active runs, open tickets, and the queen's latest actions."""
 
     runs: list[dict[str, Any]]
     tickets: list[dict[str, Any]]
@@ -75,14 +75,14 @@ class TriggerRow(Value):
 
 
 class TriggerList(Value):
-    """`diagnostics` say what is wrong with triggers that aren't sound."""
+    """`diagnostics` are the errors of triggers that can't be read."""
 
     triggers: list[TriggerRow]
     diagnostics: list[DiagnosticShape]
 
 
 class AgentRow(Value):
-    """`inputs` are what a run has to be given; `diagnostics` say why an agent can't be read, and its rest is null."""
+    """`inputs` are the inputs that a run needs; `diagnostics` say why an agent can't be read, and its rest is null."""
 
     id: str
     version: int | None
@@ -96,7 +96,7 @@ class AgentList(Value):
 
 
 class FireTrigger(Body):
-    """`input` goes over the trigger's constant inputs."""
+    """`input` overrides the trigger's constant inputs."""
 
     input: dict[str, Any] = {}
 
@@ -109,9 +109,9 @@ class Fired(Value):
 @api.get("/api/events", OPERATOR)
 def list_events(call: Call, query: EventsPage) -> Events:
     """The logged events of the caller's tenant, oldest first."""
-    found = _logged(call, query.after, query.limit + 1)
-    shown = found[: query.limit]
-    more = len(found) > query.limit
+    logged = _logged(call, query.after, query.limit + 1)
+    shown = logged[: query.limit]
+    more = len(logged) > query.limit
     return Events(
         events=[_without_quotations(call, one).to_json() for one in shown], next_after=shown[-1].seq if more else None
     )
@@ -119,27 +119,27 @@ def list_events(call: Call, query: EventsPage) -> Events:
 
 @api.get("/api/events/stream", OPERATOR, media="text/event-stream")
 async def follow_events(call: Call) -> Response:
-    """The events of the caller's tenant as they happen; with Last-Event-ID what happened since."""
-    sent = call.request.headers.get("last-event-id")
-    after = streams.position(sent)[0] if sent else await run_in_threadpool(EventLog(call.workspace).last_seq)
+    """A stream of the events of the caller's tenant; with Last-Event-ID those after it."""
+    last_id = call.request.headers.get("last-event-id")
+    after = streams.position(last_id)[0] if last_id else await run_in_threadpool(EventLog(call.workspace).last_seq)
     return streams.response(_frames(call, after))
 
 
 async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
     seen = after
 
-    def known() -> int:
+    def last_seen() -> int:
         return seen
 
     async with call.request.app.state.feed.watch() as watch:
         while True:
-            found = await run_in_threadpool(_logged, call, seen, BATCH)
-            for event in found:
+            logged = await run_in_threadpool(_logged, call, seen, BATCH)
+            for event in logged:
                 seen = event.seq or seen
                 yield await _frame(call, event)
-            if len(found) < BATCH:
+            if len(logged) < BATCH:
                 break
-        async for happening in streams.live(call, watch, known):
+        async for happening in streams.live(call, watch, last_seen):
             if happening is None:
                 yield streams.BEAT
             elif Scope(call.reaches()).tenant in (None, happening.tenant):
@@ -168,19 +168,19 @@ def _without_quotations(call: Call, event: Event) -> Event:
 
 @api.get("/api/queen", OPERATOR)
 def overview(call: Call) -> Overview:
-    """How the colony stands, as far as the caller may see it."""
+    """The state of the colony, as far as the caller may see it."""
     return Overview(**Queen(call.workspace).overview(call.principal))
 
 
 @api.post("/api/queen/messages", OPERATOR)
 async def ask_queen(call: Call, body: SteeringMessage) -> QueenReply:
-    """Ask the queen what runs, why it is stuck, or to stop it; she does no more than the caller may."""
+    """Ask the queen about runs, or to control them; she has no rights beyond the caller's."""
     return QueenReply(**await Queen(call.workspace, call.host.bus).ask(body.text, call.principal))
 
 
 @api.get("/api/agents", OPERATOR)
 def list_agents(call: Call) -> AgentList:
-    """The agents of the workspace, each as it serves; POST /api/runs starts one."""
+    """The agents of the workspace, each in its active version; POST /api/runs starts one."""
     return AgentList(agents=[_agent(call, id) for id in known_agents(call.workspace)])
 
 
@@ -189,30 +189,30 @@ def _agent(call: Call, id: str) -> AgentRow:
         spec, _ = serving_agent(call.workspace, id)
         inputs = spec.node(spec.entry).input_keys
     except HiveError as error:
-        found = [DiagnosticShape(**one.to_json()) for one in error.diagnostics]
-        return AgentRow(id=id, version=None, goal=None, inputs=[], diagnostics=found)
-    except KeyError:  # an entry that is none of its nodes: starting it tells
+        diagnostics = [DiagnosticShape(**one.to_json()) for one in error.diagnostics]
+        return AgentRow(id=id, version=None, goal=None, inputs=[], diagnostics=diagnostics)
+    except KeyError:  # its entry is none of its nodes: starting the agent reports that
         inputs = []
     return AgentRow(id=id, version=spec.version, goal=spec.goal, inputs=list(inputs), diagnostics=[])
 
 
 @api.get("/api/triggers", OPERATOR)
 def list_triggers(call: Call) -> TriggerList:
-    """The triggers that work for the caller's tenant or the workspace itself, and when each of them is due."""
-    place, who = call.workspace, call.reaches()
-    sound, faulty = all_triggers(place)
-    found = [DiagnosticShape(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
-    rows = [TriggerRow(**trigger_row(place, one)) for one in sound if reaches(place, one, who)]
-    return TriggerList(triggers=rows, diagnostics=found)
+    """The triggers of the caller's tenant and of the workspace itself, with the time when each is due."""
+    workspace, reader = call.workspace, call.reaches()
+    sound, faulty = all_triggers(workspace)
+    diagnostics = [DiagnosticShape(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
+    rows = [TriggerRow(**trigger_row(workspace, one)) for one in sound if reaches(workspace, one, reader)]
+    return TriggerList(triggers=rows, diagnostics=diagnostics)
 
 
 @api.post("/api/triggers/{trigger_id}/fire", OPERATOR, status=202, keyed=True)
 async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
-    """Start a trigger's run now, enabled or not; its schedule goes on as before."""
+    """Start a trigger's run now, enabled or not; its schedule stays as it is."""
     spec = await run_in_threadpool(lambda: reached_trigger(call.workspace, trigger_id, call.reaches()))
     now = dt.datetime.now(dt.UTC)
-    sent = call.request.headers.get("idempotency-key")
-    key = key_of(trigger_id, f"{call.principal.user}/{sent}" if sent else f"manual-{uuid.uuid4().hex}")
+    sent_key = call.request.headers.get("idempotency-key")
+    key = key_of(trigger_id, f"{call.principal.user}/{sent_key}" if sent_key else f"manual-{uuid.uuid4().hex}")
     run_id = await call.host.fire(spec, {**spec.input, **body.input}, key=key, scheduled=now.isoformat())
     store = TriggerStore(call.workspace)
     await run_in_threadpool(store.begin, spec, now)

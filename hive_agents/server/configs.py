@@ -1,4 +1,4 @@
-"""Retrieval configs: read, checked, measured, compared, deployed through the gate and rolled back."""
+"""Retrieval configs: reading, checking, measuring, comparing, deploying through the gate, and rolling back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ api = Api("configs")
 
 
 class ConfigRow(Value):
-    """`error` says why a file can't be read as a config."""
+    """`error` is why a file can't be read as a config."""
 
     name: str
     file: str
@@ -65,7 +65,7 @@ class MeasureConfig(Body):
 
 
 class MeasuredConfig(Value):
-    """As `hive evaluate --json`: the holdout's queries are never listed, nor hits that the caller may not view."""
+    """As `hive evaluate --json`, without the holdout's queries and without hits that the caller may not view."""
 
     config: str
     k: int
@@ -80,8 +80,8 @@ class MeasuredConfig(Value):
 
 
 class Compare(Body):
-    """`within` is what is measured: `everything`, as the gate does, or what the caller may view (`mine`): the queries
-    all of whose relevant documents they may view, and no other document is searched. The workspace's owner measures
+    """`within` is `everything`, as the gate measures, or `mine`: then only documents that the caller may view are
+    searched, for the queries of which they may view all relevant documents. The workspace's owner always measures
     everything.
     """
 
@@ -92,8 +92,8 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Everything is B minus A; each query has what of the hits of both, with their labels, and of what is labelled
-    `relevant` the caller may view."""
+    """Differences are B minus A; each query lists the hits of both configs, with labels, and its `relevant` documents,
+    of those that the caller may view."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -107,7 +107,7 @@ class Since(Query):
 
 
 class Changes(Value):
-    """`a` is what it was, `b` what it is; null where a value is left out."""
+    """Each change has `a`, the value before, and `b`, the value after; null where it is left out."""
 
     changes: list[dict[str, Any]]
 
@@ -115,9 +115,9 @@ class Changes(Value):
 class Deploy(Body):
     """`override` asks another person to deploy in spite of the gate; it needs a `reason`.
 
-    With `accept_tags` a person with the role approver answers for what these tags are shown to lose, for a `reason`.
-    `hash` is that of the config that was looked at, `of` the number in the history of what served then, 0 for nothing:
-    another config isn't deployed, and nothing over what somebody else deployed meanwhile.
+    With `accept_tags` a person with the role approver accepts the losses shown for these tags, for a `reason`. `hash`
+    is that of the config as it was read, `of` the id in the history of the one active then, 0 for none: where either
+    has changed meanwhile, nothing is deployed.
     """
 
     config: ConfigRef
@@ -130,7 +130,7 @@ class Deploy(Body):
 
 
 class Deployed(Value):
-    """As `hive deploy --json`; the figures that the gate rests on are in `evaluation`."""
+    """As `hive deploy --json`; `evaluation` has the figures that the gate decided by."""
 
     decision: str
     reasons: list[dict[str, Any]]
@@ -144,7 +144,7 @@ class Deployed(Value):
 
 
 class Rollback(Body):
-    """`of` is the number in the history of what serves: another one isn't rolled back."""
+    """`of` is the id in the history of the active config: where another one is active, nothing is rolled back."""
 
     reason: str | None = None
     of: Annotated[int, Field(ge=0, le=MOST)] | None = None
@@ -176,7 +176,7 @@ class VersionHistory(Value):
 
 @api.get("/api/configs", OPERATOR, tagged=True)
 def list_configs(call: CallContext) -> ConfigList:
-    """Every config of the workspace, and which one serves."""
+    """Every config of the workspace, and which one is active."""
     active = find_active(call.workspace)
     name = active.stored.name if active else None
     return ConfigList(configs=[_row(call, one, name) for one in config_files(call.workspace)], active=name)
@@ -184,7 +184,7 @@ def list_configs(call: CallContext) -> ConfigList:
 
 @api.get("/api/configs/{name}", OPERATOR, tagged=True)
 def show_config(call: CallContext, name: str) -> ConfigShown:
-    """A config as its file has it; `active` is the one that serves."""
+    """A config as stored in its file; the name `active` means the active one."""
     stored = _config(call, name)
     active = find_active(call.workspace)
     return ConfigShown(
@@ -198,7 +198,7 @@ def show_config(call: CallContext, name: str) -> ConfigShown:
 
 @api.post("/api/configs/{name}/validate", OPERATOR)
 def validate(call: CallContext, name: str) -> Checked:
-    """Check a config: syntax and sense."""
+    """Check a config: syntax and semantics."""
     try:
         findings = check_config(call.workspace, _config(call, name))
     except NotFound:
@@ -217,13 +217,13 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     stored = _config(call, body.config)
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate")
     require_sound(call.workspace, stored, golden=queries)
-    found = evaluate(call.workspace, stored.config, golden=queries)
-    record(call.workspace, stored.config, found)
-    value = found.to_json(split=body.split, hide=hidden)
+    evaluation = evaluate(call.workspace, stored.config, golden=queries)
+    record(call.workspace, stored.config, evaluation)
+    value = evaluation.to_json(split=body.split, hide=hidden)
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
+    allowed = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
     for query in value["queries"]:
-        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in may]
+        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in allowed]
     return MeasuredConfig(**value)
 
 
@@ -238,31 +238,31 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     reader = call.reaches() if body.within == "mine" else None
     if reader is not None:
         queries = _answerable(call, queries)
-    found = compare(call.engine, first.config, second.config, queries, reader=reader)
-    value = found.to_json(hide=hidden)
-    sides = {"a": found.a, "b": found.b}
+    comparison = compare(call.engine, first.config, second.config, queries, reader=reader)
+    value = comparison.to_json(hide=hidden)
+    sides = {"a": comparison.a, "b": comparison.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    relevant = {one.query.id: one.query.relevant for one in found.a.queries}
-    may = gate.allowed([
+    relevant = {one.query.id: one.query.relevant for one in comparison.a.queries}
+    allowed = gate.allowed([
         *(hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown),
         *(doc_id for ids in relevant.values() for doc_id in ids),
     ])  # fmt: skip
     for query in value["queries"]:
-        query["relevant"] = [doc_id for doc_id in relevant[query["id"]] if doc_id in may]
-        query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in may] for side in sides}
+        query["relevant"] = [doc_id for doc_id in relevant[query["id"]] if doc_id in allowed]
+        query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in allowed] for side in sides}
     return Compared(**value)
 
 
 @api.get("/api/configs/{name}/changes", OPERATOR, tagged=True)
 def config_changes(call: CallContext, name: str, query: Since) -> Changes:
-    """What a config has other than another one, by JSON path."""
+    """The values in which a config differs from another one, by JSON path."""
     return Changes(changes=changed(_config(call, query.since).config, _config(call, name).config))
 
 
 @api.post("/api/deploy", OPERATOR)
 def deploy_config(call: CallContext, body: Deploy) -> Deployed:
-    """Put a config through the gate, and let it serve if it passes. Each time it may spend a use of the holdout."""
+    """Run a config through the gate, and activate it if it passes. Each run may spend a use of the holdout."""
     if body.override and not (body.reason and body.reason.strip()):
         raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
     if body.override and body.accept_tags:
@@ -289,7 +289,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
 
 
 def _require_as_seen(call: CallContext, stored: StoredConfig, body: Deploy) -> None:
-    """Raises: HIVE-307 where the config, or what serves, isn't what was looked at."""
+    """Raises: HIVE-307 where the config, or the active one, changed since the caller read it."""
     fix = "look at both again, then deploy"
     if body.hash is not None and body.hash != stored.hash:
         raise Stale.of("HIVE-307", f"{stored.name} was changed since it was looked at", file=stored.file, fix=fix)
@@ -301,14 +301,14 @@ def _require_as_seen(call: CallContext, stored: StoredConfig, body: Deploy) -> N
 
 @api.post("/api/rollback", OPERATOR)
 def roll_back(call: CallContext, body: Rollback) -> RolledBack:
-    """Serve the config that was active before; again, to go further back."""
+    """Activate the config that was active before; repeated, it goes further back."""
     version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn, of=body.of)
     return RolledBack(deployed=version.name, previous=before)
 
 
 @api.get("/api/history", OPERATOR)
 def history(call: CallContext, query: PageQuery) -> VersionHistory:
-    """Every deployment, newest first, with what was measured."""
+    """Every deployment, newest first, with its evaluation."""
     every = [
         ConfigVersionRow(
             id=one.id,
@@ -330,17 +330,20 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
 
 
 def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
-    """Raises: HIVE-409 where the caller may view all relevant documents of no query."""
-    found = golden.only(query.id for query in answerable(call, golden))
-    if not found.queries:
+    """Return the golden set with the queries of which the caller may view all relevant documents.
+
+    Raises: HIVE-409 where there is none.
+    """
+    visible = golden.only(query.id for query in answerable(call, golden))
+    if not visible.queries:
         why = "there is no question whose relevant documents you can all open"
         fix = "label questions by documents that you can open, or let somebody measure who can open the others"
         raise HiveError.of("HIVE-409", why, file=golden.file, path="queries", fix=fix)
-    return found
+    return visible
 
 
 def _config(call: CallContext, name: str) -> StoredConfig:
-    """By name alone: nobody reaches another file by a path. Raises: HIVE-107 (404) for an unknown one."""
+    """Return a config by its name, never by a path. Raises: HIVE-107 (404) for an unknown one."""
     if re.fullmatch(NAME_PATTERN, name) is None or name.endswith(".json"):
         raise NotFound.of("HIVE-107", f"there is no config {name[:80]!a}", fix="GET /api/configs lists them")
     return named_config(call.workspace, name)

@@ -1,4 +1,4 @@
-"""The copilot: searches, conversations, documents and opinions, always as the caller may see them now."""
+"""The copilot: searches, conversations, documents and feedback, with the caller's present rights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_RUNS = 1_000
 
 
 class SearchRequest(Body):
-    """`filters` as the command line writes them, `pinned` as a reply has them."""
+    """`filters` have the syntax of the command line, `pinned` the shape of a reply's filters."""
 
     query: str
     filters: list[str] = []
@@ -32,7 +32,7 @@ class SearchRequest(Body):
 
 
 class ResultShape(Value):
-    """One result, as a reply of the copilot has it."""
+    """One result of a search or of a reply."""
 
     rank: int
     doc_id: str
@@ -60,7 +60,7 @@ class ThreadRow(Value):
 
 
 class ThreadsPage(PageQuery):
-    """`search` finds words in titles and questions."""
+    """`search` looks for words in titles and questions."""
 
     search: str | None = None
 
@@ -71,7 +71,7 @@ class ThreadList(Value):
 
 
 class Thread(Value):
-    """`turns` are replies, each with `text`, the reader's words."""
+    """`turns` are replies, each with its question in `text`."""
 
     thread_id: str
     title: str
@@ -101,7 +101,7 @@ class OpenedDocument(Value):
 
 
 class Fields(Value):
-    """What one may filter by, with values of documents that the caller may view."""
+    """The fields to filter by, with the values in documents that the caller may view."""
 
     fields: dict[str, list[str]]
 
@@ -115,7 +115,7 @@ class Explanation(Value):
 
 
 class ResultOpinion(Body):
-    """On a result of one of the caller's turns, by its rank or by its document."""
+    """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document."""
 
     run_id: str
     verdict: Verdict
@@ -158,32 +158,32 @@ async def query(call: CallContext, body: SearchRequest) -> Results:
     pinned = list(body.pinned)
     if body.filters:
         pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]
-    found = await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
-    return Results(query=body.query, results=[ResultShape(**one) for one in found])
+    results = await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
+    return Results(query=body.query, results=[ResultShape(**one) for one in results])
 
 
 @api.get("/api/fields", READER)
 def fields(call: Call) -> Fields:
-    """What one may filter by."""
+    """The fields to filter by."""
     return Fields(fields=call.chat().field_values())
 
 
 @api.get("/api/documents/{doc_id:path}", READER)
 def document(call: CallContext, doc_id: str) -> OpenedDocument:
-    """A document that the caller may view; a hidden one is an unknown one."""
+    """A document that the caller may view; one that they may not is reported as unknown."""
     return OpenedDocument(**call.chat().document(doc_id))
 
 
 @api.get("/api/threads", READER)
 def threads(call: Call, query: ThreadsPage) -> ThreadList:
-    """The caller's conversations, the one used last first."""
+    """The caller's conversations, most recently used first."""
     shown, cursor = paged(call.chat().threads.threads(query.search), query, lambda one: str(one["thread_id"]))
     return ThreadList(threads=[ThreadRow(**one) for one in shown], next_cursor=cursor)
 
 
 @api.get("/api/threads/{thread_id}", READER)
 def thread(call: Call, thread_id: str) -> Thread:
-    """A conversation, rendered as it may be seen now."""
+    """A conversation, rendered with the caller's present rights."""
     chat = call.chat(thread_id)
     title = next(str(one["title"]) for one in chat.threads.threads() if one["thread_id"] == thread_id)
     return Thread(thread_id=thread_id, title=title, turns=chat.transcript())
@@ -191,7 +191,7 @@ def thread(call: Call, thread_id: str) -> Thread:
 
 @api.get("/api/threads/{thread_id}/runs", READER)
 def thread_runs(call: Call, thread_id: str) -> ThreadRuns:
-    """The questions of a conversation, oldest first, with those that wait for an answer or never got one."""
+    """The questions of a conversation, oldest first, answered or not."""
     call.chat(thread_id)
     rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_RUNS)
     return ThreadRuns(runs=[ThreadRun(run=RunSummary.of(row), request=_request(row)) for row in reversed(rows)])
@@ -208,10 +208,10 @@ def export(call: Call, thread_id: str) -> Response:
     """A conversation as Markdown."""
     parts = []
     for turn in call.chat(thread_id).transcript():
-        asked = "\n".join(f"> {line}" for line in turn["text"].splitlines())
+        question = "\n".join(f"> {line}" for line in turn["text"].splitlines())
         sources = "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in turn["results"]
                             if one["citation"] and turn["answer"])  # fmt: skip
-        parts.append("\n\n".join(part for part in (asked, spoken(turn), sources) if part))
+        parts.append("\n\n".join(part for part in (question, spoken(turn), sources) if part))
     headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{thread_id}.md"'}
     return Response("\n\n---\n\n".join(parts) + "\n", headers=headers, media_type="text/markdown")
 
@@ -225,26 +225,26 @@ def rename(call: Call, thread_id: str, body: Renamed) -> Acknowledged:
 
 @api.delete("/api/threads/{thread_id}", READER)
 def forget(call: Call, thread_id: str) -> Acknowledged:
-    """Delete a conversation with all that was said in it."""
+    """Delete a conversation with all its turns."""
     call.chat(thread_id).threads.delete(thread_id)
     return Acknowledged()
 
 
 @api.get("/api/runs/{run_id}/why", READER)
 def why(call: Call, run_id: str, query: Why) -> Explanation:
-    """Why a result of one of the caller's turns stands where it stands."""
+    """Why a result of one of the caller's turns has its rank."""
     return Explanation(explanation=call.chat().why(run_id, query.doc_id))
 
 
 @api.get("/api/runs/{run_id}/trace", OPERATOR)
 def trace(call: Call, run_id: str) -> Explanation:
-    """How a turn of the caller's tenant was made: counts and ids."""
+    """The trace of a turn of the caller's tenant: counts and ids."""
     return Explanation(explanation=call.chat().trace(run_id))
 
 
 @api.post("/api/feedback", READER, status=201)
 def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
-    """Say something of a result of one's own turn; said again, it replaces."""
+    """Give feedback on a result of one's own turn; it replaces earlier feedback on the same result."""
     item = call.chat().feedback().add(
         body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment
     )  # fmt: skip
@@ -253,12 +253,12 @@ def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
 
 @api.get("/api/feedback", ANYBODY)
 def list_feedback(call: Call, query: FeedbackPage) -> FeedbackList:
-    """What the caller may review, and what they said themselves, oldest first."""
+    """Feedback that the caller gave or may review, oldest first."""
     shown, cursor = paged(call.chat().feedback().items(query.status), query, lambda one: one.id)
     return FeedbackList(items=[FeedbackRow(**one.to_json()) for one in shown], next_cursor=cursor)
 
 
 @api.post("/api/feedback/{item_id}/review", REVIEWER)
 def review(call: Call, item_id: str, body: Review) -> FeedbackRow:
-    """Accept or reject an opinion that another person gave."""
+    """Accept or reject another person's feedback."""
     return FeedbackRow(**call.chat().feedback().review(item_id, accept=body.accept).to_json())

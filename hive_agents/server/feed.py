@@ -1,7 +1,6 @@
-"""What happens, handed to every stream that watches: one reader of the log for all of them, and none without any.
+"""Distributes events to all open streams, with one reader of the event log for all of them.
 
-Streams of which nothing comes cost no reading: the log is read when this process tells of something, or when the
-database was written to.
+The log is read when this process emits an event, or when the database was written to; idle streams cost no reading.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
 BATCH = 500
 POLL_SECONDS = 1.0
-"""How often the feed looks whether another process wrote something; of this one it hears at once."""
+"""How often the feed checks for writes by other processes; those of this one wake it at once."""
 MOST_QUEUED = 1000
-"""Events that wait for one client; a slower one is cut off, and comes back with its Last-Event-ID."""
-PASSING = frozenset(EventType) - DURABLE
+"""Events queued for one client; a slower one is cut off, and reconnects with its Last-Event-ID."""
+TRANSIENT = frozenset(EventType) - DURABLE
 _log = logging.getLogger("hive_agents.server")
 
 
@@ -37,7 +36,7 @@ class Watch:
         self._queue: deque[Event] = deque()
         self._rung = asyncio.Event()
         self.lost = False
-        """Whether the client was too slow, or the server ends."""
+        """Whether the watch ended: the client was too slow, or the server ends."""
 
     def offer(self, event: Event) -> None:
         if len(self._queue) >= MOST_QUEUED:
@@ -52,7 +51,7 @@ class Watch:
         self._rung.set()
 
     async def next(self, seconds: float) -> Event | None:
-        """Return the next event; None where none came within `seconds`, or the watch is lost."""
+        """Return the next event; None where none came within `seconds`, or the watch ended."""
         if not self._queue and not self.lost:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -66,7 +65,7 @@ class Watch:
 
 
 class Feed:
-    """Hands logged events to the watches in the order of the log, and what isn't logged after what came before it."""
+    """Delivers logged events to the watches in the order of the log, and transient ones after those logged before."""
 
     def __init__(self, host: Host) -> None:
         self._host, self._events = host, EventLog(host.workspace)
@@ -79,7 +78,7 @@ class Feed:
 
     @asynccontextmanager
     async def watch(self, run_id: str | None = None) -> AsyncIterator[Watch]:
-        """What happens from now on, in one run or in all; who reads the log inside of this misses nothing."""
+        """Yield a watch of the events from now on, in one run or in all; older ones are to be read inside of it."""
         watch = Watch()
         self._watches.setdefault(run_id, set()).add(watch)
         if self._closed:
@@ -89,12 +88,12 @@ class Feed:
             self._task = asyncio.create_task(self._read(), name="feed")
         try:
             if not self._closed:
-                await self._begun.wait()  # else what is logged before the feed begins would be nobody's
+                await self._begun.wait()  # else events logged before the feed begins would be missed
             yield watch
         finally:
-            mine = self._watches[run_id]
-            mine.discard(watch)
-            if not mine:
+            watches = self._watches[run_id]
+            watches.discard(watch)
+            if not watches:
                 del self._watches[run_id]
             if not self._watches and self._task is not None:
                 self._task.cancel()
@@ -105,7 +104,7 @@ class Feed:
         return sum(map(len, self._watches.values()))
 
     def close(self) -> None:
-        """End every stream: a server that ends doesn't wait for its clients."""
+        """End every stream, when the server ends."""
         self._closed = True
         self._begun.set()
         for watches in self._watches.values():
@@ -116,26 +115,26 @@ class Feed:
         self._seq, self._early = await self._end_of_log(), deque()
         self._begun.set()
         bus, writes = self._host.bus, Writes(self._events.workspace.database)
-        passing = bus.subscribe(self._pass, types=PASSING, overflow="drop_oldest")
+        subscription = bus.subscribe(self._pass_on, types=TRANSIENT, overflow="drop_oldest")
         try:
             with Bell(bus, DURABLE) as bell:
                 while True:
                     try:
-                        found = await asyncio.to_thread(self._events.replay, self._seq, types=DURABLE, limit=BATCH)
+                        events = await asyncio.to_thread(self._events.replay, self._seq, types=DURABLE, limit=BATCH)
                     except HiveError as error:
                         _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
-                        found = []
-                    for event in found:
+                        events = []
+                    for event in events:
                         self._deliver(event)
                         self._seq = event.seq or self._seq
                     while self._early and (self._early[0].seq or 0) <= self._seq:
                         self._deliver(self._early.popleft())
-                    if len(found) < BATCH:
+                    if len(events) < BATCH:
                         while not await bell.wait(POLL_SECONDS) and not _written(writes):
                             pass
         finally:
             writes.close()
-            bus.unsubscribe(passing)
+            bus.unsubscribe(subscription)
 
     async def _end_of_log(self) -> int:
         while True:
@@ -145,7 +144,7 @@ class Feed:
                 _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
                 await asyncio.sleep(POLL_SECONDS)
 
-    def _pass(self, event: Event) -> None:
+    def _pass_on(self, event: Event) -> None:
         if (event.seq or 0) <= self._seq and not self._early:
             self._deliver(event)
         else:
@@ -159,5 +158,5 @@ class Feed:
 def _written(writes: Writes) -> bool:
     try:
         return writes.since_last_look()
-    except HiveError:  # whoever reads the log tells why it can't be read
+    except HiveError:  # reading the log reports why
         return True

@@ -1,4 +1,4 @@
-"""The index, brought up to date before a search: at most once a second, however many ask."""
+"""Refreshes the index before a search, at most once a second."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 GOOD_FOR = 1.0
-"""Seconds for which a look at the documents holds."""
+"""Seconds for which a refresh counts as current."""
 
 
 class Freshness:
-    """Looks for changed documents; whoever comes while somebody looks waits for that look."""
+    """Indexes changed documents; concurrent callers wait for the refresh under way."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._lock = threading.Lock()
-        self._looked = float("-inf")
-        self._looking: asyncio.Task[None] | None = None
+        self._refreshed_at = float("-inf")
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def current(self) -> None:
-        """As `refresh`, on the event loop: all who wait for a look share one thread.
+        """As `refresh`, on the event loop: all that wait share one thread.
 
-        Each would have a thread of its own else, and a long look would leave none for anything else.
+        With a thread for each, a long refresh could occupy the whole pool.
         """
-        if self._looking is None:
+        if self._refreshing is None:
             if not self._is_due():
                 return
-            self._looking = asyncio.ensure_future(run_in_threadpool(self.refresh))
-            self._looking.add_done_callback(self._done)
-        await asyncio.shield(self._looking)
+            self._refreshing = asyncio.ensure_future(run_in_threadpool(self.refresh))
+            self._refreshing.add_done_callback(self._done)
+        await asyncio.shield(self._refreshing)
 
-    def _done(self, looking: asyncio.Task[None]) -> None:
-        self._looking = None
-        if not looking.cancelled():
-            looking.exception()  # told to all who waited, if anybody still did
+    def _done(self, refreshing: asyncio.Task[None]) -> None:
+        self._refreshing = None
+        if not refreshing.cancelled():
+            refreshing.exception()  # marks it as retrieved, where all that waited were cancelled
 
     def _is_due(self) -> bool:
-        return self._workspace.settings.index.auto_refresh and time.monotonic() - self._looked >= GOOD_FOR
+        return self._workspace.settings.index.auto_refresh and time.monotonic() - self._refreshed_at >= GOOD_FOR
 
     def refresh(self, *, now: bool = False) -> None:
-        """Index what changed, unless `index.auto_refresh` is off; `now`, whatever the setting, for a measurement.
+        """Index changed documents, unless `index.auto_refresh` is off; with `now` always and completely, for a
+        measurement.
 
-        Raises: what building an index raises.
+        Raises: as `build_index`.
         """
         with self._lock:
             if now or self._is_due():
                 build_index(self._workspace, quick=not now)
-                self._looked = time.monotonic()
+                self._refreshed_at = time.monotonic()

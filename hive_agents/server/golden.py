@@ -1,4 +1,4 @@
-"""The golden set: its questions and labels, and what somebody who labels needs to judge, to ask and to see."""
+"""The golden set: its questions and labels, documents to judge, open questions, and what the labels can show."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pool(Query):
 
 
 class Pooled(Value):
-    """One document to judge; `label` is what the golden set says of it now."""
+    """One document to judge; `label` is its present label in the golden set."""
 
     doc_id: str
     title: str
@@ -48,7 +48,7 @@ class Pooled(Value):
 
 
 class PoolShown(Value):
-    """`measures` says that the question is one of the holdout, whose labels nobody is shown."""
+    """`measures` says that the question belongs to the holdout, whose labels are never shown."""
 
     query: str
     measures: bool
@@ -61,9 +61,9 @@ class OpenQuestions(Value):
 
 
 class Worth(Value):
-    """How small a gain in nUDCG the labelled questions show in four cases of five; null below five of them.
+    """The smallest gain in nUDCG that the labelled questions show with a power of 0.8; null below five of them.
 
-    `later` is the same for so many questions; `enough` says why more of them would change little.
+    `later` is the same by a larger number of questions; `enough` says why more of them would change little.
     """
 
     questions: int
@@ -73,7 +73,7 @@ class Worth(Value):
 
 
 class Golden(Value):
-    """The golden set's queries without the holdout's, which are only counted."""
+    """The golden set's queries; those of the holdout are only counted."""
 
     file: str
     hash: str
@@ -83,7 +83,7 @@ class Golden(Value):
 
 
 class LabelQuery(Body):
-    """`irrelevant` makes the query a fully judged one."""
+    """`irrelevant` marks the query as fully judged."""
 
     query: Annotated[str, Field(min_length=1)]
     relevant: list[str] = []
@@ -102,7 +102,7 @@ class Labelled(Value):
 
 @api.get("/api/golden", OPERATOR, tagged=True)
 def golden(call: CallContext) -> Golden:
-    """The labelled questions; those of the holdout stay unread."""
+    """The labelled questions without those of the holdout."""
     found = load_golden(call.workspace)
     listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
     return Golden(
@@ -138,7 +138,7 @@ def label(call: CallContext, body: LabelQuery) -> Labelled:
 
 @api.get("/api/golden/pool", OPERATOR)
 def label_pool(call: Call, query: Pool) -> PoolShown:
-    """What both lanes find for a question, among the documents that the caller may view."""
+    """What keyword and vector search find for a question, among the documents that the caller may view."""
     if not words(query.query):
         raise HiveError.of("HIVE-409", "there is no question", fix="ask in a reader's words", exit_code=2)
     call.request.app.state.freshness.refresh()
@@ -152,39 +152,39 @@ def label_pool(call: Call, query: Pool) -> PoolShown:
             within=open_scope(call.workspace, call.engine, call.principal, collection),
         ),
     )
-    may = ViewGate(permissions_of(call.workspace), call.principal).allowed([hit.doc_id for hit in hits])
+    allowed = ViewGate(permissions_of(call.workspace), call.principal).allowed([hit.doc_id for hit in hits])
     known = next((one for one in _golden(call) or () if question_key(one.query) == question_key(query.query)), None)
-    hold = known is not None and known.split == "holdout"
+    in_holdout = known is not None and known.split == "holdout"
     documents = [
         Pooled(
             doc_id=hit.doc_id,
             title=hit.title,
             heading=hit.heading,
             excerpt=hit.excerpt,
-            label=known.label(hit.doc_id) if known is not None and not hold else "unjudged",
+            label=known.label(hit.doc_id) if known is not None and not in_holdout else "unjudged",
         )
         for hit in hits
-        if hit.doc_id in may
+        if hit.doc_id in allowed
     ]
-    tags = list(known.tags) if known is not None and not hold else []
-    return PoolShown(query=query.query, measures=hold, tags=tags, documents=documents)
+    tags = list(known.tags) if known is not None and not in_holdout else []
+    return PoolShown(query=query.query, measures=in_holdout, tags=tags, documents=documents)
 
 
 @api.get("/api/golden/open", OPERATOR)
 def open_to_label(call: Call) -> OpenQuestions:
     """The questions that the caller asked and that have no labels yet, oldest first."""
     labelled = [one.query for one in _golden(call) or ()]
-    found = open_questions(asked_questions(call.workspace, call.principal), labelled)
-    return OpenQuestions(questions=[one for one in found if words(one)][:MOST_OPEN])
+    unlabelled = open_questions(asked_questions(call.workspace, call.principal), labelled)
+    return OpenQuestions(questions=[one for one in unlabelled if words(one)][:MOST_OPEN])
 
 
 @api.get("/api/golden/worth", OPERATOR)
 def worth(call: Call) -> Worth:
-    """What the labelled questions can show whose answers the caller may view; the holdout's are left out."""
+    """The smallest gain that the labels can show, by questions whose answers the caller may view, less the holdout."""
     call.request.app.state.freshness.refresh()
-    asked = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
+    open_queries = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
     reader, collection = call.reaches(), _collection(call)
-    queries = asked if reader is None else answerable(call, asked)
+    queries = open_queries if reader is None else answerable(call, open_queries)
 
     def count(_: object) -> LabelYield:
         within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
@@ -200,11 +200,11 @@ def worth(call: Call) -> Worth:
 
 
 def answerable(call: CallContext, queries: Iterable[GoldenQuery]) -> list[GoldenQuery]:
-    """Return the queries all of whose relevant documents the caller may view."""
-    asked = list(queries)
+    """Return the queries of which the caller may view all relevant documents."""
+    queries = list(queries)
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([doc_id for query in asked for doc_id in query.relevant])
-    return [query for query in asked if may.issuperset(query.relevant)]
+    allowed = gate.allowed([doc_id for query in queries for doc_id in query.relevant])
+    return [query for query in queries if allowed.issuperset(query.relevant)]
 
 
 def _collection(call: Call) -> str:
@@ -216,7 +216,7 @@ def _golden(call: Call) -> GoldenSet | None:
     try:
         return load_golden(call.workspace)
     except NotFound:
-        return None  # the first label begins it
+        return None  # the first label creates it
 
 
 def _is_trusted(call: CallContext) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the process is up, and whether it can do its work. Nobody has to say who asks."""
+"""Liveness and readiness probes, without authentication."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def ready(request: Request) -> Response:
     faults = await host.faults()
     if faults:
         return problem(503, None, faults, {"Retry-After": "5"})
-    # A model that can't be had makes nobody unready: answers are then made without it, and agents wait for it.
+    # An unavailable model doesn't make the host unready: answers are made without it, and agents wait for it.
     return JSONResponse({"status": "ok", "roles": host.roles, "models": "resting" if resting() else "ok"})
 
 

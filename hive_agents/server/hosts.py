@@ -1,4 +1,4 @@
-"""The names that the server goes by: where some are set, a request to another one is refused."""
+"""A middleware that refuses requests for host names other than the configured ones."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _PROBES = frozenset({"/healthz", "/readyz"})
-"""Whoever watches a machine asks it by its address."""
+"""Monitoring reaches a machine by its address."""
 
 
 class KnownHosts:
-    """Refuses requests whose Host header names none of `hosts` with 421; without any, every name is ours.
+    """Refuses requests whose Host header names none of `hosts` with 421; without any, every name is accepted.
 
-    A page whose own name was made to point here is stopped by it, although no browser would send a token with it.
+    It stops DNS rebinding, although a browser would send no token with such a request.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
@@ -26,8 +26,8 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._hosts and scope["path"] not in _PROBES:
-            sent = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-            if name_of(sent) not in self._hosts:
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            if name_of(host) not in self._hosts:
                 await problem(421, "this server has another name", path=scope["path"])(scope, receive, send)
                 return
         await self._app(scope, receive, send)

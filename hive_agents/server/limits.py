@@ -1,4 +1,4 @@
-"""How large a request's body may be, how long it may take to come, and how much of all bodies is held at once."""
+"""Limits of request bodies: their size, the time to receive one, and the memory of all together."""
 
 from __future__ import annotations
 
@@ -15,59 +15,57 @@ if TYPE_CHECKING:
     from hive_agents.settings import ServerSettings
 
 DISCARDED = 4
-"""So many times the limit is read, and thrown away, before the connection is closed."""
+"""How many times the limit is read, and discarded, before the connection is closed."""
 
 
 class BodyLimit:
-    """Refuses bodies of more than `body_bytes` with 413, whatever their header says, and slow ones with 408.
+    """Refuses bodies of more than `body_bytes` with 413, whatever Content-Length says, and slow ones with 408.
 
-    A body that finds no room beside those of other requests, `bodies_bytes` in all, is refused with 503.
+    A body that would exceed `bodies_bytes`, the limit of all bodies together, is refused with 503.
     """
 
     def __init__(self, app: ASGIApp, limits: ServerSettings) -> None:
-        self._app, self._most, self._limits = app, limits.body_bytes, limits
-        self._held = 0
+        self._app, self._limits = app, limits
+        self._bytes_in_memory = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        max_bytes = self._limits.body_bytes
+        too_large = f"the body has more than {max_bytes} bytes"
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > self._most:
-            told = problem(413, self._told, headers={"Connection": "close"}, path=scope["path"])
-            await told(scope, receive, send)
+        if announced.isdigit() and int(announced) > max_bytes:
+            refusal = problem(413, too_large, headers={"Connection": "close"}, path=scope["path"])
+            await refusal(scope, receive, send)
             return
-        size, whole = 0, False
-        until = asyncio.get_running_loop().time() + self._limits.body_seconds
+        size, complete = 0, False
+        deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
 
         async def limited() -> Message:
-            nonlocal size, whole
-            if whole:  # what is received now is that the client has gone
+            nonlocal size, complete
+            if complete:  # the only message that can follow is the disconnection
                 return await receive()
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(deadline):
                     while True:
                         message = await receive()
                         part = len(message.get("body", b""))
-                        size, self._held = size + part, self._held + part
-                        whole = not message.get("more_body", False)
-                        # A client that is still sending sees a broken connection, and not the answer.
-                        if size <= self._most or whole or size > DISCARDED * self._most:
+                        size, self._bytes_in_memory = size + part, self._bytes_in_memory + part
+                        complete = not message.get("more_body", False)
+                        # A client that is still sending would see a broken connection, and not the answer.
+                        if size <= max_bytes or complete or size > DISCARDED * max_bytes:
                             break
             except TimeoutError:
                 raise HTTPException(408, headers={"Connection": "close"}) from None
-            if size > self._most:
-                raise HTTPException(413, self._told, headers={"Connection": "close"})
-            if self._held > self._limits.bodies_bytes:
-                told = "too many bodies are being received"
-                raise HTTPException(503, told, headers={"Connection": "close", "Retry-After": "5"})
+            if size > max_bytes:
+                raise HTTPException(413, too_large, headers={"Connection": "close"})
+            if self._bytes_in_memory > self._limits.bodies_bytes:
+                detail = "too many bodies are being received"
+                raise HTTPException(503, detail, headers={"Connection": "close", "Retry-After": "5"})
             return message
 
         try:
             await self._app(scope, limited, send)
         finally:
-            self._held -= size
-
-    @property
-    def _told(self) -> str:
-        return f"the body has more than {self._most} bytes"
+            self._bytes_in_memory -= size

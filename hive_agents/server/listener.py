@@ -1,4 +1,4 @@
-"""The address that a host listens at, taken before it begins, and the server on its event loop."""
+"""The socket of a host, bound before the host starts, and the HTTP server on its event loop."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 GRACE = 5
-"""Seconds that requests have when the server ends."""
+"""Seconds that requests have to finish when the server ends."""
 
 
 class Listener:
     """Listens at `host` and `port`, those of the settings by default; port 0 takes a free one.
 
     Raises: HIVE-409 (exit code 2) for an address that others can reach while no `access.keys` are configured,
-    HIVE-409 (exit code 3) for one that can't be had.
+    HIVE-409 (exit code 3) for one that can't be bound.
     """
 
     def __init__(self, workspace: Workspace, host: str | None = None, port: int | None = None) -> None:
         settings = workspace.settings
         name = host if host is not None else settings.server.host
         if not _is_loopback(name) and not settings.access.keys:
-            told = f"{name} can be reached from outside, and nobody has to say who they are"
-            raise HiveError.of("HIVE-409", told, fix="configure access.keys in hive.toml, or use 127.0.0.1")
+            why = f"{name} can be reached from outside, and nobody has to say who they are"
+            raise HiveError.of("HIVE-409", why, fix="configure access.keys in hive.toml, or use 127.0.0.1")
         if not _is_loopback(name) and is_open(workspace):
-            told = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
-            raise HiveError.of("HIVE-409", told, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
+            why = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
+            raise HiveError.of("HIVE-409", why, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
         self._socket = _bound(name, port if port is not None else settings.server.port)
         self.host = name
         self.port: int = self._socket.getsockname()[1]
@@ -47,7 +47,7 @@ class Listener:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def serve(self, host: Host) -> None:
-        """Answer requests until cancelled; then finish those in hand."""
+        """Answer requests until cancelled; then finish those under way."""
         import asyncio
 
         import uvicorn
@@ -57,7 +57,7 @@ class Listener:
         class Server(uvicorn.Server):
             @contextlib.contextmanager
             def capture_signals(self) -> Iterator[None]:
-                yield  # signals are the host's
+                yield  # the host handles signals
 
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
@@ -71,7 +71,7 @@ class Listener:
             access_log=False, lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=GRACE,
             backlog=connections.accepted_at_once,
         )  # fmt: skip
-        # A server closes what it listened at, and the next one, after a failure, needs it again.
+        # A server closes its socket, and the next one, after a failure, needs it again.
         with self._socket.dup() as listening:
             server = Server(config)
             serving = asyncio.ensure_future(server.serve([listening]))
@@ -106,7 +106,7 @@ def _bound(name: str, port: int) -> socket.socket:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            # Whoever is second hears of it now, and no request is refused while the host begins.
+            # A second process fails now, and no request is refused while the host starts.
             listening.listen(BACKLOG)
         except OSError:
             listening.close()

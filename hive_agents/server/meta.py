@@ -1,4 +1,4 @@
-"""What the interface says of itself: its document and its numbers."""
+"""The OpenAPI document and the metrics of the interface."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def openapi(_: Call) -> OpenApiDocument:
 
 @api.get("/metrics", OPERATOR, media=MEDIA)
 def metrics(call: Call) -> Response:
-    """Numbers for Prometheus."""
+    """Metrics in the text format of Prometheus."""
     state = call.request.app.state
     return Response(state.metrics.shown(call.host, state.feed), headers=PRIVATE, media_type=MEDIA)
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads: counts and seconds by operation and status; no label that a tenant or a reader could grow."""
+"""Metrics for Prometheus; no label takes values from tenants or readers, so their number is bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The numbers of one server, in a registry of its own."""
+    """The metrics of one server, in a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -39,7 +39,7 @@ class Metrics:
         self._pending = Gauge("hive_approvals_pending", "Requests that wait for a person.", registry=self.registry)
 
     def shown(self, host: Host, feed: Feed) -> bytes:
-        """Return the text that Prometheus reads, with the numbers of this moment."""
+        """Return the present metrics in the text format of Prometheus."""
         with connected(host.workspace.records) as connection:
             by_status = dict(connection.execute("SELECT status, count(*) FROM runs GROUP BY status").fetchall())
             query = "SELECT count(*) FROM approvals WHERE status = 'pending'"
@@ -55,7 +55,7 @@ class Metrics:
 
 
 class MeasuredRequests:
-    """Counts each request under the path of its route: paths that lead nowhere are one."""
+    """Counts each request under its route's path; those without a route under "none"."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -64,15 +64,13 @@ class MeasuredRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began = time.perf_counter()
 
         async def sent(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 route = getattr(scope.get("route"), "path", "none")
                 method = scope["method"] if route != "none" else "any"
-                self._metrics.requests.labels(method, route, str(status)).inc()
+                self._metrics.requests.labels(method, route, str(message["status"])).inc()
                 self._metrics.seconds.labels(method, route).observe(time.perf_counter() - began)
             await send(message)
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the types that the operations are written with."""
+"""The OpenAPI document, generated from the operations and their types."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from hive_agents.server.api import Operation, needed
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
 REFUSALS = {
-    400: "It can't be read, or is no use of this operation.",
-    401: "Nobody says who asks, or the token is refused.",
+    400: "The request can't be read, or doesn't fit this operation.",
+    401: "No token or session was sent, or it is refused.",
     403: "The caller has none of the roles.",
-    404: "There is nothing of that name that the caller reaches.",
-    409: "Somebody was quicker, or the key or the content is another one.",
-    422: "It can be read, and can't be done.",
+    404: "Nothing of that name exists, or the caller may not see it.",
+    409: "It was changed or decided meanwhile, or the key belongs to another request.",
+    422: "The request can be read, but not carried out.",
     429: "Too many requests, or too many runs under way; Retry-After says when.",
-    503: "The database, the disk or a model can't be had; Retry-After says when.",
+    503: "The database, the disk or a model is unavailable; Retry-After says when.",
 }
-WITH_BODY = {408: "The body comes too slowly.", 413: "The body is too large.", 415: "The body is no JSON."}
+WITH_BODY = {408: "The body comes too slowly.", 413: "The body is too large.", 415: "The body isn't JSON."}
 _REF = "#/components/schemas/{model}"
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
-    """Return the document of all operations, OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document of the operations."""
     models: list[tuple[type[BaseModel], Any]] = [(one, "serialization") for one in (Problem, OpenAiProblem)]
-    for one in operations:
-        models += [(body, "validation")] if (body := one.body or one.takes) else []
-        models += [(one.answer, "serialization")] if one.answer else []
+    for operation in operations:
+        models += [(body, "validation")] if (body := operation.body or operation.takes) else []
+        models += [(operation.answer, "serialization")] if operation.answer else []
     unique = list(dict.fromkeys(models))
-    named, schemas = models_json_schema(unique, ref_template=_REF, schema_generator=GenerateJsonSchema)
+    references, schemas = models_json_schema(unique, ref_template=_REF, schema_generator=GenerateJsonSchema)
     paths: dict[str, Any] = {}
-    for one in operations:
-        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one, named)
+    for operation in operations:
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", operation.path)
+        paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, references)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Hive Agents", "version": version},
@@ -51,21 +51,21 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation, named: Any) -> dict[str, Any]:
+def _operation(one: Operation, references: Any) -> dict[str, Any]:
     summary, _, more = (one.run.__doc__ or "").strip().partition("\n")
     roles = ", ".join(sorted(one.roles))
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": one.run.__name__,
         "tags": [one.tag],
         "summary": summary,
         "description": " ".join(f"{more} Roles: {roles}.".split()),
         "parameters": [*_path_parameters(one), *_query_parameters(one), *_headers(one)],
-        "responses": _responses(one, named),
+        "responses": _responses(one, references),
     }
     if (body := one.body or one.takes) is not None:
-        content = {"application/json": {"schema": named[body, "validation"]}}
-        found["requestBody"] = {"required": one.body is None or needed(one.body), "content": content}
-    return found
+        content = {"application/json": {"schema": references[body, "validation"]}}
+        described["requestBody"] = {"required": one.body is None or needed(one.body), "content": content}
+    return described
 
 
 def _path_parameters(one: Operation) -> list[dict[str, Any]]:
@@ -90,23 +90,25 @@ def _headers(one: Operation) -> list[dict[str, Any]]:
     return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in names]
 
 
-def _responses(one: Operation, named: Any) -> dict[str, Any]:
-    schema = named[one.answer, "serialization"] if one.answer is not None else _text(one.media)
-    found: dict[str, Any] = {
+def _responses(one: Operation, references: Any) -> dict[str, Any]:
+    schema = references[one.answer, "serialization"] if one.answer is not None else _text(one.media)
+    responses: dict[str, Any] = {
         str(one.status): {"description": HTTPStatus(one.status).phrase, "content": {one.media: {"schema": schema}}}
     }
     if one.tagged:
-        found["304"] = {"description": "It is as the ETag says."}
+        responses["304"] = {"description": "Unchanged: the ETag still matches."}
     if one.media == "text/event-stream":
-        found["204"] = {"description": "The run is over, and the client has all of it."}
-    told = REFUSALS | (WITH_BODY if one.body or one.takes else {})
+        responses["204"] = {"description": "The run is over, and the client has all its events."}
+    refusals = REFUSALS | (WITH_BODY if one.body or one.takes else {})
     kind = OpenAiProblem if one.path.startswith(OPENAI) else Problem
     problem = {"application/problem+json": {"schema": _named(kind)}}
-    return found | {str(status): {"description": told[status], "content": problem} for status in sorted(told)}
+    return responses | {
+        str(status): {"description": refusals[status], "content": problem} for status in sorted(refusals)
+    }
 
 
 def _text(media: str) -> dict[str, Any]:
-    """Return what is no JSON: a text, or the events of a stream, each with its fields."""
+    """Return the schema of a text, or of an event of a stream."""
     if media != "text/event-stream":
         return {"type": "string"}
     fields: dict[str, Any] = {name: {"type": "string"} for name in ("id", "event", "data")}

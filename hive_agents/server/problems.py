@@ -1,4 +1,4 @@
-"""Faults as application/problem+json (RFC 9457): {type, title, status, detail, code, diagnostics}."""
+"""Errors as application/problem+json (RFC 9457): {type, title, status, detail, code, diagnostics}."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_CODE = {
     "HIVE-433": 429,
 }
 _BY_EXIT_CODE = {2: 400, 3: 503}
-"""Wrong usage is the caller's, the environment is ours; the rest can't be done as it was asked."""
+"""Wrong usage is a bad request, a failure of the environment the server's; anything else is 422."""
 _BY_STATUS = {
     404: ("HIVE-409", "GET /api/openapi.json lists what there is"),
     405: ("HIVE-409", "the header Allow has the methods"),
@@ -42,7 +42,7 @@ _BY_STATUS = {
     415: ("HIVE-409", "send JSON, with the header Content-Type: application/json"),
     421: ("HIVE-409", "ask for a name that it has, or add this one to server.hosts"),
 }
-"""What is wrong with a request that was refused for no diagnostic's sake: its code, and what to do."""
+"""Code and fix for responses of these statuses that come without a diagnostic."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 AGAIN = {"Retry-After": "5"}
 
@@ -55,9 +55,9 @@ def problem(
     *,
     path: str = "",
 ) -> JSONResponse:
-    """`code` is the first diagnostic's; `detail` its message, unless something else is said.
+    """Return a response whose `code` is the first diagnostic's, and `detail` its message by default.
 
-    `path` is what was asked for: clients of OpenAI's shape show their reader nothing but its `error`.
+    Below the `path` `/v1/` it has OpenAI's `error` as well, the only part that clients of that protocol show.
     """
     if not diagnostics and status in _BY_STATUS:
         code, fix = _BY_STATUS[status]
@@ -65,25 +65,25 @@ def problem(
     value = Problem.of(status, diagnostics, detail).model_dump()
     if path.startswith(OPENAI):
         value = OpenAiProblem(**value, error=_as_openai(value)).model_dump()
-    sent = {"Cache-Control": NEVER_KEPT, **(headers or {})}
-    return JSONResponse(value, status, headers=sent, media_type="application/problem+json")
+    headers = {"Cache-Control": NEVER_KEPT, **(headers or {})}
+    return JSONResponse(value, status, headers=headers, media_type="application/problem+json")
 
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def _as_openai(told: dict[str, Any]) -> OpenAiError:
+def _as_openai(value: dict[str, Any]) -> OpenAiError:
     """Return a problem as OpenAI's error object, its fix in the message."""
-    first: dict[str, Any] = next(iter(told["diagnostics"]), {})
-    message = "; ".join(part for part in (told["detail"], first.get("fix")) if part)
-    kind = _KINDS.get(told["status"], "server_error" if told["status"] >= 500 else "invalid_request_error")
-    return OpenAiError(message=message, type=kind, code=told["code"], param=first.get("path"))
+    first: dict[str, Any] = next(iter(value["diagnostics"]), {})
+    message = "; ".join(part for part in (value["detail"], first.get("fix")) if part)
+    kind = _KINDS.get(value["status"], "server_error" if value["status"] >= 500 else "invalid_request_error")
+    return OpenAiError(message=message, type=kind, code=value["code"], param=first.get("path"))
 
 
 async def of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    plain = error.detail if error.detail != HTTPStatus(error.status_code).phrase else None
-    return problem(error.status_code, plain, headers=error.headers, path=request.url.path)
+    detail = error.detail if error.detail != HTTPStatus(error.status_code).phrase else None
+    return problem(error.status_code, detail, headers=error.headers, path=request.url.path)
 
 
 async def of_hive(request: Request, error: Exception) -> JSONResponse:
@@ -96,7 +96,7 @@ async def of_hive(request: Request, error: Exception) -> JSONResponse:
 
 
 def status_of(error: HiveError) -> int:
-    """Return the status that tells of a failure."""
+    """Return the HTTP status of an error."""
     if isinstance(error, NotFound):
         return 404
     if isinstance(error, Taken):
@@ -105,12 +105,12 @@ def status_of(error: HiveError) -> int:
         return 422
     code = error.diagnostics[0].code
     if code == "HIVE-417" and error.exit_code == 3 and not isinstance(error, RightsWithdrawn):
-        return 503  # our key, and not their token
+        return 503  # the server's key is at fault, not the token
     return _BY_CODE.get(code) or _BY_EXIT_CODE.get(error.exit_code, 422)
 
 
 class Faults:
-    """Turns what nobody expected into a 500 that says nothing of the inside; the log gets the kind of fault."""
+    """Turns unexpected exceptions into a 500 without internals; the log gets the type of the exception."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -129,6 +129,6 @@ class Faults:
             pass  # nobody is left to answer
         except Exception as error:
             _log.error("a request failed: %s", kind_of(error))
-            # An answer that began is broken off by the server; it would log what is raised, message and all.
+            # Not raised: uvicorn would log the message, which may quote documents. It breaks off a response that began.
             if scope["type"] == "http" and not began:
                 await problem(500, path=scope["path"])(scope, receive, send)

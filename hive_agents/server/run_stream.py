@@ -1,4 +1,4 @@
-"""A run as a stream: what the log holds after where the client stands, then what happens, until the run is over."""
+"""A run as a stream: its logged events after the client's position, then those that follow, until it ends."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from hive_agents.server.feed import Feed
 
 BATCH = 100
-"""Logged events that are read at once."""
-Told: TypeAlias = "tuple[int | None, EventGroup]"
+"""Logged events that are projected in one call to the thread pool."""
+NumberedGroup: TypeAlias = "tuple[int | None, EventGroup]"
 
 
 class RunStream:
-    """The groups of a run's events after a position: so many of its logged events, and messages of its agent.
+    """The groups of a run's events after a position: (number of logged events, messages of its agent).
 
-    Numbers are the run's own: those of the log would tell how much happens elsewhere.
+    Numbers count the run's own events: those of the log would reveal the activity of other tenants.
 
-    With `until_rest` it ends also where people have to decide, and not only where the run is over: not where they have,
-    and the run is about to go on. `resumed` leaves out
-    what the run still told of its rest, after the stream before had ended.
+    With `until_rest` it also ends while the run waits for a person's decision. `resumed` leaves out events before the
+    run's next start, which belong to the stream before.
     """
 
     def __init__(
@@ -50,18 +49,18 @@ class RunStream:
         self._call, self._feed, self._row = call, feed, row
         self._projection = Projection(call, row, names)
         self._after, self._messages = after
-        self._seen = self._count = self._waits_since = 0
+        self._seq = self._count = self._waits_since = 0
         self._until_rest = until_rest
         self._awaits_start = resumed
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Yield each group with one id, on its last event: who comes back in the middle of a group gets the whole
-        group."""
-        async for found in self.groups():
-            if found is None:
+        """Yield the frames of each group, its id on the last one: a client that reconnects within a group gets the
+        whole group."""
+        async for numbered in self.groups():
+            if numbered is None:
                 yield BEAT
                 continue
-            number, group = found
+            number, group = numbered
             if self._awaits_start and not any(event.type == EventType.RUN_STARTED for event in group.events):
                 continue
             self._awaits_start = False
@@ -69,53 +68,52 @@ class RunStream:
                 last = place == len(group.events) and number is not None
                 yield frame(text_of(event), f"{number}-{group.messages}" if last else None)
 
-    async def groups(self) -> AsyncIterator[tuple[int | None, EventGroup] | None]:
-        """(number of the event, group), without a number for what is not logged; None for each heartbeat."""
+    async def groups(self) -> AsyncIterator[NumberedGroup | None]:
+        """Yield (number of the logged event, or None for a transient one; its group), and None for each heartbeat."""
         async with self._feed.watch(self._row.run_id) as watch:
             with self._call.host.dispatcher.precedence.first():
-                later, told = await run_in_threadpool(self._begin)
-            for one in told:
-                yield one
-            while later:
-                later, told = await run_in_threadpool(self._next, later)
-                for one in told:
-                    yield one
+                remaining, groups = await run_in_threadpool(self._begin)
+            for group in groups:
+                yield group
+            while remaining:
+                remaining, groups = await run_in_threadpool(self._next, remaining)
+                for group in groups:
+                    yield group
             if await self._ended():
                 return
-            async for happening in live(self._call, watch, lambda: self._seen):
-                if happening is None:
+            async for event in live(self._call, watch, lambda: self._seq):
+                if event is None:
                     yield None
                     continue
-                for one in await run_in_threadpool(self._of, happening):
-                    yield one
+                for group in await run_in_threadpool(self._projected, event):
+                    yield group
                 if await self._ended():
                     return
 
     async def _ended(self) -> bool:
-        rests = self._until_rest and self._projection.waits and self._waits_since > self._after
-        return self._projection.over or (rests and await run_in_threadpool(self._asks))
+        waits = self._until_rest and self._projection.waits and self._waits_since > self._after
+        return self._projection.over or (waits and await run_in_threadpool(self._asks))
 
     def _asks(self) -> bool:
         return ApprovalStore(self._call.workspace).asks(self._row.run_id)
 
-    def _begin(self) -> tuple[list[Event], list[Told]]:
-        """Return what the log holds, less what its first events come to."""
+    def _begin(self) -> tuple[list[Event], list[NumberedGroup]]:
+        """Read the run's log. Return as `_next`."""
         return self._next(EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE))
 
-    def _next(self, logged: list[Event]) -> tuple[list[Event], list[Told]]:
-        """Return what the next logged events come to; after the last of them the end of a run that the log doesn't
-        tell of."""
-        told = [one for event in logged[:BATCH] for one in self._of(event)]
+    def _next(self, logged: list[Event]) -> tuple[list[Event], list[NumberedGroup]]:
+        """Return the logged events after the next batch, and the groups of the batch; of the last one also those of an
+        end that the log lacks."""
+        groups = [group for event in logged[:BATCH] for group in self._projected(event)]
         if len(logged) <= BATCH:
-            told += self._rest()
-        return logged[BATCH:], told
+            groups += self._missing_end()
+        return logged[BATCH:], groups
 
-    def _of(self, event: Event) -> list[Told]:
-        """Return what an event comes to, less what the client has; that is read all the same, for it is what the rest
-        rests on."""
+    def _projected(self, event: Event) -> list[NumberedGroup]:
+        """Return an event's groups without those that the client has; the projection needs every event."""
         logged = event.type in DURABLE and event.seq is not None
         if logged:
-            self._seen, self._count = max(self._seen, event.seq or 0), self._count + 1
+            self._seq, self._count = max(self._seq, event.seq or 0), self._count + 1
         waited = self._projection.waits
         groups = self._projection.groups(event)
         if self._projection.waits and not waited:
@@ -124,16 +122,15 @@ class RunStream:
         fresh = [one for one in groups if not logged or self._count > self._after or one.messages > self._messages]
         return [(number, group) for group in fresh]
 
-    def _rest(self) -> list[Told]:
-        """Return the end of a run that the log doesn't tell of. Its events have the number of what the log told
-        last."""
-        found: list[Told] = []
+    def _missing_end(self) -> list[NumberedGroup]:
+        """Return the groups of an end that the log lacks, under the number of its last event."""
+        missing: list[NumberedGroup] = []
         for event in self._projection.missing():
             groups = self._projection.groups(event)
-            found += [(self._count, group) for group in groups if self._after == 0]
-        return found
+            missing += [(self._count, group) for group in groups if self._after == 0]
+        return missing
 
 
 def text_of(event: BaseEvent) -> str:
-    """Return an event as AG-UI has it on the wire."""
+    """Return an event in AG-UI's wire format."""
     return event.model_dump_json(by_alias=True)

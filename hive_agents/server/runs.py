@@ -1,4 +1,4 @@
-"""Runs: started by a request and worked on by a host; followed as a stream, steered, and read."""
+"""Runs: starting, following as a stream, controlling and reading them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class StartRun(Body):
 
 
 class QuestionInput(Body):
-    """The input of `worker`; `filters` as the command line writes them, `pinned` as a reply has them; of the fields in
-    `dropped` no filter is read out of the text. `before` are the reader's own earlier questions, oldest first, of a
-    conversation that this server doesn't know: a follow-up is read in their light."""
+    """The input of `worker`. `filters` have the syntax of the command line, `pinned` the shape of a reply's filters; no
+    filter on a field in `dropped` is read from the text. `before` are earlier questions of a conversation that this
+    server doesn't know, oldest first, as the context of a follow-up."""
 
     text: str
     before: Annotated[list[str], Field(max_length=REMEMBERED)] = []
@@ -57,7 +57,7 @@ class QuestionInput(Body):
 
 
 class OptimizeInput(Body):
-    """The input of `optimizer`: budgets, and whether what is proved is deployed."""
+    """The input of `optimizer`: budgets, and whether a config that is proved better is deployed."""
 
     deploy: bool = True
     iterations: Annotated[int, Field(ge=1, le=MOST)] | None = None
@@ -89,7 +89,7 @@ class RunList(Value):
 
 
 class RunShown(Value):
-    """`result` is a reply, or what an agent or the optimizer came to; null while there is none for this reader."""
+    """`result` is a reply, or the result of an agent or the optimizer; null while there is none for this reader."""
 
     run: RunSummary
     agent: str | None
@@ -98,7 +98,7 @@ class RunShown(Value):
 
 
 class TrialsPage(Query):
-    """Those after a number in their order, or with `newest` those before one, backwards."""
+    """Trials `after` a number, in order, or with `newest` those `before` one, in reverse."""
 
     limit: Annotated[int, Field(ge=1, le=2000)] = 500
     after: Annotated[int, Field(ge=0, le=MOST)] = 0
@@ -108,7 +108,7 @@ class TrialsPage(Query):
 
 
 class Trial(Value):
-    """A config that the optimizer tried: its change, its figures on the open queries, and what was said of it."""
+    """A config that the optimizer tried: its changes, its figures on the open queries, and the verdict."""
 
     number: int
     n: int
@@ -126,7 +126,7 @@ class Trial(Value):
 
 
 class Trials(Value):
-    """An optimizer's run as it stands: `total` trials were judged; `result`, less these, is there once it rests."""
+    """The state of an optimizer's run: `total` counts its trials; `result` is null while it is at work."""
 
     run: RunSummary
     total: int
@@ -149,7 +149,7 @@ class RunMessages(Value):
 
 
 class Batch(Value):
-    """The calls that a run waits to make; `batch` decides just these at once, null where some can't be read."""
+    """The calls that a run waits to make; `batch` names exactly these to decide at once, null where some are hidden."""
 
     run_id: str
     batch: str | None
@@ -166,7 +166,7 @@ class Retried(Body):
 
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
 async def start_run(call: Call, body: StartRun) -> RunStarted | ApiAnswer:
-    """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
+    """Start a run: readers start questions, operators agents and the optimizer."""
     row = await started(call, body, call.request.headers.get("idempotency-key"))
     value = RunStarted(
         run_id=row.run_id, thread_id=row.thread_id, status=row.status, events=f"/api/runs/{row.run_id}/events"
@@ -175,9 +175,9 @@ async def start_run(call: Call, body: StartRun) -> RunStarted | ApiAnswer:
 
 
 async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
-    """Return the row of a run that a host will take; a question is asked of the documents as they are now.
+    """Queue a run and return its row; for a question the index is refreshed first.
 
-    Raises: HIVE-415 where the caller's roles don't start such a run, HIVE-433 where too many of theirs are under way.
+    Raises: HIVE-415 where the caller's roles don't permit such a run, HIVE-433 where they have too many under way.
     """
     call.require(READER if wanted.graph == CHAT_GRAPH else OPERATOR)
     if wanted.graph == CHAT_GRAPH:
@@ -189,8 +189,8 @@ async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRo
 
 
 def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
-    key = f"{call.principal.user}/{key}" if key else None  # one person's key is not another's
-    # Who repeats a request under its key gets the run that it started, also while there is no room for another.
+    key = f"{call.principal.user}/{key}" if key else None  # keys are per person
+    # A repeated request gets the run of its key, also while there is no room for another.
     if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
         call.request.app.state.rates.require_room(call.workspace, call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
@@ -206,24 +206,24 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
         return AgentRun.start(
             call.workspace, wanted.agent, wanted.input, principal=call.principal, key=key, hold=False
         ).row
-    return _search(call, load_value(OptimizeInput, wanted.input, "input"), key)
+    return _optimize(call, load_value(OptimizeInput, wanted.input, "input"), key)
 
 
 def ask(call: Call, question: QuestionInput, thread_id: str | None, key: str | None = None) -> RunRow:
-    """Leave a question for a host."""
+    """Queue a question."""
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
-    told = question.model_dump(include={"text", "doc_id", "dropped", "cursor"})
-    request = Request(**told, pinned=pinned, before=remembered(question.before))
+    fields = question.model_dump(include={"text", "doc_id", "dropped", "cursor"})
+    request = Request(**fields, pinned=pinned, before=remembered(question.before))
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]
 
 
-def _search(call: Call, search: OptimizeInput, key: str | None) -> RunRow:
-    budgets = search.model_dump(exclude={"deploy"}, exclude_none=True)
+def _optimize(call: Call, wanted: OptimizeInput, key: str | None) -> RunRow:
+    budgets = wanted.model_dump(exclude={"deploy"}, exclude_none=True)
     call.freshness.refresh(now=True)
     return OptimizeRun.start(
         call.workspace,
         golden=None,
-        deploy=search.deploy,
+        deploy=wanted.deploy,
         settings=budgets,
         hold=False,
         owner=call.principal,
@@ -240,28 +240,28 @@ def list_runs(call: Call, query: RunsPage) -> RunList:
 def runs_of(call: Call, query: RunsPage, graph: str | Sequence[str] | None) -> RunList:
     """Return the page of the runs of some graphs that the caller may see, newest first."""
     scope = Scope(call.reaches())
-    found = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=graph)
-    shown = [RunSummary.of(row) for row in found[: query.limit]]
-    return RunList(runs=shown, next_cursor=shown[-1].run_id if len(found) > query.limit else None)
+    rows = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=graph)
+    shown = [RunSummary.of(row) for row in rows[: query.limit]]
+    return RunList(runs=shown, next_cursor=shown[-1].run_id if len(rows) > query.limit else None)
 
 
 @api.get("/api/runs/{run_id}", ANYBODY)
 def show_run(call: Call, run_id: str) -> RunShown:
-    """One run: how it stands, and what it came to."""
+    """One run: its state and its result."""
     row = _run(call, run_id)
     result = shown_result(call, run_id)
-    asked = (row.result or {}).get("approval_ids", []) if row.status == "waiting" else []
-    return RunShown(run=RunSummary.of(row), agent=row.agent, result=result, approval_ids=asked)
+    approval_ids = (row.result or {}).get("approval_ids", []) if row.status == "waiting" else []
+    return RunShown(run=RunSummary.of(row), agent=row.agent, result=result, approval_ids=approval_ids)
 
 
 @api.get("/api/runs/{run_id}/events", ANYBODY, media="text/event-stream")
 async def run_events(call: Call, run_id: str) -> Response:
-    """What happens in a run, as AG-UI events; with Last-Event-ID what happened since."""
+    """The events of a run as AG-UI events; with Last-Event-ID those after it."""
     after = streams.position(call.request.headers.get("last-event-id"))
     with call.host.dispatcher.precedence.first():
         row = await run_in_threadpool(_run, call, run_id)
     if row.status in ENDED and after != (0, 0) and await run_in_threadpool(_has_all, call, run_id, after[0]):
-        return Response(status_code=204)  # a client that follows doesn't come back after this
+        return Response(status_code=204)  # an EventSource doesn't reconnect after this status
     return follow(call, row, after)
 
 
@@ -273,7 +273,7 @@ def follow(
 
 @api.get("/api/runs/{run_id}/trials", OPERATOR)
 def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
-    """What an optimizer tried so far, while it is at work, too."""
+    """The trials of an optimizer's run so far."""
     row = _run(call, run_id)
     if row.graph != OPTIMIZER_GRAPH:
         raise NotFound.of("HIVE-409", f"{run_id} is no run of the optimizer", fix="POST /api/runs starts one")
@@ -282,13 +282,13 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
     numbers = range(query.after + 1, min(query.before or len(rows) + 1, len(rows) + 1))
     wanted = (n for n in (reversed(numbers) if query.newest else numbers)
               if query.verdict in (None, rows[n - 1]["verdict"]))  # fmt: skip
-    found = list(islice(wanted, query.limit + 1))
-    parts = [name for name in Trial.model_fields if name != "number"]
+    page = list(islice(wanted, query.limit + 1))
+    fields = [name for name in Trial.model_fields if name != "number"]
     return Trials(
         run=RunSummary.of(row),
         total=len(rows),
-        trials=[Trial(number=n, **{name: rows[n - 1][name] for name in parts}) for n in found[: query.limit]],
-        more=len(found) > query.limit,
+        trials=[Trial(number=n, **{name: rows[n - 1][name] for name in fields}) for n in page[: query.limit]],
+        more=len(page) > query.limit,
         result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
         **{name: state[name] for name in ("evaluations", "stopped_by", "diagnosis", "fallbacks", "unavailable")},
     )
@@ -299,47 +299,47 @@ def run_timeline(call: Call, run_id: str) -> RunTimeline:
     """The logged events of a run, in order."""
     row, reader = _run(call, run_id), call.reaches()
     view = RunView(call.workspace, run_id, row.tenant, reader)
-    found = EventLog(call.workspace).replay(run_id=run_id)
-    return RunTimeline(events=[replace(event, payload=view.payload(event.payload)).to_json() for event in found])
+    events = EventLog(call.workspace).replay(run_id=run_id)
+    return RunTimeline(events=[replace(event, payload=view.payload(event.payload)).to_json() for event in events])
 
 
 @api.get("/api/runs/{run_id}/messages", ANYBODY)
 def run_messages(call: Call, run_id: str) -> RunMessages:
-    """Who said what in an agent's run; what may quote a document that the caller may not view is withheld."""
+    """The messages of an agent's run; what may quote a document that the caller may not view is withheld."""
     return RunMessages(messages=RunLog(call.workspace, _run(call, run_id), call.reaches).new())
 
 
 @api.get("/api/runs/{run_id}/approvals", APPROVER)
 def run_approvals(call: Call, run_id: str) -> Batch:
-    """The calls of tools that a run waits to make, and the name under which just these can be decided at once."""
+    """The tool calls that a run waits to make, and the name by which exactly these can be decided at once."""
     reader = RequestReader(call.workspace, call.asker.token_holder())
-    every = ApprovalStore(call.workspace).batch(run_id)
-    shown = [reader.shown(one) for one in every if reader.may_read(one)]
-    batch = f"{run_id}:{batch_hash(every)[:24]}" if every and len(shown) == len(every) else None
+    pending = ApprovalStore(call.workspace).batch(run_id)
+    shown = [reader.shown(one) for one in pending if reader.may_read(one)]
+    batch = f"{run_id}:{batch_hash(pending)[:24]}" if pending and len(shown) == len(pending) else None
     return Batch(run_id=run_id, batch=batch, items=[one.to_json() for one in shown])
 
 
 @api.post("/api/runs/{run_id}/stop", ANYBODY)
 def stop_run(call: Call, run_id: str) -> RunSummary:
-    """End a run before its time: at once, or after its present step."""
-    return _steered(call, run_id, control.stop)
+    """Stop a run: at once, or after its present step."""
+    return _controlled(call, run_id, control.stop)
 
 
 @api.post("/api/runs/{run_id}/pause", ANYBODY)
 def pause_run(call: Call, run_id: str) -> RunSummary:
-    """Let a run rest until it is resumed."""
-    return _steered(call, run_id, control.pause)
+    """Pause a run until it is resumed."""
+    return _controlled(call, run_id, control.pause)
 
 
 @api.post("/api/runs/{run_id}/resume", ANYBODY)
 def resume_run(call: Call, run_id: str) -> RunSummary:
     """Put a run that was paused or stopped back into the queue."""
-    return _steered(call, run_id, control.resume)
+    return _controlled(call, run_id, control.resume)
 
 
 @api.post("/api/runs/{run_id}/retry", ANYBODY)
 def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
-    """Let a failed run go on from its last good step."""
+    """Continue a failed run from its last successful step."""
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
     call.wake()
     return RunSummary.of(row)
@@ -347,7 +347,7 @@ def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
 
 @api.post("/api/runs/{run_id}/messages", ANYBODY)
 def say(call: Call, run_id: str, body: Said) -> Acknowledged:
-    """Tell a run's agent something, which it reads before its next turn."""
+    """Send a message to a run's agent, which reads it before its next turn."""
     key = call.request.headers.get("idempotency-key")
     control.say(call.workspace, _run(call, run_id).run_id, body.text, key=key)
     return Acknowledged()
@@ -355,17 +355,17 @@ def say(call: Call, run_id: str, body: Said) -> Acknowledged:
 
 @api.delete("/api/runs/{run_id}", ANYBODY)
 def forget_run(call: Call, run_id: str) -> Acknowledged:
-    """Forget a run that doesn't go on."""
+    """Delete a run that isn't under way."""
     delete_run(call.workspace, _run(call, run_id).run_id)
     return Acknowledged()
 
 
 def _run(call: Call, run_id: str) -> RunRow:
-    """Raises: HIVE-409 (404) for a run that the caller doesn't reach, alike for one that doesn't exist."""
+    """Return a run of the caller's. Raises: HIVE-409 (404) for one out of their reach, as for an unknown one."""
     return Scope(call.reaches()).run(call.workspace, run_id)
 
 
-def _steered(call: Call, run_id: str, act: Any) -> RunSummary:
+def _controlled(call: Call, run_id: str, act: Any) -> RunSummary:
     row = act(call.workspace, _run(call, run_id).run_id, call.by)
     call.wake()
     return RunSummary.of(row)

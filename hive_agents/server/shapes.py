@@ -1,4 +1,4 @@
-"""The shapes of what is answered that several parts share, and paging."""
+"""Response bodies that several parts share, and paging."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 
 OPENAI = "/v1/"
-"""Below it a server speaks OpenAI's shape."""
+"""The prefix of the paths of OpenAI's protocol."""
 T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=500)]
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
@@ -29,7 +29,7 @@ class PageQuery(Query):
 
 
 class DiagnosticShape(Value):
-    """A diagnostic: what is wrong, where, and how to mend it."""
+    """A diagnostic: what is wrong, where, and how to fix it."""
 
     code: str
     level: int
@@ -53,7 +53,7 @@ class Problem(Value):
 
     @classmethod
     def of(cls, status: int, diagnostics: Sequence[Diagnostic] = (), detail: str | None = None) -> Problem:
-        """`detail` is the first diagnostic's message, unless something else is said."""
+        """Return a problem; its `detail` is the first diagnostic's message by default."""
         first = diagnostics[0] if diagnostics else None
         return cls(
             type="about:blank",
@@ -66,7 +66,7 @@ class Problem(Value):
 
 
 class OpenAiError(Value):
-    """A problem as clients of OpenAI's shape read it; `code` is the problem's."""
+    """A problem as clients of OpenAI's protocol read it; `code` is the problem's."""
 
     message: str
     type: str
@@ -75,7 +75,7 @@ class OpenAiError(Value):
 
 
 class OpenAiProblem(Problem):
-    """What is told below `OPENAI`: `error` is the same, where these clients look for it."""
+    """A problem below `/v1/`: `error` repeats it in OpenAI's format."""
 
     error: OpenAiError
 
@@ -99,7 +99,7 @@ class RunSummary(Value):
 
     @classmethod
     def of(cls, row: RunRow) -> RunSummary:
-        """`max_usd` is what an agent's run may spend, 0 without a limit; null for what has no limit of its own."""
+        """Return a run's summary; `max_usd` is an agent's budget, 0 without a limit, None for other graphs."""
         limits: dict[str, Any] = {}
         with suppress(HiveError):  # a damaged input doesn't hide the row
             limits = row.value.get("limits") or {}
@@ -107,13 +107,13 @@ class RunSummary(Value):
 
 
 class Acknowledged(Value):
-    """It was done."""
+    """The operation succeeded."""
 
     ok: bool = True
 
 
 def paged(items: Sequence[T], page: PageQuery, name: Callable[[T], str]) -> tuple[list[T], str | None]:
-    """Return the items behind the cursor, and the cursor of the page after; both name an item.
+    """Return the page after the cursor, and the cursor of the next one; a cursor is the `name` of the last item before.
 
     Raises: HIVE-409 for a cursor of no item.
     """

@@ -1,4 +1,4 @@
-"""Server-sent events: frames with ids, heartbeats, and an end where the caller may no longer listen."""
+"""Server-sent events: frames, positions, heartbeats, and the end of a stream whose caller lost access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POSITION = re.compile(r"(\d{1,15})(?:-(\d{1,9}))?")
 
 
 def frame(data: str, id: str | None = None) -> bytes:
-    r"""Return one event of a stream; `data` is on one line, as JSON is.
+    r"""Return one event as a frame; `data` has no line break.
 
     >>> frame('{"a": 1}', "7")
     b'id: 7\ndata: {"a": 1}\n\n'
@@ -38,24 +38,24 @@ def frame(data: str, id: str | None = None) -> bytes:
 
 
 def position(text: str | None) -> tuple[int, int]:
-    """Return where a client stands, from the id of the last event that it has: its number, and messages before it.
+    """Return (number of the event, messages up to it) from a Last-Event-ID; (0, 0) without one.
 
     >>> position("17-3"), position("17"), position(None)
     ((17, 3), (17, 0), (0, 0))
 
-    Raises: HIVE-409 for what is no id of ours.
+    Raises: HIVE-409 for an id that isn't of this form.
     """
     if not text:
         return 0, 0
-    found = _POSITION.fullmatch(text)
-    if found is None:
+    match = _POSITION.fullmatch(text)
+    if match is None:
         fix = "send the last id that you got, or leave the header out"
         raise HiveError.of("HIVE-409", "Last-Event-ID is no id of this stream", fix=fix, exit_code=2)
-    return int(found[1]), int(found[2] or 0)
+    return int(match[1]), int(match[2] or 0)
 
 
 class EventStream(StreamingResponse):
-    """A stream whose frames end with it, also where the client has gone."""
+    """A response that closes its generator of frames when it ends, also after a disconnection."""
 
     def __init__(self, frames: AsyncGenerator[bytes]) -> None:
         super().__init__(frames, media_type="text/event-stream", headers=HEADERS)
@@ -75,7 +75,7 @@ def response(frames: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterator[Event | None]:
-    """Yield what happens after `seen`, and None for each heartbeat; end where the caller's proof is no longer good."""
+    """Yield the events after `seen()`, and None for each heartbeat; end when the caller's proof is no longer valid."""
     due = time.monotonic() + HEARTBEAT_SECONDS
     while not watch.lost:
         event = await watch.next(max(0.0, due - time.monotonic()))
@@ -83,13 +83,13 @@ async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterat
             if event.type not in DURABLE or (event.seq or 0) > seen():
                 yield event
             continue
-        if watch.lost or not await run_in_threadpool(_still_good, call):
+        if watch.lost or not await run_in_threadpool(_is_valid, call):
             return
         due = time.monotonic() + HEARTBEAT_SECONDS
         yield None
 
 
-def _still_good(call: Call) -> bool:
+def _is_valid(call: Call) -> bool:
     try:
         call.asker.reader_or_owner()
     except HiveError:

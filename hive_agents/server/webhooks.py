@@ -1,4 +1,4 @@
-"""Webhooks: a signed request starts a run, once for its id."""
+"""Webhooks: a signed request starts a run, once for each id of a request."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 async def webhook(request: Request) -> Response:
-    """202 {run_id} for a new run, 200 with the first one's id for a request that came before."""
+    """Return 202 {run_id} for a new run, 200 with the earlier run's id for a repeated request."""
     host: Host = request.app.state.host
     body = await request.body()
     name = request.path_params["trigger"]
-    found = await accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
-    if isinstance(found, RefusedRequest):
-        return problem(found.status, None, found.diagnostics, {"Retry-After": "5"} if found.status == 503 else None)
-    return JSONResponse({"run_id": found.run_id}, found.status)
+    outcome = await accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
+    if isinstance(outcome, RefusedRequest):
+        headers = {"Retry-After": "5"} if outcome.status == 503 else None
+        return problem(outcome.status, None, outcome.diagnostics, headers)
+    return JSONResponse({"run_id": outcome.run_id}, outcome.status)
 
 
 routes = [Route("/webhooks/{trigger}", webhook, methods=["POST"])]
