@@ -371,5 +371,11 @@ def _controlled(call: Call, run_id: str, act: Any) -> RunSummary:
     return RunSummary.of(row)
 
 
+def abandon(call: Call, run_id: str) -> None:
+    """Stop a run whose client has disconnected, unless it has ended."""
+    if RunStore(call.workspace).get(run_id).status not in ENDED:
+        control.stop(call.workspace, run_id, call.by)
+
+
 def _has_all(call: Call, run_id: str, number: int) -> bool:
     return len(EventLog(call.workspace).replay(run_id=run_id)) <= number

@@ -1,7 +1,7 @@
-"""The pages: what a browser is shown, rendered on the server from what the API answers, and nothing else.
+"""The web pages, rendered on the server from the results of the API's functions alone.
 
-It stands on the API's functions and on no other package of the colony. A page is a function in a file here, a template
-and its texts in each file of `texts`; whatever a page changes, its script sends to the API.
+A page is a function in a module here, a template, and its texts in each file of `texts`; a page's script makes changes
+through the API.
 """
 
 import lazy_loader

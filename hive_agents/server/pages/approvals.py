@@ -1,4 +1,4 @@
-"""Approvals: the queue, and each request with all that it takes to decide it."""
+"""Approvals: the queue of requests, and the page of each request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hive_agents.server.pages.view import Pages
 
 pages = Pages()
 QUEUE = 25
-"""Requests on one page of the queue; each is shown whole, so that a batch is what was looked at."""
+"""Requests on one page of the queue, each shown whole, so that a batch holds only what a person has read."""
 
 LINE = 80
-"""Characters of a value that is shown on one line."""
+"""The most characters of a value that is shown on one line."""
 
 _SHOWN_APART = frozenset(
     "args tool question options policy certificate changes result reasoning escalation_reason diagnosis".split()
@@ -28,18 +28,18 @@ _WHY = ("escalation_reason", "reasoning", "question", "reason", "diagnosis")
 
 @pages.get("/approvals", REVIEWER, "approvals.html")
 def queue(call: Call) -> dict[str, Any]:
-    """What waits by due time and risk, or what was decided."""
+    """Pending requests by due time and risk, or decided ones."""
     status = call.request.query_params.get("status", "pending")
-    asked: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
+    query: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
     if status == "pending":
-        asked |= {"status": "pending", "order": "due"}
-    found, cursor = approvals.read_page(call, checked(approvals.RequestsPage, asked))
+        query |= {"status": "pending", "order": "due"}
+    requests, cursor = approvals.read_page(call, checked(approvals.RequestsPage, query))
     may_decide = bool(APPROVER & call.principal.roles)
     rows = []
-    for one in found:
+    for one in requests:
         row = one.to_json()
-        free = may_decide and hindrance(one, call.by) is None
-        rows.append(row | {"call": _call(row), "choice": free and _is_whole(row), "why": _why(row)})
+        is_decidable = may_decide and hindrance(one, call.by) is None
+        rows.append(row | {"call": _call(row), "choice": is_decidable and _is_whole(row), "why": _why(row)})
     return {
         "rows": rows,
         "next_cursor": cursor,
@@ -51,45 +51,45 @@ def queue(call: Call) -> dict[str, Any]:
 
 @pages.get("/approvals/{request_id}", REVIEWER, "approval.html")
 def request(call: Call, request_id: str) -> dict[str, Any]:
-    """One request: asked by whom, why, with which arguments, and what its answers do."""
-    asked = approvals.readable(call, request_id)
-    found = asked.to_json()
-    context = found["context"]
-    may_decide, withheld = bool(APPROVER & call.principal.roles), found["title"] == WITHHELD
-    hindered, figures = hindrance(asked, call.by), _figures(context)
+    """One request: its requester, reasons, arguments and possible answers."""
+    shown = approvals.readable(call, request_id)
+    row = shown.to_json()
+    context = row["context"]
+    may_decide, withheld = bool(APPROVER & call.principal.roles), row["title"] == WITHHELD
+    hindered, figures = hindrance(shown, call.by), _figures(context)
     apart = _SHOWN_APART | ({"evaluation"} if figures is not None else set())
     return {
-        "one": found,
-        "answers": _answers(asked, hindered) if may_decide and not withheld else [],
-        "call_args": _call(found),
+        "one": row,
+        "answers": _answers(shown, hindered) if may_decide and not withheld else [],
+        "call_args": _call(row),
         "why": [(name, context[name]) for name in _WHY if context.get(name)],
         "rest": {name: value for name, value in context.items() if name not in apart and name not in _WHY},
         "figures": figures,
-        "fields": _fields(found),
+        "fields": _fields(row),
         "trail": approvals.audit_trail(call, request_id),
-        "run": _run(call, found["run_id"]),
+        "run": _run(call, row["run_id"]),
         "may_decide": may_decide,
         "hindrance": hindered,
-        "handed_to": handed_to(asked, call.by),
+        "handed_to": handed_to(shown, call.by),
         "withheld": withheld,
     }
 
 
-def _answers(asked: ApprovalRequest, hindered: str | None) -> list[str]:
-    """Return the answers that are offered: to whoever agreed before only to take that back."""
-    if asked.status != "pending" or hindered not in (None, "agreed"):
+def _answers(request: ApprovalRequest, hindered: str | None) -> list[str]:
+    """Return the answers that are offered; a person who has agreed already may only reject."""
+    if request.status != "pending" or hindered not in (None, "agreed"):
         return []
-    return [verb for verb in asked.allowed_decisions if hindered is None or verb == "reject"]
+    return [verb for verb in request.allowed_decisions if hindered is None or verb == "reject"]
 
 
-def _why(found: Mapping[str, Any]) -> Any:
-    """Return what says most about why a person is asked; None where nothing does."""
-    given = (found["context"].get(name) for name in ("question", "reasoning", "reason"))
-    return next((one for one in given if one), None)
+def _why(row: Mapping[str, Any]) -> Any:
+    """Return the most specific reason of a request; None where it has none."""
+    reasons = (row["context"].get(name) for name in ("question", "reasoning", "reason"))
+    return next((one for one in reasons if one), None)
 
 
 def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what the gate measured of a config and of the one that serves; None where nothing such was measured."""
+    """Return the gate's figures of a config and of the active one; None for a request without such."""
     measured = context.get("evaluation")
     if not isinstance(measured, dict):
         return None
@@ -107,21 +107,21 @@ def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Return whether a row shows all that approving it does: a diff and signals are read on their own page."""
-    plain = (
-        "approve" in found["allowed_decisions"]
-        and found["kind"] in ("tool_call", "question")
-        and not found["diff"]
-        and not found["signals"]
+def _is_whole(row: Mapping[str, Any]) -> bool:
+    """Return whether a row shows all that is needed to approve it; diffs and signals are on the request's own page."""
+    return (
+        "approve" in row["allowed_decisions"]
+        and row["kind"] in ("tool_call", "question")
+        and not row["diff"]
+        and not row["signals"]
+        and row["title"] != WITHHELD
     )
-    return plain and found["title"] != WITHHELD
 
 
-def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the arguments of a call, each as a person reads it."""
-    given = found["context"].get("args")
-    return [(str(name), _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
+def _call(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the arguments of a call as (name, text)."""
+    args = row["context"].get("args")
+    return [(str(name), _text(value)) for name, value in args.items()] if isinstance(args, dict) else []
 
 
 def _text(value: Any) -> str:
@@ -132,22 +132,22 @@ def _text(value: Any) -> str:
     return line if len(line) <= LINE else json.dumps(value, ensure_ascii=False, indent=1)
 
 
-def _fields(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the form of an edit: a field for each argument that the schema names or the call has.
+def _fields(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of the edit form, one for each argument that the schema names or the call has.
 
-    What has no simple type is edited as JSON.
+    Arguments without a simple type are edited as JSON.
     """
-    schema, given = found["args_schema"] or {}, found["context"].get("args") or {}
-    if "edit" not in found["allowed_decisions"] or not isinstance(given, dict):
+    schema, args = row["args_schema"] or {}, row["context"].get("args") or {}
+    if "edit" not in row["allowed_decisions"] or not isinstance(args, dict):
         return []
     properties: dict[str, Any] = schema.get("properties") or {}
-    return [_field(name, properties.get(name) or {}, given, schema) for name in {**properties, **given}]
+    return [_field(name, properties.get(name) or {}, args, schema) for name in {**properties, **args}]
 
 
 def _field(
-    name: str, described: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any]
+    name: str, described: Mapping[str, Any], args: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> dict[str, Any]:
-    kind, choices, value = described.get("type"), described.get("enum"), given.get(name)
+    kind, choices, value = described.get("type"), described.get("enum"), args.get(name)
     if isinstance(choices, list) and all(isinstance(one, str) for one in choices):
         widget = "choice"
     elif kind in ("integer", "number", "boolean"):
@@ -160,15 +160,15 @@ def _field(
         "name": name,
         "widget": widget,
         "choices": choices,
-        "value": "" if name not in given else value if widget in ("text", "choice") else json.dumps(value),
-        "was": json.dumps(value, ensure_ascii=False) if name in given else None,
+        "value": "" if name not in args else value if widget in ("text", "choice") else json.dumps(value),
+        "was": json.dumps(value, ensure_ascii=False) if name in args else None,
         "required": name in (schema.get("required") or ()),
         "about": described.get("description"),
     }
 
 
 def _run(call: Call, run_id: str | None) -> Any:
-    """Return the run that asks, for those who may see it."""
+    """Return the summary of a request's run; None where there is none, or the caller may not see it."""
     if run_id is None:
         return None
     try:

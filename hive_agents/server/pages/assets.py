@@ -1,4 +1,4 @@
-"""The files that pages load: ours, and third parties' as they were published, checked by their hashes."""
+"""Static files of the pages: our own, and published files of third parties with their hashes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ THIRD_PARTY = {
     "uplot-1.6.32.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uplot-1.6.32.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
 }
-"""SHA-256 of each file as its package on npm has it: htmx.org 4.0.1 (0BSD), uplot 1.6.32 (MIT)."""
+"""SHA-256 of each file in its npm package: htmx.org 4.0.1 (0BSD), uplot 1.6.32 (MIT)."""
 
 _MEDIA = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True)
 class Asset:
-    """A file: its bytes, the same compressed, and the beginning of their SHA-256."""
+    """A file: its bytes, plain and compressed, and a prefix of their SHA-256."""
 
     data: bytes
     gzipped: bytes
@@ -36,7 +36,7 @@ class Asset:
 
 @cache
 def content(name: str) -> Asset:
-    """Return a file, compressed once. Raises: KeyError for a file that isn't there."""
+    """Return a file by its name. Raises: KeyError for an unknown one."""
     kind = name.rpartition(".")[2]
     file = files(__package__).joinpath("static", name)
     if kind not in _MEDIA or "/" in name or not file.is_file():
@@ -46,35 +46,35 @@ def content(name: str) -> Asset:
 
 
 def address(name: str) -> str:
-    """Return where a browser finds a file; another content has another address, so that it may be kept for good."""
+    """Return a file's address with the version of its content, so that browsers may cache it forever."""
     return f"/static/{name}?v={content(name).version}"
 
 
 async def asset(request: Request) -> Response:
-    """Return one file: anybody's, since the sign-in page needs them too.
+    """Return one file, without authentication: the sign-in page needs them too.
 
-    Only these are compressed: a page holds a CSRF token and documents beside words of whoever made the link, and the
-    length of both compressed together would tell of the one by the other (BREACH).
+    Pages aren't compressed: they hold a CSRF token and documents besides text from the link, and the compressed length
+    would reveal the former by the latter (BREACH).
     """
     name = request.path_params["name"]
     try:
-        found = content(name)
+        file = content(name)
     except KeyError:
         raise HTTPException(404) from None
-    tag = f'W/"{found.version}"'  # weak: one name for both encodings
-    # Under the address of another version stands a file that changes.
-    kept = "public, max-age=31536000, immutable" if request.query_params.get("v") == found.version else "no-cache"
-    headers = {"Cache-Control": kept, "ETag": tag, "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
+    tag = f'W/"{file.version}"'  # weak: the same for both encodings
+    # Only an address with the present version is immutable.
+    caching = "public, max-age=31536000, immutable" if request.query_params.get("v") == file.version else "no-cache"
+    headers = {"Cache-Control": caching, "ETag": tag, "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    data = found.data
+    data = file.data
     if _takes_gzip(request.headers.get("accept-encoding", "")):
-        data, headers["Content-Encoding"] = found.gzipped, "gzip"
+        data, headers["Content-Encoding"] = file.gzipped, "gzip"
     return Response(data, media_type=_MEDIA[name.rpartition(".")[2]], headers=headers)
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip, and doesn't refuse it.
+    """Return whether an Accept-Encoding header names gzip, with a weight above 0.
 
     >>> [_takes_gzip(each) for each in ("gzip, br", "br, gzip;q=0.5", "gzip;q=0", "identity", "")]
     [True, True, False, False, False]

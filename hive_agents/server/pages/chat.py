@@ -1,4 +1,4 @@
-"""The chat: questions, answers with the passages behind them, and the conversations that they stand in."""
+"""The chat: conversations, questions, and answers with their passages."""
 
 from __future__ import annotations
 
@@ -24,53 +24,54 @@ _GAP = re.compile(r"\n\s*\n\s*\n")
 
 @pages.get("/chat", READER, "chat.html")
 def begin(call: Call) -> dict[str, Any]:
-    """A new conversation, beside those that there are."""
-    asked: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
-    return {"thread": None, "turns": [], "asked": asked, "fields": copilot.fields(call).fields, **_threads(call)}
+    """A new conversation, with the list of the existing ones."""
+    ask: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
+    return {"thread": None, "turns": [], "asked": ask, "fields": copilot.fields(call).fields, **_threads(call)}
 
 
 @pages.get("/chat/threads", READER, "chat_threads.html")
 def threads(call: Call) -> dict[str, Any]:
-    """A page of the conversations, or of those in which something was said."""
+    """A page of the conversations, or of those that match a search."""
     return {"thread": None, **_threads(call)}
 
 
 @pages.get("/chat/documents/{doc_id:path}", READER, "chat_document.html")
 def document(call: Call, doc_id: str) -> dict[str, Any]:
-    """A document, and in it the passage behind a result or a claim."""
+    """A document, with the passage of a result or a claim marked."""
     found = copilot.document(call, doc_id)
-    given = call.request.query_params
-    quoted = _quoted(call, given.get("run"), doc_id, given.get("claim")) if given.get("run") else []
+    parameters = call.request.query_params
+    run_id = parameters.get("run", "")
+    quoted = _quoted(call, run_id, doc_id, parameters.get("claim")) if run_id else []
     text = _GAP.sub("\n\n", found.text.strip())
     shown = shown_document(doc_id, text, quoted)
-    if quoted and not shown.found:  # the claim is put in other words than the document's
-        shown = shown_document(doc_id, text, _quoted(call, given.get("run"), doc_id, None))
-    return {"document": found, "shown": shown, "cited": given.get("n"), "searched": bool(quoted)}
+    if quoted and not shown.found:  # the claim paraphrases the document
+        shown = shown_document(doc_id, text, _quoted(call, run_id, doc_id, None))
+    return {"document": found, "shown": shown, "cited": parameters.get("n"), "searched": bool(quoted)}
 
 
 @pages.get("/chat/runs/{run_id}/why", READER, "chat_facts.html")
 def why(call: Call, run_id: str) -> dict[str, Any]:
-    """Why a result stands where it stands."""
+    """Why a result has its rank."""
     query = Why(doc_id=call.request.query_params.get("doc_id", ""))
     return {"facts": copilot.why(call, run_id, query).explanation}
 
 
 @pages.get("/chat/runs/{run_id}/trace", OPERATOR, "chat_trace.html")
 def trace(call: Call, run_id: str) -> dict[str, Any]:
-    """How a turn was made."""
+    """The trace of a turn."""
     return {"trace": copilot.trace(call, run_id).explanation, "run": runs.show_run(call, run_id)}
 
 
 @pages.get("/chat/{thread_id}", READER, "chat.html")
 def thread(call: Call, thread_id: str) -> dict[str, Any]:
-    """A conversation, with the questions that are still being answered."""
+    """A conversation, including questions without an answer yet."""
     found = copilot.thread(call, thread_id)
     turns = _turns(call, thread_id, found.turns)
-    shown: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
+    pinned: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
         "thread": found,
         "turns": turns,
-        "asked": {"pinned": shown, "doc_id": None},
+        "asked": {"pinned": pinned, "doc_id": None},
         "fields": copilot.fields(call).fields,
         **_threads(call),
     }
@@ -78,32 +79,31 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
 
 @pages.get("/chat/{thread_id}/turns/{run_id}", READER, "chat_one_turn.html")
 def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
-    """One question of a conversation, as it stands now."""
+    """One question of a conversation, in its present state."""
     result = runs.show_run(call, run_id).result
-    found = [result | {"text": None}] if result is not None else []
-    turns = _turns(call, thread_id, found, only=run_id)
-    return {"turns": turns, "run_id": run_id}
+    replies = [result | {"text": None}] if result is not None else []
+    return {"turns": _turns(call, thread_id, replies, only=run_id), "run_id": run_id}
 
 
 def _threads(call: Call) -> dict[str, Any]:
-    given = call.request.query_params
-    search = given.get("search") or None
-    query = copilot.ThreadsPage(limit=THREADS, cursor=given.get("cursor"), search=search)
+    parameters = call.request.query_params
+    search = parameters.get("search") or None
+    query = copilot.ThreadsPage(limit=THREADS, cursor=parameters.get("cursor"), search=search)
     found = copilot.threads(call, query)
     return {"threads": found.threads, "next_cursor": found.next_cursor, "search": search}
 
 
 def _turns(call: Call, thread_id: str, replies: list[dict[str, Any]], only: str | None = None) -> list[dict[str, Any]]:
-    """Return what is shown of a conversation's questions: those with a reply, and those without one yet."""
-    known = {one.run.run_id: one for one in copilot.thread_runs(call, thread_id).runs}
-    found = []
+    """Return the template values of a conversation's questions, those with a reply first."""
+    remaining = {one.run.run_id: one for one in copilot.thread_runs(call, thread_id).runs}
+    turns = []
     for reply in replies:
-        run = known.pop(reply["run_id"], None)
-        found.append(_turn(thread_id, reply["run_id"], run, reply))
-    for run_id, run in known.items():
+        run = remaining.pop(reply["run_id"], None)
+        turns.append(_turn(thread_id, reply["run_id"], run, reply))
+    for run_id, run in remaining.items():
         if only in (None, run_id):
-            found.append(_turn(thread_id, run_id, run, None))
-    return found
+            turns.append(_turn(thread_id, run_id, run, None))
+    return turns
 
 
 def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dict[str, Any] | None) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
 
 
 def _copied(reply: dict[str, Any]) -> str:
-    """Return an answer as it is pasted elsewhere: with the documents that its numbers mean."""
+    """Return an answer with its sources, as text for the clipboard."""
     sources = [f"{one['citation']} {one['title']} ({one['doc_id']})" for one in reply["results"] if one["citation"]]
     return "\n\n".join([reply["answer"], *(["\n".join(sources)] if sources else [])])
 
@@ -156,7 +156,7 @@ def _demand(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
-    """Return a filter in words, and the question that goes without it."""
+    """Return a filter as text, and the question without it."""
     value = shown["value"]
     words = " | ".join(map(str, value)) if isinstance(value, list) else str(value)
     field = shown["field"]
@@ -167,14 +167,14 @@ def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
     return {"words": f"{field} {SIGNS[shown['op']]} {words}", "source": shown["source"], "without": without}
 
 
-def _quoted(call: Call, run_id: str | None, doc_id: str, claim: str | None) -> list[str]:
-    """Return the words to look for in a document: those of a claim that rests on it, else the result's passage."""
-    reply = runs.show_run(call, run_id or "").result or {}
+def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str]:
+    """Return the texts to mark in a document: the numbered claim that cites it, else the result's passage."""
+    reply = runs.show_run(call, run_id).result or {}
     result = next((one for one in reply.get("results", ()) if one["doc_id"] == doc_id), None)
     if result is None:
         return []
     if claim is not None and claim.isdecimal() and reply["answer"]:
-        said = [one for line in claims(reply["answer"], {result["rank"]}) for one in line]
-        if int(claim) < len(said) and said[int(claim)].cites:
-            return [said[int(claim)].text]
+        in_answer = [one for line in claims(reply["answer"], {result["rank"]}) for one in line]
+        if int(claim) < len(in_answer) and in_answer[int(claim)].cites:
+            return [in_answer[int(claim)].text]
     return [part for part in result["excerpt"].split(" … ") if part.strip("… ")]

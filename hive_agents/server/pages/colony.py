@@ -1,4 +1,4 @@
-"""The colony: what runs, what waits and what went wrong; one run with all that happened in it."""
+"""The colony: its runs, tickets and triggers, and the page of each run."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ pages = Pages()
 ROWS = 50
 WORK, QUESTIONS = ("event_loop", "optimizer"), "worker"
 LATEST = 200
-"""Events and messages of a run that are shown at once, the latest; the rest when it is asked for."""
+"""Events and messages of a run that are shown, the latest, unless all are asked for."""
 _ACTIVE = ("queued", "running", "waiting")
 _WORDS = ("tool", "key", "action", "status", "title", "task", "message", "feedback", "measure", "config", "by")
-"""Parts of an event that say in a line what happened; the rest is its own affair."""
-
+"""Fields of an event's payload that its line shows."""
 _OF_TICKETS = ("cause",)
-"""Of a ticket's event; that it is open or closed is told by the event itself."""
+"""The same for a ticket's events, whose type says whether it was opened or closed."""
 
 
 @pages.get("/colony", ANYBODY, "colony.html")
 def overview(call: Call) -> dict[str, Any]:
     """The runs that the caller may see; for operators the tickets, the queen, the triggers and the host, too.
 
-    Unless some are asked for, what agents and searches do stands first: readers ask far more often.
+    By default the runs of agents and the optimizer come first: questions are far more frequent.
     """
-    asked = call.request.query_params
-    given = {name: asked[name] for name in ("status", "graph", "cursor") if asked.get(name)}
-    graph = given.pop("graph", "work")
-    query = checked(runs.RunsPage, {"limit": ROWS, **given} | ({} if graph in ("work", "all") else {"graph": graph}))
+    parameters = call.request.query_params
+    wanted = {name: parameters[name] for name in ("status", "graph", "cursor") if parameters.get(name)}
+    graph = wanted.pop("graph", "work")
+    query = checked(runs.RunsPage, {"limit": ROWS, **wanted} | ({} if graph in ("work", "all") else {"graph": graph}))
     context: dict[str, Any] = {
         "found": runs.runs_of(call, query, WORK if graph == "work" else query.graph),
-        "questions": runs.runs_of(call, query, QUESTIONS) if graph == "work" and "cursor" not in given else None,
-        "status": given.get("status", ""),
+        "questions": runs.runs_of(call, query, QUESTIONS) if graph == "work" and "cursor" not in wanted else None,
+        "status": wanted.get("status", ""),
         "graph": graph,
         "operates": bool(OPERATOR & call.principal.roles),
     }
@@ -54,24 +53,24 @@ def overview(call: Call) -> dict[str, Any]:
 
 @pages.get("/colony/runs/{run_id}", ANYBODY, "colony_run.html")
 def run(call: Call, run_id: str) -> dict[str, Any]:
-    """One run: how it stands, what it spent, what happened, and who said what."""
+    """One run: its state, costs, events and messages."""
     shown = runs.show_run(call, run_id)
     whole = call.request.query_params.get("all") == "1"
     events = [_event_row(event) for event in runs.run_timeline(call, run_id).events]
-    said = runs.run_messages(call, run_id).messages if shown.run.graph == "event_loop" else []
+    messages = runs.run_messages(call, run_id).messages if shown.run.graph == "event_loop" else []
     since = 0 if whole else -LATEST
     return {
         "shown": shown,
         "events": events[since:],
-        "earlier": 0 if whole else max(0, max(len(events), len(said)) - LATEST),
-        "said": said[since:],
+        "earlier": 0 if whole else max(0, max(len(events), len(messages)) - LATEST),
+        "said": messages[since:],
         "outputs": (shown.result or {}).get("outputs") or {},
         "active": shown.run.status in _ACTIVE,
     }
 
 
 def _event_row(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event as a line: when, what, where, and the words of it that tell a person something."""
+    """Return an event as a line: its time, type and node, and the fields of its payload to show."""
     payload = event["payload"]
     names = _OF_TICKETS if event["type"].startswith("escalation.") else _WORDS
     words = [(name, str(payload[name])) for name in names if payload.get(name) not in (None, "", [], {})]

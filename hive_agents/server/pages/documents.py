@@ -1,7 +1,7 @@
-"""A document as a reader sees it: its Markdown as HTML, with the words behind an answer marked.
+"""Documents as HTML, with the passages of an answer marked.
 
-Of a document nothing becomes an element but what Markdown makes of it. HTML in it is text; a picture is shown by its
-words; links lead to the web alone, and to no address of this server.
+Only Markdown becomes elements. HTML in a document is shown as text and a picture by its alternative text; links lead to
+the web alone, not to addresses of this server.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST = 400_000
-"""Characters of the longest document that is formatted; a longer one is shown as it is written."""
+"""The most characters of a document that is formatted; a longer one is shown as plain text."""
 TOP = 3
-"""The level of a document's main headings: above them stand the page's and the document's title."""
+"""The level of a document's main headings, below the titles of the page and of the document."""
 _LEAVES = frozenset({"text", "text_special", "code_inline", "fence", "code_block", "image", "softbreak", "hardbreak"})
 _ELEMENTS = frozenset(
     "p ul ol li blockquote table thead tbody tr th td em strong a h1 h2 h3 h4 h5 h6".split()
 )  # fmt: skip
 _BLANK = {"tr_open": "\n| ", "td_close": " | ", "th_close": " | ", "tr_close": "\n"}
-"""A table's row is written as Markdown has it, so that a passage is found by the whole of it."""
+"""Table rows are written in Markdown's syntax, so that `located` can match whole rows."""
 
 
 @dataclass(frozen=True)
 class ShownDocument:
-    """A document's text as HTML; `found` says whether a passage stands in it, `formatted` whether it is Markdown's."""
+    """A document as HTML; `found` says whether a passage is marked, `formatted` whether it was Markdown."""
 
     html: Markup
     found: bool
@@ -41,7 +41,7 @@ class ShownDocument:
 
 
 def shown_document(doc_id: str, text: str, passages: Sequence[str]) -> ShownDocument:
-    """Return a document with the passages marked, the first as `#passage`.
+    """Return a document with the passages marked; the first mark has the id `passage`.
 
     >>> str(shown_document("a.md", "Keys *expire* <b>after</b> a year.", ["expire after"]).html)
     '<p>Keys <em>expire</em> &lt;b&gt;after&lt;/b&gt; a year.</p>'
@@ -63,7 +63,7 @@ def _parser() -> MarkdownIt:
 
 
 def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield a text's tokens in their order, those of a line in its place."""
+    """Yield the tokens in order, inline tokens replaced by their children."""
     for token in tokens:
         if token.type == "inline":
             yield from token.children or ()
@@ -72,7 +72,7 @@ def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _words(token: Token) -> str:
-    """Return what a token adds to the text in which passages are looked for."""
+    """Return a token's part of the text that passages are located in."""
     if token.type in ("softbreak", "hardbreak"):
         return "\n"
     if token.type in _LEAVES:
@@ -115,7 +115,7 @@ def _html(tokens: Sequence[Token], parts: Sequence[TextPart]) -> Iterator[Markup
 
 
 def _element(token: Token) -> Markup:
-    """Return an opening or closing element without attributes, but for the number that a list begins with."""
+    """Return an opening or closing tag without attributes, except the start of a list."""
     if token.nesting == -1:
         return Markup("</{}>").format(token.tag)
     start = token.attrs.get("start")
@@ -123,14 +123,14 @@ def _element(token: Token) -> Markup:
 
 
 class _Marks:
-    """The text of a document, taken piece by piece with the marks in it."""
+    """The marked text of a document, consumed piece by piece."""
 
     def __init__(self, parts: Sequence[TextPart]) -> None:
         self._parts = list(reversed(parts))
-        self._named = False
+        self._has_id = False
 
     def next(self, length: int) -> list[TextPart]:
-        """Return the next characters."""
+        """Return the parts of the next `length` characters."""
         taken = []
         while length:
             part = self._parts.pop()
@@ -141,14 +141,14 @@ class _Marks:
         return taken
 
     def shown(self, parts: Sequence[TextPart]) -> Markup:
-        """Return them as HTML; the first mark of all has the name that a script scrolls to."""
+        """Return parts as HTML; the first mark of the document has the id that a script scrolls to."""
         pieces = []
         for part in parts:
             if not part.kind:
                 pieces.append(escape(part.text))
                 continue
             pieces.append(
-                Markup("<mark>{}</mark>" if self._named else '<mark id="passage">{}</mark>').format(part.text)
+                Markup("<mark>{}</mark>" if self._has_id else '<mark id="passage">{}</mark>').format(part.text)
             )
-            self._named = True
+            self._has_id = True
         return Markup("").join(pieces)

@@ -1,4 +1,4 @@
-"""The way in: signing in, and the page that one begins with."""
+"""The sign-in page, the home page and the 404 page."""
 
 from __future__ import annotations
 
@@ -25,32 +25,31 @@ pages = Pages()
 
 @pages.get("/", ANYBODY, "home.html")
 def home(_: Call) -> dict[str, Any]:
-    """Where one may go, by one's roles."""
+    """The home page, with links by the caller's roles."""
     return {}
 
 
 async def sign_in(request: Request) -> Response:
-    """GET with the code of a sign-in link, or the form for a token."""
+    """Sign in with the code of a sign-in link, or show the form for a token."""
     if "code" in request.query_params:
         try:
             return await account.login(request)
         except HiveError as error:
             return rendered(request, "login.html", {"next": "/", "diagnostics": error.diagnostics}, status=401)
     wanted = request.query_params.get("next", "/")
-    return rendered(request, "login.html", {"next": wanted if _is_own(wanted) else "/", "diagnostics": ()})
+    return rendered(request, "login.html", {"next": wanted if _is_local(wanted) else "/", "diagnostics": ()})
 
 
-def _is_own(wanted: str) -> bool:
-    """Return whether an address stays on this server: browsers leave tabs out of it, and take a backslash for a
-    slash."""
+def _is_local(wanted: str) -> bool:
+    """Return whether an address stays on this server: browsers drop tabs in it, and read a backslash as a slash."""
     return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
 
 
 async def lost(request: Request, error: Exception) -> Response:
-    """Return a page for whoever typed an address that leads nowhere; as to any client else to the others."""
+    """Return a 404 page to browsers, and a problem to other clients."""
     assert isinstance(error, HTTPException)
-    reads = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    if error.status_code != 404 or not reads or request.url.path.startswith("/api/"):
+    wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if error.status_code != 404 or not wants_page or request.url.path.startswith("/api/"):
         return await of_http(request, error)
     call = None
     with suppress(HiveError):
@@ -59,8 +58,7 @@ async def lost(request: Request, error: Exception) -> Response:
 
 
 async def codes(request: Request) -> Response:
-    """Return what the codes of diagnostics are about, for a script that shows one; as other files of pages it is
-    anybody's."""
+    """Return the titles of the diagnostics' codes for scripts; without authentication, like the static files."""
     language = request.path_params["language"]
     if language not in languages():
         raise HTTPException(404)

@@ -1,4 +1,4 @@
-"""The golden set: labelling a question, what readers say of results, and what the labels cover and can show."""
+"""The golden set: labelling questions, reviewing feedback, and the coverage of the labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTAGGED = ""
 
 @pages.get("/golden", OPERATOR, "golden.html")
 def overview(call: Call) -> dict[str, Any]:
-    """What is labelled, what it covers, and what is open."""
+    """The labelled questions, their coverage, and open questions."""
     found = _golden(call)
     queries = found.queries if found is not None else []
     return {
@@ -47,19 +47,19 @@ def worth(call: Call) -> dict[str, Any]:
 
 @pages.get("/golden/label", OPERATOR, "golden_label.html")
 def label(call: Call) -> dict[str, Any]:
-    """One question, and what both lanes find for it."""
+    """One question, and the documents to judge for it."""
     query = " ".join(call.request.query_params.get("query", "").split())
-    left = golden.open_to_label(call).questions
+    unlabelled = golden.open_to_label(call).questions
     shown = golden.label_pool(call, golden.Pool(query=query[:1000])) if query else None
-    return {"pool": shown, "keys": KEYS, "next": next((one for one in left if one != query), None)}
+    return {"pool": shown, "keys": KEYS, "next": next((one for one in unlabelled if one != query), None)}
 
 
 @pages.get("/golden/feedback", REVIEWER, "golden_feedback.html")
 def feedback(call: Call) -> dict[str, Any]:
-    """What readers say, for somebody else to accept or reject."""
-    given = call.request.query_params
-    status = given.get("status", "pending")
-    query = checked(copilot.FeedbackPage, {"status": status or None, "cursor": given.get("cursor"), "limit": PAGE})
+    """Readers' feedback, for another person to accept or reject."""
+    parameters = call.request.query_params
+    status = parameters.get("status", "pending")
+    query = checked(copilot.FeedbackPage, {"status": status or None, "cursor": parameters.get("cursor"), "limit": PAGE})
     found = copilot.list_feedback(call, query)
     return {"items": found.items, "next_cursor": found.next_cursor, "status": status}
 
@@ -71,20 +71,20 @@ def _golden(call: Call) -> golden.Golden | None:
         return None
 
 
-def _queries(call: Call, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a page of the questions, of a tag where one is asked for; `after` is the id of the last one before."""
-    given = call.request.query_params
-    tag, after = given.get("tag"), given.get("after")
-    rows = [one for one in found if tag is None or tag in (one["tags"] or [UNTAGGED])]
+def _queries(call: Call, labelled: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a page of the questions, of one `tag` on request, beginning after the id `after`."""
+    parameters = call.request.query_params
+    tag, after = parameters.get("tag"), parameters.get("after")
+    rows = [one for one in labelled if tag is None or tag in (one["tags"] or [UNTAGGED])]
     start = next((n + 1 for n, one in enumerate(rows) if one["id"] == after), 0)
     shown = rows[start : start + PAGE]
     return {"rows": shown, "tag": tag, "after": shown[-1]["id"] if len(rows) > start + PAGE else None}
 
 
-def _coverage(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what is labelled of each tag, the one with most questions first."""
+def _coverage(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the counts of each tag, the most frequent tag first."""
     tags: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in found:
+    for one in labelled:
         for tag in one["tags"] or [UNTAGGED]:
             counts = tags[tag]
             counts["questions"] += 1

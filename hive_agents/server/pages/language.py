@@ -1,4 +1,4 @@
-"""What pages say, in the reader's language: `texts/en.json`, and a file of its own beside it for each other one."""
+"""The texts of pages by language: `texts/en.json`, and one file for each other language."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TEXTS = files(__package__).joinpath("texts")
 
 @cache
 def languages() -> frozenset[str]:
-    """Return the languages that there are texts of."""
+    """Return the languages with texts."""
     return frozenset(file.name.removesuffix(".json") for file in TEXTS.iterdir() if file.name.endswith(".json"))
 
 
 @cache
 def texts(language: str = ENGLISH) -> Mapping[str, str]:
-    """Return what pages say, by key; English where a translation has nothing."""
+    """Return a language's texts by key, in English where a translation is missing."""
     found: dict[str, str] = json.loads(TEXTS.joinpath(f"{language}.json").read_text(encoding="utf-8"))
     return found if language == ENGLISH else {**texts(), **found}
 
@@ -34,7 +34,7 @@ def told(language: str, key: str, **values: object) -> str:
 
 
 def worded(language: str, name: str | None) -> str:
-    """Return the word for a state, a verdict or an end as the program names it; of what has no word, the name itself.
+    """Return the word for the name of a state, a verdict or a stop; without one, the name itself.
 
     >>> worded("en", "no_deploy"), worded("en", "user:dana"), worded("en", None)
     ('as asked, before the deployment', 'dana', '–')
@@ -45,7 +45,7 @@ def worded(language: str, name: str | None) -> str:
 
 
 def decimal(language: str, value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """Return a figure as the language writes it.
+    """Return a number with the decimal separator of the language.
 
     >>> decimal("de", 0.5), decimal("en", 0.0213, 2, signed=True)
     ('0,500', '+0.02')
@@ -54,7 +54,7 @@ def decimal(language: str, value: float, digits: int = 3, *, signed: bool = Fals
 
 
 def fact(language: str, name: str) -> str:
-    """Return the words for what explains a result or a turn, as the program names it; of others the name itself.
+    """Return the words for the name of a fact about a result or a turn; without any, the name itself.
 
     >>> fact("de", "keyword rank"), fact("de", "something new")
     ('Rang nach Wörtern', 'something new')
@@ -63,7 +63,7 @@ def fact(language: str, name: str) -> str:
 
 
 def coded(language: str, code: str | None) -> str | None:
-    """Return what a diagnostic is about; None in English, in which it says so itself, and for an unknown code.
+    """Return the title of a diagnostic's code; None in English, the language of diagnostics, and for an unknown code.
 
     >>> coded("de", "HIVE-414"), coded("en", "HIVE-414"), coded("de", None)
     ('Schon entschieden', None, None)
@@ -72,7 +72,7 @@ def coded(language: str, code: str | None) -> str | None:
 
 
 def happened(language: str, event: str) -> str:
-    """Return the words for a type of event; of one that has none, its name.
+    """Return the words for a type of event; without any, its name.
 
     >>> happened("en", "approval.requested"), happened("de", "run.done.twice")
     ('a person was asked', 'run.done.twice')
@@ -81,13 +81,13 @@ def happened(language: str, event: str) -> str:
 
 
 def codes(language: str) -> Mapping[str, str]:
-    """Return what each code of a diagnostic is about; nothing in English."""
+    """Return the title of each diagnostic's code; empty in English."""
     found = {} if language == ENGLISH else texts(language)
     return {name.removeprefix("code."): text for name, text in found.items() if name.startswith("code.")}
 
 
 def preferred(accepted: str, known: Collection[str]) -> str:
-    """Return the language that an Accept-Language header wants most among those that are known, else English.
+    """Return the known language that an Accept-Language header prefers, else English.
 
     >>> preferred("fr;q=0.4, de-CH;q=0.9, en;q=0.5", {"en", "fr", "de"})
     'de'
@@ -103,8 +103,8 @@ def preferred(accepted: str, known: Collection[str]) -> str:
     return best[1] if best[0] > 0 else ENGLISH
 
 
-def _weight(given: str) -> float:
+def _weight(text: str) -> float:
     try:
-        return float(given or 1)
+        return float(text or 1)
     except ValueError:
         return 0.0

@@ -1,4 +1,4 @@
-"""Optimization: start a search, watch it, see what it changed and why, deploy what is proved, go back."""
+"""Optimization: the optimizer's runs, their trials, comparisons, and the deployment of configs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from hive_agents.server.shapes import PageQuery
 
 pages = Pages()
 TRIALS = 50
-"""Rows of the table of trials at once; the chart has all of them."""
+"""Rows on one page of the table of trials; the chart has all of them."""
 BUDGETS = ("iterations", "patience", "seconds", "evaluations", "llm_calls", "max_usd", "seed")
 
 
 @pages.get("/optimize", OPERATOR, "optimize.html")
 def overview(call: Call) -> dict[str, Any]:
-    """What serves, what was searched, and what served before."""
-    asked = call.request.query_params
+    """The configs, the optimizer's runs, and the history of deployments."""
+    parameters = call.request.query_params
     return {
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
         "labelled": _is_labelled(call),
-        "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=asked.get("cursor"))),
-        "history": configs.history(call, PageQuery(limit=20, cursor=asked.get("before"))),
+        "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=parameters.get("cursor"))),
+        "history": configs.history(call, PageQuery(limit=20, cursor=parameters.get("before"))),
     }
 
 
 @pages.get("/optimize/{run_id}", OPERATOR, "optimization.html")
 def search(call: Call, run_id: str) -> dict[str, Any]:
-    """One search, as it stands; the holdout is in the certificate alone."""
+    """One run of the optimizer; figures of the holdout are in the certificate alone."""
     found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
     result = found.result or {}
     best = (result.get("best") or {}).get("config")
@@ -54,15 +54,15 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
     """The table of trials, the newest first."""
     verdict = call.request.query_params.get("verdict")
     before = call.request.query_params.get("before")
-    asked: dict[str, Any] = {"limit": TRIALS, "newest": True, "verdict": verdict, "before": before}
-    given = {name: one for name, one in asked.items() if one}
-    found = runs.show_trials(call, run_id, checked(runs.TrialsPage, given))
+    parameters: dict[str, Any] = {"limit": TRIALS, "newest": True, "verdict": verdict, "before": before}
+    query = checked(runs.TrialsPage, {name: value for name, value in parameters.items() if value})
+    found = runs.show_trials(call, run_id, query)
     return {"found": found, "run_id": run_id, "verdict": verdict or ""}
 
 
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
-    """What two configs find for each open query, side by side, with its labels; of what the reader may view."""
+    """The labelled hits of two configs for each open query, of those that the reader may view."""
     found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
     rows = [row | {"hits": {side: _documents(hits) for side, hits in row["hits"].items()}} for row in found.queries]
     return {
@@ -75,7 +75,7 @@ def queries(call: Call, before: str, after: str) -> dict[str, Any]:
 
 @pages.get("/optimize/configs/{name}", OPERATOR, "config.html")
 def config(call: Call, name: str) -> dict[str, Any]:
-    """A config as its file has it, what it changes against the one that serves, and whether it is sound."""
+    """A config as stored in its file, its differences from the active one, and its diagnostics."""
     shown, active = configs.show_config(call, name), configs.list_configs(call).active
     text = json.dumps(shown.config, ensure_ascii=False, indent=2)
     context: dict[str, Any] = {"shown": shown, "active": active, "text": text, "changes": [], "seen": _seen(call, name)}
@@ -97,13 +97,13 @@ def _is_labelled(call: Call) -> bool:
 
 
 def _documents(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return each document that was found once, where it stands first, with how many of its passages were found."""
+    """Return the first hit of each document, with the number of its passages that were found."""
     passages = Counter(hit["doc_id"] for hit in hits)
     return [hit | {"passages": passages[hit["doc_id"]]} for hit in hits if hit["label"] != "repeat"]
 
 
 def _seen(call: Call, name: str) -> dict[str, Any]:
-    """Return what whoever deploys the config looked at: its content, and what serves."""
+    """Return the hash of a config and the id of the active one, to deploy exactly what the person saw."""
     with suppress(NotFound):
         newest = configs.history(call, PageQuery(limit=1)).versions
         return {"hash": configs.show_config(call, name).hash, "of": newest[0].id if newest else 0}

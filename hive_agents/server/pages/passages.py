@@ -1,4 +1,4 @@
-"""Where the words of a passage stand in a document, and texts as parts that a template can mark or link."""
+"""Locates passages in documents, and splits texts into parts that a template can mark or link."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MARK = re.compile(r"</?mark>")
 _CITED = re.compile(r"\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
 _TABLE_ROW = re.compile(r"^[ ]*\|.*$", re.M)
 _SEED = 3
-"""Words in a row by which a place is found; a shorter passage is found by all of its own."""
+"""Consecutive words by which a place is found; a shorter passage is found by all its words."""
 NEAR = 250
-"""Words around a passage's longest row in which its other rows stand: such as "of the" stand everywhere."""
+"""The most words between a passage's longest run and its other runs; farther ones, like "of the", are chance."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class ShownClaim:
-    """What an answer says, by its place in it from 0, and the ranks of the results that it rests on."""
+    """One claim of an answer: its number from 0, its text, and the ranks of the results that it cites."""
 
     n: int
     text: str
@@ -35,7 +35,7 @@ class ShownClaim:
 
 
 def marked(excerpt: str) -> list[TextPart]:
-    """Return an excerpt's parts; of what stands in it only its pairs of marks are markup.
+    """Return an excerpt's parts; only its pairs of marks are read as markup.
 
     >>> [(part.text, part.kind) for part in marked("a <mark>key</mark> <b>")]
     [('a ', ''), ('key', 'match'), (' <b>', '')]
@@ -45,49 +45,49 @@ def marked(excerpt: str) -> list[TextPart]:
 
 
 def claims(answer: str, cited: Collection[int]) -> list[list[ShownClaim]]:
-    """Return an answer's lines, each as what is said and the results in `cited` that it rests on.
+    """Return the claims of each line of an answer, with citations of the ranks in `cited` alone.
 
     >>> [(one.n, one.text, one.cites) for one in claims("Keys expire [1]. Ask QA [2][9].", {1, 2})[0]]
     [(0, 'Keys expire.', [1]), (1, 'Ask QA.', [2])]
     """
     n, lines = 0, []
     for line in answer.splitlines():
-        pieces, found = [*_CITED.split(line), "", ""], []
+        pieces, in_line = [*_CITED.split(line), "", ""], []
         for text, cites, stop in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
             if text.strip() or cites:
                 numbers = [int(each) for each in re.findall(r"\d+", cites)]
-                found.append(ShownClaim(n, text.strip() + stop, [number for number in numbers if number in cited]))
+                in_line.append(ShownClaim(n, text.strip() + stop, [number for number in numbers if number in cited]))
                 n += 1
-        lines.append(found)
+        lines.append(in_line)
     return lines
 
 
 def located(text: str, passages: Sequence[str]) -> list[TextPart]:
-    """Return a document's text in parts, with what stands in a passage as `passage`.
+    """Return a document's text in parts; those that belong to one of the passages have the kind `passage`.
 
-    Words are compared in a row, so that a document's markup, which a passage is without, doesn't matter.
+    Words alone are compared: a document has markup that passages lack.
 
     >>> [part.text for part in located("Intro. *Keys* expire after a year. End.", ["Keys expire after a year."])]
     ['Intro. *', 'Keys* expire after a year', '. End.']
     """
-    found = [(word[0].casefold(), word.start(), word.end()) for word in _WORD.finditer(text)]
+    words = [(word[0].casefold(), word.start(), word.end()) for word in _WORD.finditer(text)]
     places: dict[tuple[str, ...], list[int]] = {}
     wanted = [[word.casefold() for word in _WORD.findall(_MARK.sub("", passage))] for passage in passages]
     sizes = {min(_SEED, len(passage)) for passage in wanted} - {0}
     for size in sizes:
-        for start in range(len(found) - size + 1):
-            places.setdefault(tuple(word for word, _, _ in found[start : start + size]), []).append(start)
-    said = [word for word, _, _ in found]
+        for start in range(len(words) - size + 1):
+            places.setdefault(tuple(word for word, _, _ in words[start : start + size]), []).append(start)
+    plain_words = [word for word, _, _ in words]
     spans: list[tuple[int, int]] = []
     for passage in wanted:
-        row = _row_said(passage, text)
+        row = _table_row(passage, text)
         if row is not None:
             spans.append(row)
             continue
-        runs = _runs(passage, said, places)
+        runs = _runs(passage, plain_words, places)
         longest = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
         near = [run for run in runs if abs(run[0] - longest[0]) <= NEAR]
-        spans += [_row(text, found[first][1], found[last][2]) for first, last in near]
+        spans += [_row(text, words[first][1], words[last][2]) for first, last in near]
     ends: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if ends and first <= ends[-1][1]:
@@ -99,23 +99,23 @@ def located(text: str, passages: Sequence[str]) -> list[TextPart]:
     return [part for part in parts if part.text]
 
 
-def _row_said(passage: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return where the row of a table stands that a passage is: its first cell, and its others behind their heads.
+def _table_row(passage: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return the span of the table row that a passage was made from: its first cell, then heads and other cells.
 
-    Of several the one with the most words; None where there is none with three cells, of which two hold something.
+    Of several it is the one with the most words. Only rows of three or more cells count, of which two hold words.
     """
     best: tuple[int, int] | None = None
     most = 0
     for line in _TABLE_ROW.finditer(text) if passage else ():
         cells = [[word.casefold() for word in _WORD.findall(cell)] for cell in line[0].strip().strip("|").split("|")]
         size = sum(map(len, cells))
-        if len(cells) > 2 and sum(map(bool, cells)) > 1 and size > most and _is_said(cells, passage):
+        if len(cells) > 2 and sum(map(bool, cells)) > 1 and size > most and _is_row_of(cells, passage):
             best, most = line.span(), size
     return best
 
 
-def _is_said(cells: Sequence[Sequence[str]], passage: Sequence[str]) -> bool:
-    """Return whether a passage begins with the first cell, holds the others in their order, and ends with the last."""
+def _is_row_of(cells: Sequence[Sequence[str]], passage: Sequence[str]) -> bool:
+    """Return whether a passage begins with the first cell, contains the others in order, and ends with the last."""
     at = 0
     for n, cell in enumerate(cells):
         starts = range(at, len(passage) - len(cell) + 1) if n else range(1)
@@ -127,7 +127,7 @@ def _is_said(cells: Sequence[Sequence[str]], passage: Sequence[str]) -> bool:
 
 
 def _row(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the whole row where the words stand in a table's, of which a passage has the heads in between."""
+    """Return the span of the whole row for words within a table row, else their own span."""
     begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     stop = len(text) if stop < 0 else stop
     is_row = text[begin:stop].lstrip().startswith("|") and "\n" not in text[start:end]
@@ -137,8 +137,8 @@ def _row(text: str, start: int, end: int) -> tuple[int, int]:
 def _runs(
     passage: Sequence[str], words: Sequence[str], places: dict[tuple[str, ...], list[int]]
 ) -> list[tuple[int, int]]:
-    """Return the places of a passage's words, by the longest rows of them, one behind the other."""
-    size, at, found = min(_SEED, len(passage)), 0, list[tuple[int, int]]()
+    """Return (first, last) word positions of the longest runs of a passage's words in a document, in order."""
+    size, at, runs = min(_SEED, len(passage)), 0, list[tuple[int, int]]()
     while size and at + size <= len(passage):
         best, longest = 0, 0
         for start in places.get(tuple(passage[at : at + size]), ())[:200]:
@@ -150,6 +150,6 @@ def _runs(
             if length > longest:
                 best, longest = start, length
         if longest:
-            found.append((best, best + longest - 1))
+            runs.append((best, best + longest - 1))
         at += longest or 1
-    return found
+    return runs

@@ -1,7 +1,7 @@
-"""What all pages share: who looks, templates and texts, the headers that keep foreign scripts out, and faults.
+"""What all pages share: authentication, templates and texts, security headers, and error pages.
 
-A page is a function `(call, …parts of the path…) -> context` with a template. For a request of htmx only the template's
-block `content` is rendered, so that one function serves the whole page and the part of it that changes.
+A page is a function `(call, …parameters of the path…) -> context` with a template. For a request of htmx only the
+template's block `content` is rendered: one function serves the whole page and the part of it that changes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 SIGNED_OUT = "hive:signed-out"
-"""What a part of a page that is asked for by nobody triggers in its browser."""
+"""The event that a request of htmx without a session triggers in the browser."""
 
 
 @dataclass(frozen=True)
 class PageView:
-    """One page: where it is, who may look, its template, and what it shows."""
+    """One page: its path, the function that returns its context, the roles that may see it, and its template."""
 
     path: str
     show: Callable[..., Any]
@@ -59,11 +59,11 @@ class PageView:
         try:
             call = await run_in_threadpool(Call, request)
             await run_in_threadpool(call.admit, self.roles)
-            given = dict(request.path_params)
+            parameters = dict(request.path_params)
             if inspect.iscoroutinefunction(self.show):
-                context = await self.show(call, **given)
+                context = await self.show(call, **parameters)
             else:
-                context = await run_in_threadpool(self.show, call, **given)
+                context = await run_in_threadpool(self.show, call, **parameters)
         except HiveError as error:
             return _refused(request, error, call)
         if isinstance(context, Response):
@@ -100,7 +100,7 @@ def rendered(
     request: Request, template: str, context: Mapping[str, Any], call: Call | None = None, status: int = 200
 ) -> HTMLResponse:
     """Return a template as a page; its block `content` alone for a request of htmx."""
-    found = environment().get_template(template)
+    page = environment().get_template(template)
     language = preferred(request.headers.get("accept-language", ""), languages())
     values = {
         "t": partial(told, language),
@@ -118,19 +118,19 @@ def rendered(
         **context,
     }
     if request.headers.get("hx-request") == "true":
-        text = "".join(found.blocks["content"](found.new_context(values)))
-        # A part belongs to the page of who asks now, and to no page that was opened as somebody else.
+        text = "".join(page.blocks["content"](page.new_context(values)))
+        # A script drops the part where its page was opened by another user.
         return HTMLResponse(text, status, headers=HEADERS | ({"X-Hive-Me": _named(call)} if call is not None else {}))
-    return HTMLResponse(found.render(values), status, headers=HEADERS)
+    return HTMLResponse(page.render(values), status, headers=HEADERS)
 
 
 def _named(call: Call) -> str:
-    """Return who looks, as a header can have it and a script compares it."""
+    """Return the caller's tenant and user, encoded for a header that a script compares."""
     return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))
 
 
 def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
-    """Send nobody to the sign-in page, or have the page that is open ask for it; else tell what is wrong."""
+    """Return a redirect to the sign-in page, or its event to htmx, without a session; else the error page."""
     status = status_of(error)
     if status == 401:
         if request.headers.get("hx-request") == "true":
@@ -138,31 +138,31 @@ def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
         return RedirectResponse(where, 303, headers=HEADERS)
-    missing, told_of = status == 404, error.diagnostics
-    if missing:  # its fix is for who types commands: the page links to what there is
-        told_of = [replace(one, fix=None) for one in told_of]
-    return rendered(request, "fault.html", {"diagnostics": told_of, "missing": missing}, call, status)
+    missing, diagnostics = status == 404, error.diagnostics
+    if missing:  # its fix names a command or a route: the page has links instead
+        diagnostics = [replace(one, fix=None) for one in diagnostics]
+    return rendered(request, "fault.html", {"diagnostics": diagnostics, "missing": missing}, call, status)
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates; all that they show is escaped."""
+    """Return the environment of the templates; it escapes all values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from hive_agents.copilot import document_status
 
-    found = Environment(
+    made = Environment(
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.globals |= {"asset": address}
-    found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
-    found.filters["document_status"] = document_status
-    return found
+    made.globals |= {"asset": address}
+    made.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
+    made.filters["document_status"] = document_status
+    return made
 
 
 def _dotted(path: str) -> Markup:
-    """Return a path that may go on in another line behind each dot or slash."""
+    """Return a path that may break after each dot or slash."""
     return escape(path).replace(".", Markup(".<wbr>")).replace("/", Markup("/<wbr>"))
 
 

@@ -1,1 +1,1 @@
-"""What other programs already speak: AG-UI, OpenAI's chat completions, MCP; each a projection of runs and replies."""
+"""Standard protocols: AG-UI, OpenAI's chat completions and MCP, each a projection of runs and replies."""

@@ -1,4 +1,4 @@
-"""POST /agui: AG-UI 1.0 as its clients speak it. A run of theirs is one of ours, under the names that they gave it."""
+"""POST /agui: AG-UI 1.0. A client's run is a run of the workspace, shown under the ids that the client chose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ api = Api("protocols")
 
 @api.post("/agui", ANYBODY, media="text/event-stream", takes=RunAgentInput)
 async def agui(call: Call) -> Response:
-    """A turn of the copilot for an AG-UI client; `resume` answers what a run waits for."""
+    """A turn of the copilot for an AG-UI client; `resume` decides the requests that a run waits for."""
     return await _run(call, None)
 
 
@@ -62,24 +62,23 @@ def _read(body: bytes, call: Call) -> RunAgentInput:
 
 
 def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRun, str]:
-    """Return what is to be started, and its key: a run sent again under its name is the one that there is, and a client
-    that lost it goes on with it."""
+    """Return the run to start, and its idempotency key: repeated with the same ids, a request follows the same run."""
     key = f"agui/{sent.thread_id}/{sent.run_id}"
-    asked = asked_in([message.model_dump() for message in sent.messages])
-    text = asked[-1] if asked else ""
+    questions = asked_in([message.model_dump() for message in sent.messages])
+    text = questions[-1] if questions else ""
     if agent is not None:
-        given = (sent.forwarded_props or {}).get("input") if isinstance(sent.forwarded_props, dict) else None
-        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
+        inputs = sent.forwarded_props.get("input") if isinstance(sent.forwarded_props, dict) else None
+        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, inputs, text)), key
     if not text.strip():
         raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
     thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
-    return StartRun(input={"text": text, "before": remembered(asked[:-1])}, thread_id=thread_id), key
+    return StartRun(input={"text": text, "before": remembered(questions[:-1])}, thread_id=thread_id), key
 
 
 def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
-    """Decide what the run waits for, as the caller; then it is followed from there.
+    """Decide the requests that a run waits for, as the caller. Return the run, and the position to follow it from.
 
-    Raises: as `runtime.decide`; HIVE-409 for an entry that says nothing, and for two that say different things.
+    Raises: as `runtime.decide`; HIVE-409 for an entry without a decision, and for two that contradict each other.
     """
     store, row = ApprovalStore(call.workspace), None
     answers: dict[str, Decide] = {}
@@ -91,17 +90,18 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
             fix = "send one entry for each interrupt"
             raise HiveError.of("HIVE-409", f"two answers to {request.id}, and not the same", fix=fix, exit_code=2)
     assert row is not None
-    told = (_events_before(call, row.run_id, set(answers)), len(RunLog(call.workspace, row).new()))
+    position = (_events_before(call, row.run_id, set(answers)), len(RunLog(call.workspace, row).new()))
     for request_id, answer in answers.items():
         decide(call.workspace, request_id, **answer.model_dump(), **call.asker.decider().named())
     call.wake()
-    return RunStore(call.workspace).get(row.run_id), told
+    return RunStore(call.workspace).get(row.run_id), position
 
 
 def _events_before(call: Call, run_id: str, requests: set[str]) -> int:
-    """Return how many events of the run were told before it went on: what the decisions come to is told after them.
+    """Return the number of the run's events before it continued.
 
-    Whoever sends a resume again, for they lost the stream, gets what the decisions came to then.
+    Where the requests were decided already, it is that of the events before the decisions: a client that lost the
+    stream and resumes again gets the same events.
     """
     logged = EventLog(call.workspace).replay(run_id=run_id, types=DURABLE)
     decided = {
@@ -113,8 +113,8 @@ def _events_before(call: Call, run_id: str, requests: set[str]) -> int:
 
 
 def _answer(status: str, payload: Any) -> Decide:
-    """A payload is a decision, as `POST /api/approvals/{request_id}/decide` takes it, or words, which respond; what is
-    cancelled is rejected."""
+    """Return the decision of a `resume` entry: a payload is the body of `POST /api/approvals/{request_id}/decide`, or
+    a text, which responds; a cancelled entry rejects."""
     if status == "cancelled":
         return Decide(verb="reject")
     if isinstance(payload, str):
@@ -122,26 +122,26 @@ def _answer(status: str, payload: Any) -> Decide:
     if not isinstance(payload, dict) or "verb" not in payload:
         fix = 'send {"verb": "approve"}, or one of its allowed_decisions'
         raise HiveError.of("HIVE-409", "the payload of a resume entry decides nothing", fix=fix, exit_code=2)
-    known = {name: value for name, value in payload.items() if name in Decide.model_fields}
-    return load_value(Decide, known, "body")
+    fields = {name: value for name, value in payload.items() if name in Decide.model_fields}
+    return load_value(Decide, fields, "body")
 
 
-def agent_input(call: Call, agent: str, given: Any, text: str) -> dict[str, Any]:
-    """Return what an agent is started with: what was given, else the words for its only input."""
-    if isinstance(given, dict):
-        return given
+def agent_input(call: Call, agent: str, inputs: Any, text: str) -> dict[str, Any]:
+    """Return the inputs of an agent: `inputs` where they are an object, else the text, for an agent with one input."""
+    if isinstance(inputs, dict):
+        return inputs
     spec = serving_agent(call.workspace, agent)[0]
     keys = spec.node(spec.entry).input_keys
     return {keys[0]: text} if len(keys) == 1 else {}
 
 
 def asked_in(messages: list[dict[str, Any]]) -> list[str]:
-    """Return the texts of a user's messages, in order; of a message in parts, that of its texts."""
-    return [_words_of(message.get("content")) for message in messages if message.get("role") == "user"]
+    """Return the texts of a user's messages, in order."""
+    return [_text_of(message.get("content")) for message in messages if message.get("role") == "user"]
 
 
-def _words_of(content: Any) -> str:
-    """Return the text of a message, whole or in parts."""
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content: a string, or the lines of its text parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

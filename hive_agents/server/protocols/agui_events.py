@@ -1,8 +1,8 @@
-"""The events of a run as AG-UI 1.0 has them: a projection of the log, the same however often it is read.
+"""The events of a run as AG-UI 1.0 events: a deterministic projection of the log.
 
-A group belongs together: what one logged event, or one message of an agent, comes to. Text is rendered when a group is
-made, as its reader may see it at that moment; a reply is whole by then, for no part of it is shown before all of it
-was judged and gated.
+A group holds the events for one logged event, or for one message of an agent. Text is rendered when its group is made,
+with the reader's rights at that moment. A reply is complete by then: no part of it is shown before all of it was judged
+and gated.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ _STATUS = {
     EventType.RUN_WAITING: "waiting",
 }
 _BEGINS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_RESUMED})
-"""What opens a run for its client: it was taken in, and waits for nobody else's word."""
+"""The events that start a run for its client."""
 
 
 @dataclass(frozen=True)
 class EventGroup:
-    """`messages` counts those of the run that were told by the end of the group."""
+    """`messages` is the number of the run's messages up to the end of the group."""
 
     events: list[BaseEvent]
     messages: int
 
 
 class Projection:
-    """One run for one reader, from its first event on. `names` are the ids that the client knows thread and run by."""
+    """One run for one reader, from its first event on. `names` are the client's ids of the thread and the run."""
 
     def __init__(self, call: Call, row: RunRow, names: tuple[str, str] | None = None) -> None:
         self._call, self._row = call, row
@@ -82,14 +82,13 @@ class Projection:
         """Whether the run is over; whether it waits for people."""
 
     def groups(self, event: Event) -> list[EventGroup]:
-        """Return what an event comes to; what agents said before it comes first."""
-        said = list(self._said()) if self._row.graph == AGENT_GRAPH and self._open else []
-        found = list(self._told(event))
-        return [*said, EventGroup(found, self._messages)] if found else said
+        """Return the groups of an event, after those of new messages of agents."""
+        groups = list(self._message_groups()) if self._row.graph == AGENT_GRAPH and self._open else []
+        events = list(self._projected(event))
+        return [*groups, EventGroup(events, self._messages)] if events else groups
 
     def missing(self) -> list[Event]:
-        """Return what would tell how the run stands where the log doesn't: of a run that nobody told of, or that is
-        long over.
+        """Return the events of a run's end that the log lacks, of an old run or one whose process died.
 
         Empty while the run is under way.
         """
@@ -97,25 +96,25 @@ class Projection:
         kinds = {"done": EventType.RUN_COMPLETED, "failed": EventType.RUN_FAILED, "stopped": EventType.RUN_STOPPED}
         if self.over or row.status not in kinds:
             return []
-        told = {"error": row.summary["error"], "by": row.summary["stopped_by"]}
-        named: dict[str, Any] = {"run_id": row.run_id, "thread_id": row.thread_id, "tenant": row.tenant, "seq": 0}
-        begun = [] if self._open else [Event(EventType.RUN_STARTED, **named)]
-        return [*begun, Event(kinds[row.status], payload=told, **named)]
+        payload = {"error": row.summary["error"], "by": row.summary["stopped_by"]}
+        ids: dict[str, Any] = {"run_id": row.run_id, "thread_id": row.thread_id, "tenant": row.tenant, "seq": 0}
+        start = [] if self._open else [Event(EventType.RUN_STARTED, **ids)]
+        return [*start, Event(kinds[row.status], payload=payload, **ids)]
 
-    def _told(self, event: Event) -> Iterator[BaseEvent]:
-        kind, told = event.type, event.payload
+    def _projected(self, event: Event) -> Iterator[BaseEvent]:
+        kind, payload = event.type, event.payload
         if kind in _BEGINS and not self._open:
             yield from self._begun(_STATUS[kind])
         elif not self._open:
             return
         elif kind in ENDS:
             yield from self._ended(event)
-        elif kind is EventType.RUN_WAITING and told.get("approval_ids"):
-            yield from self._interrupted(told["approval_ids"])
+        elif kind is EventType.RUN_WAITING and payload.get("approval_ids"):
+            yield from self._interrupted(payload["approval_ids"])
         elif kind in _STATUS:
             yield _delta("replace", "/status", _STATUS[kind])
         elif kind is EventType.NODE_STARTED and event.node_id is not None:
-            if self._row.graph == CHAT_GRAPH:  # one node at a time, and nothing else says when it ends
+            if self._row.graph == CHAT_GRAPH:  # its nodes run one at a time, and log no end
                 yield from self._steps_ended()
             if event.node_id not in self._steps:
                 self._steps.append(event.node_id)
@@ -124,7 +123,7 @@ class Projection:
             self._steps.remove(str(event.node_id))
             yield StepFinishedEvent(step_name=str(event.node_id))
         elif kind is EventType.OPTIMIZER_TRIAL:
-            yield _delta("add", "/trials/-", dict(told))
+            yield _delta("add", "/trials/-", dict(payload))
 
     def _begun(self, status: str) -> Iterator[BaseEvent]:
         self._open, self.over, self.waits = True, False, False
@@ -136,22 +135,22 @@ class Projection:
     def _ended(self, event: Event) -> Iterator[BaseEvent]:
         yield from self._steps_ended()
         self._open, self.over = False, True
-        named: dict[str, Any] = {"thread_id": self._thread, "run_id": self._run}
+        ids: dict[str, Any] = {"thread_id": self._thread, "run_id": self._run}
         if event.type is EventType.RUN_FAILED:
-            why = event.payload.get("error") or {}
-            told = str(why.get("message", "the run failed")) if self._may_say() else "the run failed"
-            yield RunErrorEvent(message=told, code=why.get("code"))
+            error = event.payload.get("error") or {}
+            message = str(error.get("message", "the run failed")) if self._is_unhidden() else "the run failed"
+            yield RunErrorEvent(message=message, code=error.get("code"))
             return
         if event.type is EventType.RUN_STOPPED:
             yield _delta("replace", "/status", "stopped")
-            yield RunFinishedEvent(**named, outcome=RunFinishedCancelledOutcome())
+            yield RunFinishedEvent(**ids, outcome=RunFinishedCancelledOutcome())
             return
         result = shown_result(self._call, self._row.run_id)
         if self._row.graph == CHAT_GRAPH and result is not None:
             yield _delta("add", "/reply", result)
             yield from text_message(f"{self._row.run_id}:answer", spoken(result))
         yield _delta("replace", "/status", "done")
-        yield RunFinishedEvent(**named, result=result, outcome=RunFinishedSuccessOutcome())
+        yield RunFinishedEvent(**ids, result=result, outcome=RunFinishedSuccessOutcome())
 
     def _interrupted(self, approval_ids: Sequence[str]) -> Iterator[BaseEvent]:
         yield from self._steps_ended()
@@ -162,34 +161,35 @@ class Projection:
 
     def _interrupt(self, approval_id: str) -> Interrupt:
         request = ApprovalStore(self._call.workspace).get(approval_id)
-        told: dict[str, Any] = {"kind": request.kind, "allowed_decisions": request.allowed_decisions}
-        if self._may_say():
-            told |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
+        is_unhidden = self._is_unhidden()
+        facts: dict[str, Any] = {"kind": request.kind, "allowed_decisions": request.allowed_decisions}
+        if is_unhidden:
+            facts |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
                      if name in request.context}  # fmt: skip
         return Interrupt(
             id=request.id,
             reason=request.kind,
-            message=request.title if self._may_say() else f"a person has to decide: {request.kind}",
+            message=request.title if is_unhidden else f"a person has to decide: {request.kind}",
             response_schema=answer_schema(request.allowed_decisions),
             expires_at=request.due_at,
-            metadata={"hive": told},
+            metadata={"hive": facts},
         )
 
     def _steps_ended(self) -> Iterator[BaseEvent]:
         while self._steps:
             yield StepFinishedEvent(step_name=self._steps.pop())
 
-    def _may_say(self) -> bool:
-        """Return whether the reader may view all that the run has read, which its words may quote."""
+    def _is_unhidden(self) -> bool:
+        """Return whether the reader may view all documents that the run has read, which its texts may quote."""
         row = self._row
         return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
 
-    def _said(self) -> Iterator[EventGroup]:
+    def _message_groups(self) -> Iterator[EventGroup]:
         for message in self._log.new():
             self._messages += 1
-            found = list(self._message(message))
-            if found:
-                yield EventGroup(found, self._messages)
+            events = list(self._message(message))
+            if events:
+                yield EventGroup(events, self._messages)
 
     def _message(self, message: dict[str, Any]) -> Iterator[BaseEvent]:
         conversation = message["conversation_id"]
@@ -208,9 +208,9 @@ class Projection:
 
 
 def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
-    """Return what a run came to, as the caller may see it now: a reply, or the result of an agent or an optimizer.
+    """Return a run's result with the caller's present rights: a reply, or the result of an agent or the optimizer.
 
-    None where somebody else asked: a reply is its reader's alone.
+    None while there is none, and for another person's question.
     """
     row = RunStore(call.workspace).get(run_id)
     if row.graph == CHAT_GRAPH:
@@ -230,7 +230,7 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
 
 
 def spoken(reply: dict[str, Any]) -> str:
-    """Return a reply in words: what limits it, then its answer or question, else what was found."""
+    """Return a reply as text: its notice, then its answer or question, else its results."""
     text = reply["answer"] or reply["question"] or ""
     if reply["options"]:
         text += "".join(f"\n- {option}" for option in reply["options"])
@@ -240,23 +240,23 @@ def spoken(reply: dict[str, Any]) -> str:
 
 
 def _listed(result: dict[str, Any]) -> str:
-    """Return a result in words, with the passage that was found; what was matched by filter has none.
+    """Return a result as text, with its passage; results that were matched by filter have none.
 
-    Clients render Markdown, and would fetch a picture of a document's from wherever it says.
+    Images are escaped: clients render Markdown, and would fetch those that a document links to.
 
     >>> found = {"title": "Keys", "doc_id": "a.md", "rank": 1, "citation": "[1]", "excerpt": "<mark>Keys</mark> end."}
     >>> _listed(found), _listed(found | {"citation": None})
     ('[1] Keys (a.md)\\nKeys end.', '1. Keys (a.md)')
     """
-    named = f"{result['title']} ({result['doc_id']})".replace("![", "!\\[")
+    heading = f"{result['title']} ({result['doc_id']})".replace("![", "!\\[")
     if result["citation"] is None:
-        return f"{result['rank']}. {named}"
+        return f"{result['rank']}. {heading}"
     passage = " ".join(re.sub("</?mark>", "", result["excerpt"]).split()).replace("![", "!\\[")
-    return f"{result['citation']} {named}\n{passage}"
+    return f"{result['citation']} {heading}\n{passage}"
 
 
 def text_message(id: str, text: str) -> Iterator[BaseEvent]:
-    """Yield a message of an assistant in pieces; nothing for no text."""
+    """Yield the events of an assistant's message; none for an empty text."""
     if not text:
         return
     yield TextMessageStartEvent(message_id=id, role="assistant")
@@ -266,7 +266,7 @@ def text_message(id: str, text: str) -> Iterator[BaseEvent]:
 
 
 def pieces(text: str, size: int = PIECE) -> Iterator[str]:
-    """Yield a text in pieces that end after a space, and that joined are the text.
+    """Yield a text in pieces that end after a space.
 
     >>> list(pieces("one two three", 5))
     ['one two ', 'three']
@@ -280,7 +280,7 @@ def pieces(text: str, size: int = PIECE) -> Iterator[str]:
 
 
 def answer_schema(verbs: Sequence[str]) -> dict[str, Any]:
-    """Return what answers a request: JSON Schema of the payload of a `resume` entry."""
+    """Return the JSON Schema of the payload of a `resume` entry."""
     properties: dict[str, Any] = {"verb": {"enum": list(verbs)}, "reason": {"type": "string"}}
     if "respond" in verbs:
         properties["message"] = {"type": "string"}

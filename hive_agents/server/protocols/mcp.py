@@ -1,4 +1,4 @@
-"""/mcp: MCP over HTTP, without sessions; who calls is in each request's token."""
+"""/mcp: MCP over HTTP, without sessions; each request carries its caller's token."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def mcp_server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
 
 
 class McpEndpoint:
-    """The SDK's transport, begun with the first request, behind the same door as every other route.
+    """The SDK's transport, started by the first request, with the authentication of every other route.
 
-    `make` returns the server that it speaks for.
+    `make` returns the server behind it.
     """
 
     def __init__(self, make: Callable[[Workspace, McpCaller], MCPServer[Any]] = mcp_server) -> None:
@@ -57,7 +57,7 @@ class McpEndpoint:
         running = self._running
         await self._begun.wait()
         if not self._managers:
-            await running  # it tells why
+            await running  # raises why it failed
         await self._managers[_streams(request)].handle_request(scope, receive, send)
 
     async def close(self) -> None:
@@ -68,18 +68,18 @@ class McpEndpoint:
 
     async def _run(self, workspace: Workspace) -> None:
         try:
-            made = await run_in_threadpool(self._make, workspace, caller_over_http)
+            server = await run_in_threadpool(self._make, workspace, caller_over_http)
             from mcp.server.transport_security import TransportSecuritySettings
 
-            # `KnownHosts` looks at names, for all routes.
+            # `KnownHosts` checks host names, for all routes.
             security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
             managers = {}
             async with AsyncExitStack() as stack:
                 for streams in (False, True):
-                    made.streamable_http_app(
+                    server.streamable_http_app(
                         stateless_http=True, json_response=not streams, transport_security=security
                     )
-                    managers[streams] = made.session_manager
+                    managers[streams] = server.session_manager
                     await stack.enter_async_context(managers[streams].run())
                 self._managers = managers
                 self._begun.set()
@@ -90,7 +90,6 @@ class McpEndpoint:
 
 
 def _streams(request: Request) -> bool:
-    """Return whether progress can be told while a call is at work; older clients get one answer in JSON, as all can
-    read."""
+    """Return whether the client reads a stream, with progress; others get a single response in JSON."""
     version, accepted = (request.headers.get(name, "") for name in ("mcp-protocol-version", "accept"))
     return version >= STATELESS and "text/event-stream" in accepted

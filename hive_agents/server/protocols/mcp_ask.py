@@ -1,4 +1,4 @@
-"""A question to the copilot by MCP: progress while it is looked for, the answer with its sources at the end."""
+"""A question to the copilot by MCP: progress for each step, then the answer with its sources."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from anyio import CancelScope
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from hive_agents import runs as control
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
-from hive_agents.runs import ENDED, RunStore
+from hive_agents.runs import RunStore
 from hive_agents.server.api import Value
 from hive_agents.server.auth import Call
 from hive_agents.server.protocols.agui_events import shown_result, spoken
 from hive_agents.server.protocols.openai import sources_of
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.runs import StartRun, started
+from hive_agents.server.runs import StartRun, abandon, started
 
 if TYPE_CHECKING:
     from hive_agents.server.auth import CallContext
@@ -39,7 +38,7 @@ class CitedAnswer(Value):
 
 
 async def answer(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> CitedAnswer:
-    """Ask, and tell of each step. Who goes away before the answer is there cancels the question.
+    """Ask, and report each step. A client that disconnects before the answer cancels the question.
 
     Raises: as `runs.started`, or `Chat.ask`; HIVE-409 where there is no answer.
     """
@@ -55,39 +54,34 @@ async def answer(call: CallContext, question: str, thread_id: str | None, tell: 
 async def _by_host(call: Call, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     row = await started(call, StartRun(input={"text": question}, thread_id=thread_id))
     stream = RunStream(call, call.request.app.state.feed, row, until_rest=True)
-    whole = False
+    complete = False
     try:
         async for step in _steps(stream):
             await tell(step)
-        whole = True
+        complete = True
     finally:
-        if not whole:
+        if not complete:
             with CancelScope(shield=True):
-                await run_in_threadpool(_stop, call, row.run_id)
-    found = await run_in_threadpool(shown_result, call, row.run_id)
-    if found is None:
+                await run_in_threadpool(abandon, call, row.run_id)
+    reply = await run_in_threadpool(shown_result, call, row.run_id)
+    if reply is None:
         status = (await run_in_threadpool(RunStore(call.workspace).get, row.run_id)).status
         raise HiveError.of("HIVE-409", f"run {row.run_id} gave no answer: {status}", fix="ask again", exit_code=1)
-    return found
+    return reply
 
 
 async def _steps(stream: RunStream) -> AsyncIterator[str]:
-    async for found in stream.groups():
-        for event in found[1].events if found is not None else ():
+    async for numbered in stream.groups():
+        for event in numbered[1].events if numbered is not None else ():
             if isinstance(event, StepStartedEvent):
                 yield event.step_name
-
-
-def _stop(call: Call, run_id: str) -> None:
-    if RunStore(call.workspace).get(run_id).status not in ENDED:
-        control.stop(call.workspace, run_id, call.by)
 
 
 async def _here(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     await call.freshness.current()
     chat = await run_in_threadpool(call.chat, thread_id)
-    telling: list[asyncio.Future[None]] = []
+    reports: list[asyncio.Future[None]] = []
     try:
-        return await chat.ask(Request(text=question), lambda step: telling.append(asyncio.ensure_future(tell(step))))
+        return await chat.ask(Request(text=question), lambda step: reports.append(asyncio.ensure_future(tell(step))))
     finally:
-        await asyncio.gather(*telling, return_exceptions=True)
+        await asyncio.gather(*reports, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Who makes an MCP request, over HTTP and over stdio; known before the SDK is imported."""
+"""The caller of an MCP request, over HTTP and over stdio; imports no SDK."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 McpCaller: TypeAlias = "Callable[[Context[Any, Any]], CallContext]"
-"""Says who calls, anew for each request."""
+"""Returns the caller of a request, with their present rights."""
 STATELESS = "2026-07-28"
-"""The first version of the protocol in which an answer becomes a stream when there is something to tell before it."""
+"""The first protocol version in which a response becomes a stream when there is progress to report."""
 
 
 def caller_over_http(context: Context[Any, Any]) -> CallContext:
-    """Return who sent this request: it was checked when it came, and what they may do is looked up again."""
-    sent: Any = context.request_context.request
-    call: Call = sent.scope["state"]["call"]
+    """Return the caller of an HTTP request, authenticated on arrival, with their present rights."""
+    request: Any = context.request_context.request
+    call: Call = request.scope["state"]["call"]
     call.principal = call.asker.reader_or_owner()
     return call
 
 
 def local_caller(workspace: Workspace, asker: Asker) -> McpCaller:
-    """Return who calls over stdio: the one who started the process, looked up again for each request."""
+    """Return the caller over stdio: who started the process, with their present rights."""
     engine, freshness = SearchEngine(workspace), Freshness(workspace)
     return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

@@ -1,4 +1,4 @@
-"""One call of a tool: who makes it, whether they may, and what is said where it fails."""
+"""Calls of MCP tools: the caller, their roles, and errors as diagnostics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ToolCalls:
-    """Calls of tools by whoever `caller` says; a failure is a tool error with its diagnostics as JSON."""
+    """Calls of tools by the caller that `caller` returns; a failure is a tool error with its diagnostics as JSON."""
 
     def __init__(self, caller: McpCaller) -> None:
         self._caller = caller
@@ -34,16 +34,16 @@ class ToolCalls:
             call = await run_in_threadpool(self._caller, ctx)
             call.require(roles)
         except HiveError as error:
-            raise told(error) from None
+            raise tool_error(error) from None
         return call
 
     async def reader(self, ctx: Context[Any, Any]) -> CallContext:
-        """Return a call of somebody whom documents are shown to: nobody finds none, and would not know why."""
+        """Return the call of a named reader; others would get empty results instead of an error."""
         call = await self.may(ctx, READER)
         try:
             await run_in_threadpool(call.asker.reader)
         except HiveError as error:
-            raise told(error) from None
+            raise tool_error(error) from None
         return call
 
     async def done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], T]) -> T:
@@ -51,11 +51,11 @@ class ToolCalls:
         try:
             return await run_in_threadpool(act, call)
         except HiveError as error:
-            raise told(error) from None
+            raise tool_error(error) from None
 
 
 class DiagnosedServer(MCPServer[Any]):
-    """A server whose failed calls say what is wrong as JSON and nothing else: {ok, diagnostics}."""
+    """A server whose failed calls answer with JSON alone: {ok, diagnostics}."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         try:
@@ -66,7 +66,7 @@ class DiagnosedServer(MCPServer[Any]):
             cause = error.__cause__
             if isinstance(cause, ToolError):
                 raise cause from None
-            raise told(HiveError(list(_misused(name, error, cause)))) from cause
+            raise tool_error(HiveError(list(_misused(name, error, cause)))) from cause
 
 
 def _misused(name: str, error: ToolError, cause: BaseException | None) -> Iterator[Diagnostic]:
@@ -78,5 +78,5 @@ def _misused(name: str, error: ToolError, cause: BaseException | None) -> Iterat
         yield Diagnostic("HIVE-409", f"{path}: {one['msg']}", name, path, "see the tool's input schema")
 
 
-def told(error: HiveError) -> ToolError:
+def tool_error(error: HiveError) -> ToolError:
     return ToolError(json.dumps({"ok": False, "diagnostics": [one.to_json() for one in error.diagnostics]}))

@@ -1,4 +1,4 @@
-"""What a destructive tool asks before it acts: the person at the client, or, where it can't ask them, the inbox."""
+"""Consent to a destructive tool: by the person at the client, or, where it can't ask them, by an approver."""
 
 from __future__ import annotations
 
@@ -28,19 +28,16 @@ class Consent(BaseModel):
 
 
 def can_ask(ctx: Context[Any, Any]) -> bool:
-    """Return whether the client shows its person a form, and the answer finds back here."""
-    told = ctx.client_capabilities
-    forms = told.elicitation if told is not None else None
+    """Return whether the client shows forms to its person, and can return the answer."""
+    capabilities = ctx.client_capabilities
+    forms = capabilities.elicitation if capabilities is not None else None
     if forms is None or (forms.form is None and forms.url is not None):
         return False
     return is_version_at_least(str(ctx.protocol_version), STATELESS) or ctx.session.can_send_request
 
 
 def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
-    """Return whether a person agreed; False where nobody could be asked.
-
-    Raises: HIVE-409 where they didn't.
-    """
+    """Return whether a person agreed; False where the client can't ask. Raises: HIVE-409 where they declined."""
     if answer.action == "accept" and answer.data is None:
         return False
     if answer.action != "accept" or not answer.data.agreed:
@@ -51,30 +48,31 @@ def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
 def by_request(
     call: CallContext, tool: str, title: str, args: dict[str, Any], act: Callable[[], T]
 ) -> tuple[str, T | None]:
-    """Do it once an approver has agreed to just this call: (the request's id, what came of it; None while it waits).
+    """Call `act` once an approver has approved exactly this call. Return (id of the request, result of `act`; None
+    while the request waits).
 
-    One approval lets one call through. A rejected call stays rejected; one that expired is asked for again.
+    One approval permits one call. A rejected call stays rejected; an expired request is filed anew.
 
     Raises: HIVE-414 for a call that was rejected.
     """
     store = ApprovalStore(call.workspace)
     with call.workspace.exclusive("asking for approval"):
-        mine = store.list(kind="tool_call", requester=call.by)
-        request = next((one for one in mine if _is_open(one, tool, args)), None)
+        requests = store.list(kind="tool_call", requester=call.by)
+        request = next((one for one in requests if _is_open(one, tool, args)), None)
         if request is None:
             context = {"tool": tool, "via": "mcp", "args": args}
             request = store.file(Filing(kind="tool_call", title=title, requester=call.by, context=context, risk="high"))
         if request.status == "approved":
             store.record_outcome(request.id, {"called": tool})
     if request.status == "rejected":
-        why = request.decisions[-1].reason
-        told = f"{request.decisions[-1].by} rejected {request.id}" + (f": {why}" if why else "")
-        raise refused("HIVE-414", told, "do something else, or ask them why")
+        decision = request.decisions[-1]
+        why = f"{decision.by} rejected {request.id}" + (f": {decision.reason}" if decision.reason else "")
+        raise refused("HIVE-414", why, "do something else, or ask them why")
     return request.id, act() if request.status == "approved" else None
 
 
 def _is_open(request: ApprovalRequest, tool: str, args: dict[str, Any]) -> bool:
-    """Return whether it is about this call, and neither used up nor overtaken."""
-    asked = {name: request.context.get(name) for name in ("tool", "via", "args")}
-    stands = request.status in ("pending", "approved", "rejected") and request.outcome is None
-    return stands and asked == {"tool": tool, "via": "mcp", "args": args}
+    """Return whether a request is for this call, and is neither used nor superseded."""
+    call = {name: request.context.get(name) for name in ("tool", "via", "args")}
+    is_valid = request.status in ("pending", "approved", "rejected") and request.outcome is None
+    return is_valid and call == {"tool": tool, "via": "mcp", "args": args}

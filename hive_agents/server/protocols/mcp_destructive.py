@@ -1,6 +1,6 @@
-"""The tools that change what serves, or what somebody else may do: each asks a person before it acts.
+"""The tools that deploy configs and decide requests: each asks a person before it acts.
 
-The annotations of these tools name functions that are made with them, and so can't be text.
+Their annotations name local functions, so this module can't have `from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from hive_agents.server.shapes import ConfigRef
 _Question = Elicit[Consent] | None
 _Verb = Literal["approve", "reject"]
 WAITING = "waiting"
-"""The decision of a deployment that an approver has to agree to first."""
+"""The `decision` of a deployment that waits for an approver."""
 
 
 def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
@@ -55,15 +55,15 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
         `waiting`, `approval_id` names the request, and the same call goes on once it is approved."""
 
         def deployed(call: CallContext) -> configs.Deployed:
-            asked = agreed_to(answer, f"deploying {config}")
-            # The config as the person was asked about it: it may have been changed while they thought.
+            agreed = agreed_to(answer, f"deploying {config}")
+            # With the hash of the config that the person agreed to: it may have changed meanwhile.
             body = configs.Deploy(config=config, hash=shown.hash, reason=reason)
-            if asked:
+            if agreed:
                 return configs.deploy_config(call, body)
             title, args = f"deploy {shown.name} for an MCP client", {"config": shown.name, "hash": shown.hash}
             args["reason"] = reason
-            id, done = by_request(call, "deploy", title, args, lambda: configs.deploy_config(call, body))
-            return done if done is not None else _waiting(id)
+            id, outcome = by_request(call, "deploy", title, args, lambda: configs.deploy_config(call, body))
+            return outcome if outcome is not None else _waiting(id)
 
         return await calls.done(ctx, OPERATOR, deployed)
 

@@ -1,4 +1,4 @@
-"""OpenAI's shape: the copilot as a model, and each agent as another. Whoever holds the token asks, and nobody else."""
+"""OpenAI's chat completions: the copilot and each agent as a model. The caller is the holder of the token."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents import runs as control
 from hive_agents.agents import known_agents
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import diagnostics_of
-from hive_agents.runs import ENDED, RunRow, RunStore
+from hive_agents.runs import RunRow
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, json_of
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.protocols.agui import agent_input, asked_in
 from hive_agents.server.protocols.agui_events import EventGroup, shown_result
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.runs import StartRun, started
+from hive_agents.server.runs import StartRun, abandon, started
 
 api = Api("protocols")
 COPILOT = "copilot"
@@ -32,7 +31,7 @@ AGENT = "agent/"
 
 
 class ChatMessage(BaseModel):
-    """One message of the conversation so far; what isn't known here is left aside."""
+    """One message of the conversation so far; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
     role: str
@@ -45,7 +44,7 @@ class StreamOptions(BaseModel):
 
 
 class Completion(BaseModel):
-    """A request for a chat completion. Sampling parameters are accepted, and change nothing: models are ours."""
+    """A request for a chat completion. Sampling parameters are accepted and ignored."""
 
     model_config = ConfigDict(extra="ignore")
     model: str = COPILOT
@@ -68,7 +67,7 @@ class ModelList(Value):
 
 
 class ChatCompletion(Value):
-    """A completion, as OpenAI has it; `hive` names the run and the thread behind it."""
+    """A completion in OpenAI's format; `hive` names the run and the thread behind it."""
 
     id: str
     object: str = "chat.completion"
@@ -88,7 +87,7 @@ def models(call: Call) -> ModelList:
 
 @api.get("/v1/models/{model:path}", ANYBODY)
 def one_model(call: Call, model: str) -> ModelRow:
-    """One of them, as the list has it."""
+    """One model, as in the list."""
     found = next((one for one in models(call).data if one.id == model), None)
     if found is None:
         raise _no_model(model)
@@ -97,18 +96,18 @@ def one_model(call: Call, model: str) -> ModelRow:
 
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
-    """Answer the last message, in the light of the questions before it, wherever they were answered."""
+    """Answer the last message, with the questions before it as context, wherever they were answered."""
     value = json_of(call.request, await call.request.body())
     try:
         wanted = Completion.model_validate(value)
     except ValueError as error:
         raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
     row = await started(call, *await run_in_threadpool(_wanted, call, wanted))
-    turn = _Answering(call, wanted, row)
+    answer = _Answer(call, wanted, row)
     if wanted.stream:
-        return streams.response(turn.chunks())
-    text = "".join([piece async for piece in turn.words() if piece is not None])
-    return await run_in_threadpool(turn.whole, text)
+        return streams.response(answer.chunks())
+    text = "".join([piece async for piece in answer.pieces() if piece is not None])
+    return await run_in_threadpool(answer.completion, text)
 
 
 def _no_model(name: str) -> NotFound:
@@ -116,72 +115,71 @@ def _no_model(name: str) -> NotFound:
 
 
 def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
-    """Return what is to be started, and its key."""
-    asked = asked_in([one.model_dump() for one in wanted.messages])
-    text, key = asked[-1] if asked else "", call.request.headers.get("idempotency-key")
+    """Return the run to start, and its idempotency key."""
+    questions = asked_in([one.model_dump() for one in wanted.messages])
+    text, key = questions[-1] if questions else "", call.request.headers.get("idempotency-key")
     if wanted.model.startswith(AGENT):
         agent = wanted.model.removeprefix(AGENT)
-        given = _object(text)
-        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
+        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, _object(text), text)), key
     if wanted.model != COPILOT:
         raise _no_model(wanted.model)
-    thread_id, before = (wanted.metadata or {}).get("thread_id"), asked[:-1]
+    thread_id, before = (wanted.metadata or {}).get("thread_id"), questions[:-1]
     if thread_id is None and before:
         thread_id = ThreadStore(call.workspace, call.principal).of_questions(before)
-    # What the client says that was answered is nobody's word: it may have been edited, or be another model's.
+    # Answers in the client's messages aren't used: they may have been edited, or be another model's.
     earlier = {"before": remembered(before)} if thread_id is None else {}
     return StartRun(input={"text": text, **earlier}, thread_id=thread_id), key
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the inputs of an agent that were sent as JSON."""
+    """Return a text's JSON object; None where it isn't one."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-class _Answering:
-    """One answer on its way."""
+class _Answer:
+    """The answer of one run, as a whole or as a stream."""
 
     def __init__(self, call: Call, wanted: Completion, row: RunRow) -> None:
         self._call, self._wanted, self._row = call, wanted, row
         self._stream = RunStream(call, call.request.app.state.feed, row, until_rest=True)
-        self._named: dict[str, Any] = {
+        self._facts: dict[str, Any] = {
             "id": f"chatcmpl-{row.run_id}",
             "created": int(time.time()),
             "model": wanted.model,
         }
         self._result: dict[str, Any] = {}
 
-    async def words(self) -> AsyncIterator[str | None]:
-        """Yield the text in pieces, None for each heartbeat; at its end what it rests on, or whom it waits for."""
-        async for found in self._stream.groups():
-            if found is None:
+    async def pieces(self) -> AsyncIterator[str | None]:
+        """Yield the text in pieces, with errors, requests that the run waits for, and sources; None for heartbeats."""
+        async for numbered in self._stream.groups():
+            if numbered is None:
                 yield None
                 continue
-            for piece in self._pieces(found[1]):
+            for piece in self._pieces(numbered[1]):
                 yield piece
-        found_result = await run_in_threadpool(shown_result, self._call, self._row.run_id)
-        self._result = found_result or {}
+        result = await run_in_threadpool(shown_result, self._call, self._row.run_id)
+        self._result = result or {}
         if sources := sources_of(self._result):
             yield "\n\n" + sources
 
     def _pieces(self, group: EventGroup) -> list[str]:
-        found = []
+        pieces = []
         for event in group.events:
             value = event.model_dump(by_alias=True)
             if value["type"] == "TEXT_MESSAGE_CONTENT":
-                found.append(value["delta"])
+                pieces.append(value["delta"])
             elif value["type"] == "RUN_ERROR":
-                found.append(f"\n\n{value.get('code') or 'error'}: {value['message']}")
+                pieces.append(f"\n\n{value.get('code') or 'error'}: {value['message']}")
             elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "interrupt":
-                asked = value["outcome"]["interrupts"]
-                found.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in asked))
-        return found
+                interrupts = value["outcome"]["interrupts"]
+                pieces.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in interrupts))
+        return pieces
 
-    def whole(self, text: str) -> ChatCompletion:
+    def completion(self, text: str) -> ChatCompletion:
         message = {
             "role": "assistant",
             "content": text,
@@ -189,21 +187,21 @@ class _Answering:
             "annotations": citations_in(self._result, text),
         }
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        return ChatCompletion(**self._named, choices=[choice], usage=self._usage(), hive=self._hive())
+        return ChatCompletion(**self._facts, choices=[choice], usage=self._usage(), hive=self._hive())
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the completion in chunks. A client that goes away cancels it, as with any other model."""
-        text, done = "", False
+        """Yield the completion in chunks. A client that disconnects cancels it."""
+        text, complete = "", False
         try:
             yield self._chunk({"role": "assistant", "content": ""})
-            async for piece in self.words():
+            async for piece in self.pieces():
                 text += piece or ""
                 yield streams.BEAT if piece is None else self._chunk({"content": piece})
-            done = True
+            complete = True
         finally:
-            if not done:
+            if not complete:
                 with CancelScope(shield=True):
-                    await run_in_threadpool(self._stop)
+                    await run_in_threadpool(abandon, self._call, self._row.run_id)
         yield self._chunk({"annotations": citations_in(self._result, text)}, "stop", hive=self._hive())
         options = self._wanted.stream_options
         if options is not None and options.include_usage:
@@ -212,24 +210,20 @@ class _Answering:
 
     def _chunk(self, delta: dict[str, Any] | None, reason: str | None = None, **more: Any) -> bytes:
         choices = [{"index": 0, "delta": delta, "finish_reason": reason}] if delta is not None else []
-        value = {**self._named, "object": "chat.completion.chunk", "choices": choices, **more}
+        value = {**self._facts, "object": "chat.completion.chunk", "choices": choices, **more}
         return streams.frame(json.dumps(value, ensure_ascii=False))
-
-    def _stop(self) -> None:
-        if RunStore(self._call.workspace).get(self._row.run_id).status not in ENDED:
-            control.stop(self._call.workspace, self._row.run_id, self._call.by)
 
     def _usage(self) -> dict[str, int]:
         used = self._result.get("usage") or {}
-        given, made = int(used.get("input_tokens", 0)), int(used.get("output_tokens", 0))
-        return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+        prompt, completion = int(used.get("input_tokens", 0)), int(used.get("output_tokens", 0))
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def _hive(self) -> dict[str, Any]:
         return {"run_id": self._row.run_id, "thread_id": self._row.thread_id}
 
 
 def sources_of(result: dict[str, Any]) -> str:
-    """Return the passages that an answer cites, a line each; nothing for what is no answered question."""
+    """Return the results that an answer cites, one a line; "" for a reply without an answer."""
     if result.get("status") != "answered":
         return ""
     cited = [one for one in result["results"] if one["citation"] and one["citation"] in (result["answer"] or "")]
@@ -237,18 +231,18 @@ def sources_of(result: dict[str, Any]) -> str:
 
 
 def citations_in(result: dict[str, Any], text: str) -> list[dict[str, Any]]:
-    """Return where in the text a passage is cited, and the document that it is of."""
+    """Return OpenAI's `url_citation` annotations: the places of citations in the text, and their documents."""
     from urllib.parse import quote
 
-    found = []
+    citations = []
     for one in result.get("results") or ():
         mark = one["citation"]
-        # Where passages are listed, the mark stands before a title; elsewhere in a passage it is the document's own.
+        # In a list of passages only a mark before a title is a citation; others are the documents' own text.
         sought = mark if result["status"] == "answered" or not mark else f"{mark} {one['title']}"
         start = text.find(sought) if mark else -1
         while start >= 0:
             cited = {"start_index": start, "end_index": start + len(mark), "title": one["title"]}
             cited["url"] = f"/api/documents/{quote(one['doc_id'])}"
-            found.append({"type": "url_citation", "url_citation": cited})
+            citations.append({"type": "url_citation", "url_citation": cited})
             start = text.find(sought, start + 1)
-    return found
+    return citations
