@@ -93,7 +93,7 @@ async def login(request: Request) -> Response:
     """GET with a code of a sign-in link, or POST {"token": …}: the browser gets a session."""
     workspace = request.app.state.host.workspace
     if request.method == "POST":
-        require_same_site(request)  # else another site could sign a browser in as somebody of its choice
+        require_same_site(request)  # against login CSRF: another site would choose the user
         proof = await _sent_token(request)
         await run_in_threadpool(verify, workspace, proof)
         response: Response = JSONResponse({"ok": True}, headers=PRIVATE)

@@ -69,7 +69,7 @@ class _Changes:
         same_tenant = scope.tenant in (None, event.tenant)
         changed: list[tuple[str, str | None]] = []
         if word == "approval":
-            if scope.approves and (same_tenant or event.tenant == LOCAL_TENANT):  # as `RequestReader.may_read` has it
+            if scope.approves and (same_tenant or event.tenant == LOCAL_TENANT):  # as in `RequestReader.may_read`
                 changed.append(("request", event.payload.get("approval_id")))
         elif word == "config" and scope.operates:  # the active config is the same for all tenants
             changed.append(("config", event.payload.get("config")))

@@ -301,7 +301,7 @@ def _require_as_seen(call: CallContext, stored: StoredConfig, body: Deploy) -> N
 
 @api.post("/api/rollback", OPERATOR)
 def roll_back(call: CallContext, body: Rollback) -> RolledBack:
-    """Activate the config that was active before; repeated, it goes further back."""
+    """Activate the config that was active before; each call goes one further back."""
     version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn, of=body.of)
     return RolledBack(deployed=version.name, previous=before)
 

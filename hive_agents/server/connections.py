@@ -106,7 +106,7 @@ class Connection(H11Protocol):
     """Whether a request of this connection was answered."""
     _admitted = False
     _reads = 0
-    """How often the client has caught up with what was written."""
+    """How often the client has read the output up to the low-water mark."""
     _progress: tuple[Any, ...] | None = None
     _since = 0.0
 

@@ -103,13 +103,13 @@ class Labelled(Value):
 @api.get("/api/golden", OPERATOR, tagged=True)
 def golden(call: CallContext) -> Golden:
     """The labelled questions without those of the holdout."""
-    found = load_golden(call.workspace)
-    listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
+    golden_set = load_golden(call.workspace)
+    listed = [query.model_dump(mode="json") for query in golden_set if query.split != "holdout"]
     return Golden(
-        file=found.file,
-        hash=found.hash,
-        accepted=is_accepted(call.workspace, found),
-        holdout=sum(query.split == "holdout" for query in found),
+        file=golden_set.file,
+        hash=golden_set.hash,
+        accepted=is_accepted(call.workspace, golden_set),
+        holdout=sum(query.split == "holdout" for query in golden_set),
         queries=listed,
     )
 

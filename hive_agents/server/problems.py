@@ -126,7 +126,7 @@ class Faults:
         try:
             await self._app(scope, receive, sent)
         except ClientDisconnect:
-            pass  # nobody is left to answer
+            pass  # there is no client to answer
         except Exception as error:
             _log.error("a request failed: %s", kind_of(error))
             # Not raised: uvicorn would log the message, which may quote documents. It breaks off a response that began.

@@ -38,15 +38,15 @@ def threads(call: Call) -> dict[str, Any]:
 @pages.get("/chat/documents/{doc_id:path}", READER, "chat_document.html")
 def document(call: Call, doc_id: str) -> dict[str, Any]:
     """A document, with the passage of a result or a claim marked."""
-    found = copilot.document(call, doc_id)
+    opened = copilot.document(call, doc_id)
     parameters = call.request.query_params
     run_id = parameters.get("run", "")
     quoted = _quoted(call, run_id, doc_id, parameters.get("claim")) if run_id else []
-    text = _GAP.sub("\n\n", found.text.strip())
+    text = _GAP.sub("\n\n", opened.text.strip())
     shown = shown_document(doc_id, text, quoted)
     if quoted and not shown.found:  # the claim paraphrases the document
         shown = shown_document(doc_id, text, _quoted(call, run_id, doc_id, None))
-    return {"document": found, "shown": shown, "cited": parameters.get("n"), "searched": bool(quoted)}
+    return {"document": opened, "shown": shown, "cited": parameters.get("n"), "searched": bool(quoted)}
 
 
 @pages.get("/chat/runs/{run_id}/why", READER, "chat_facts.html")
@@ -65,11 +65,11 @@ def trace(call: Call, run_id: str) -> dict[str, Any]:
 @pages.get("/chat/{thread_id}", READER, "chat.html")
 def thread(call: Call, thread_id: str) -> dict[str, Any]:
     """A conversation, including questions without an answer yet."""
-    found = copilot.thread(call, thread_id)
-    turns = _turns(call, thread_id, found.turns)
+    conversation = copilot.thread(call, thread_id)
+    turns = _turns(call, thread_id, conversation.turns)
     pinned: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
-        "thread": found,
+        "thread": conversation,
         "turns": turns,
         "asked": {"pinned": pinned, "doc_id": None},
         "fields": copilot.fields(call).fields,
@@ -89,8 +89,8 @@ def _threads(call: Call) -> dict[str, Any]:
     parameters = call.request.query_params
     search = parameters.get("search") or None
     query = copilot.ThreadsPage(limit=THREADS, cursor=parameters.get("cursor"), search=search)
-    found = copilot.threads(call, query)
-    return {"threads": found.threads, "next_cursor": found.next_cursor, "search": search}
+    page = copilot.threads(call, query)
+    return {"threads": page.threads, "next_cursor": page.next_cursor, "search": search}
 
 
 def _turns(call: Call, thread_id: str, replies: list[dict[str, Any]], only: str | None = None) -> list[dict[str, Any]]:

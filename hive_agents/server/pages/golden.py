@@ -20,12 +20,12 @@ UNTAGGED = ""
 @pages.get("/golden", OPERATOR, "golden.html")
 def overview(call: Call) -> dict[str, Any]:
     """The labelled questions, their coverage, and open questions."""
-    found = _golden(call)
-    queries = found.queries if found is not None else []
+    labelled = _golden(call)
+    queries = labelled.queries if labelled is not None else []
     return {
-        "golden": found,
+        "golden": labelled,
         "coverage": _coverage(queries),
-        "unsplit": 0 if found is None or found.holdout else sum(one["split"] is None for one in queries),
+        "unsplit": 0 if labelled is None or labelled.holdout else sum(one["split"] is None for one in queries),
         "open": golden.open_to_label(call).questions,
         "pending": len(copilot.list_feedback(call, copilot.FeedbackPage(status="pending", limit=500)).items),
         **_queries(call, queries),
@@ -35,8 +35,8 @@ def overview(call: Call) -> dict[str, Any]:
 @pages.get("/golden/queries", OPERATOR, "golden_queries.html")
 def queries(call: Call) -> dict[str, Any]:
     """A page of the labelled questions."""
-    found = _golden(call)
-    return _queries(call, found.queries if found is not None else [])
+    labelled = _golden(call)
+    return _queries(call, labelled.queries if labelled is not None else [])
 
 
 @pages.get("/golden/worth", OPERATOR, "golden_worth.html")
@@ -60,8 +60,8 @@ def feedback(call: Call) -> dict[str, Any]:
     parameters = call.request.query_params
     status = parameters.get("status", "pending")
     query = checked(copilot.FeedbackPage, {"status": status or None, "cursor": parameters.get("cursor"), "limit": PAGE})
-    found = copilot.list_feedback(call, query)
-    return {"items": found.items, "next_cursor": found.next_cursor, "status": status}
+    page = copilot.list_feedback(call, query)
+    return {"items": page.items, "next_cursor": page.next_cursor, "status": status}
 
 
 def _golden(call: Call) -> golden.Golden | None:

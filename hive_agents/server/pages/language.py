@@ -20,8 +20,8 @@ def languages() -> frozenset[str]:
 @cache
 def texts(language: str = ENGLISH) -> Mapping[str, str]:
     """Return a language's texts by key, in English where a translation is missing."""
-    found: dict[str, str] = json.loads(TEXTS.joinpath(f"{language}.json").read_text(encoding="utf-8"))
-    return found if language == ENGLISH else {**texts(), **found}
+    own_texts: dict[str, str] = json.loads(TEXTS.joinpath(f"{language}.json").read_text(encoding="utf-8"))
+    return own_texts if language == ENGLISH else {**texts(), **own_texts}
 
 
 def told(language: str, key: str, **values: object) -> str:
@@ -82,8 +82,8 @@ def happened(language: str, event: str) -> str:
 
 def codes(language: str) -> Mapping[str, str]:
     """Return the title of each diagnostic's code; empty in English."""
-    found = {} if language == ENGLISH else texts(language)
-    return {name.removeprefix("code."): text for name, text in found.items() if name.startswith("code.")}
+    own_texts = {} if language == ENGLISH else texts(language)
+    return {name.removeprefix("code."): text for name, text in own_texts.items() if name.startswith("code.")}
 
 
 def preferred(accepted: str, known: Collection[str]) -> str:

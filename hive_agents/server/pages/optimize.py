@@ -36,12 +36,12 @@ def overview(call: Call) -> dict[str, Any]:
 @pages.get("/optimize/{run_id}", OPERATOR, "optimization.html")
 def search(call: Call, run_id: str) -> dict[str, Any]:
     """One run of the optimizer; figures of the holdout are in the certificate alone."""
-    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
-    result = found.result or {}
+    progress = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
+    result = progress.result or {}
     best = (result.get("best") or {}).get("config")
     better = best if result and best != result["baseline"]["config"] else None
     return {
-        "found": found,
+        "found": progress,
         "result": result,
         "best": better,
         "seen": _seen(call, better) if better is not None else None,
@@ -56,20 +56,20 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
     before = call.request.query_params.get("before")
     parameters: dict[str, Any] = {"limit": TRIALS, "newest": True, "verdict": verdict, "before": before}
     query = checked(runs.TrialsPage, {name: value for name, value in parameters.items() if value})
-    found = runs.show_trials(call, run_id, query)
-    return {"found": found, "run_id": run_id, "verdict": verdict or ""}
+    page = runs.show_trials(call, run_id, query)
+    return {"found": page, "run_id": run_id, "verdict": verdict or ""}
 
 
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
     """The labelled hits of two configs for each open query, of those that the reader may view."""
-    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
-    rows = [row | {"hits": {side: _documents(hits) for side, hits in row["hits"].items()}} for row in found.queries]
+    compared = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
+    rows = [row | {"hits": {side: _documents(hits) for side, hits in row["hits"].items()}} for row in compared.queries]
     return {
         "rows": sorted(rows, key=lambda row: -abs(row["delta"])),
         "better": sum(row["delta"] > 0 for row in rows),
         "worse": sum(row["delta"] < 0 for row in rows),
-        "found": found,
+        "found": compared,
     }
 
 
@@ -90,10 +90,10 @@ def config(call: Call, name: str) -> dict[str, Any]:
 
 def _is_labelled(call: Call) -> bool:
     try:
-        found = golden.golden(call)
+        labelled = golden.golden(call)
     except NotFound:
         return False
-    return bool(found.queries or found.holdout)
+    return bool(labelled.queries or labelled.holdout)
 
 
 def _documents(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -30,6 +30,6 @@ def caller_over_http(context: Context[Any, Any]) -> CallContext:
 
 
 def local_caller(workspace: Workspace, asker: Asker) -> McpCaller:
-    """Return the caller over stdio: who started the process, with their present rights."""
+    """Return a caller for stdio: the user that started the process, with their present rights."""
     engine, freshness = SearchEngine(workspace), Freshness(workspace)
     return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

@@ -36,12 +36,12 @@ def can_ask(ctx: Context[Any, Any]) -> bool:
     return is_version_at_least(str(ctx.protocol_version), STATELESS) or ctx.session.can_send_request
 
 
-def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
+def agreed_to(answer: ElicitationResult[Consent], action: str) -> bool:
     """Return whether a person agreed; False where the client can't ask. Raises: HIVE-409 where they declined."""
     if answer.action == "accept" and answer.data is None:
         return False
     if answer.action != "accept" or not answer.data.agreed:
-        raise HiveError.of("HIVE-409", f"{what}: nobody agreed to it", fix="ask what they want instead", exit_code=1)
+        raise HiveError.of("HIVE-409", f"{action}: nobody agreed to it", fix="ask what they want instead", exit_code=1)
     return True
 
 

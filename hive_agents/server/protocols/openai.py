@@ -88,10 +88,10 @@ def models(call: Call) -> ModelList:
 @api.get("/v1/models/{model:path}", ANYBODY)
 def one_model(call: Call, model: str) -> ModelRow:
     """One model, as in the list."""
-    found = next((one for one in models(call).data if one.id == model), None)
-    if found is None:
+    row = next((one for one in models(call).data if one.id == model), None)
+    if row is None:
         raise _no_model(model)
-    return found
+    return row
 
 
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)

@@ -1,7 +1,8 @@
-// What pages do in a browser beyond links: whatever changes something goes to the API as JSON, with the CSRF token.
+// Shared by all pages: requests to the API as JSON with the CSRF token, messages, sign-in, drafts and local times.
 //
-// A form or button with data-api="METHOD /path" sends its fields; data-then names where to go afterwards, data-reload the
-// element (a selector) whose hx-get is asked again. A field with data-type="number", "boolean", "json" or "list" is sent so.
+// A form or button with data-api="METHOD /path" sends its fields; data-then is the address to open afterwards,
+// data-reload the selector of an element to trigger "reload" on. A field with data-type="number", "boolean", "json" or
+// "list" is sent as such.
 (() => {
   "use strict";
 
@@ -16,10 +17,10 @@
     if (kind !== "fault") window.setTimeout(() => line.remove(), 6000);
   }
 
-  // What was told of an action that another one has replaced.
+  // Removes the message of an earlier action.
   const hush = () => document.getElementById("told").replaceChildren();
 
-  // What is to be read on the page that comes now.
+  // A message for the next page.
   const NEXT = "told:next";
   const tellNext = (text) => sessionStorage.setItem(NEXT, text);
 
@@ -31,14 +32,14 @@
 
   class Refused extends Error {
     constructor(status, problem, about) {
-      const said = problem.detail || problem.title;
-      super(about ? `${about}: ${said}` : said);
+      const detail = problem.detail || problem.title;
+      super(about ? `${about}: ${detail}` : detail);
       this.status = status;
       this.problem = problem;
     }
   }
 
-  // The server speaks English; what a code is about is told in the page's language before it.
+  // The server's messages are English; the title of the code precedes them in the page's language.
   let codes = null;
 
   async function aboutOf(code) {
@@ -46,14 +47,14 @@
     try {
       codes ??= await (await fetch(body().dataset.codes)).json();
     } catch {
-      return undefined; // it is told in English alone
+      return undefined; // the message is shown in English alone
     }
     return codes[code];
   }
 
   const named = (who) => `${encodeURIComponent(who.tenant)}/${encodeURIComponent(who.user)}`;
 
-  // Another tab may have signed in meanwhile: its session is this one's, if it is the same person.
+  // Another tab may have signed in meanwhile: its session is used here if it is the same person's.
   async function renewed() {
     const before = body().dataset.csrf;
     const now = await api("GET", "/api/session");
@@ -95,7 +96,7 @@
     if (error.status === 401) signedOut();
   }
 
-  // Whoever is signed out signs in again over the page as it is. Somebody else gets a page of their own.
+  // A dialog to sign in again over the page as it is; for another person signIn reloads the page.
   function signedOut() {
     const dialog = document.getElementById("signed-out");
     if (!dialog || dialog.open) return;
@@ -202,7 +203,7 @@
     send(button, button.dataset.value ? JSON.parse(button.dataset.value) : undefined);
   });
 
-  // Times stand in the page in UTC, and are shown in the reader's zone.
+  // Pages have times in UTC; they are shown in the reader's time zone.
   function localTimes(root) {
     for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
       const at = new Date(time.dateTime);
@@ -214,7 +215,7 @@
     }
   }
 
-  // What one person left in this tab is nobody else's.
+  // Drafts of one person are deleted when another one uses the tab.
   function forgetOthers() {
     const me = body().dataset.me;
     if (!me || sessionStorage.getItem("me") === me) return;
@@ -222,7 +223,7 @@
     sessionStorage.setItem("me", me);
   }
 
-  // What is written in a field with data-draft="NAME" survives a reload, in this browser's session alone.
+  // The text of a field with data-draft="NAME" survives a reload, in the browser's session alone.
   const draftOf = (field) => `draft:${field.dataset.draft}`;
   const restored = new WeakSet();
 

@@ -1,4 +1,4 @@
-// Deciding: each answer names the content that was read, a quicker colleague is told in words, nothing typed is lost.
+// Approvals: decisions by the hash of the content that was read, conflicts with others, and drafts of edits.
 (() => {
   "use strict";
 
@@ -15,8 +15,8 @@
 
   const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
-  // What became of a request since it was shown, in words; null where it waits as it was.
-  async function became(shown, words) {
+  // Returns what happened to a request since it was shown, as text; null where it is unchanged.
+  async function outcomeOf(shown, words) {
     const { request } = await hive.api("GET", `/api/approvals/${encodeURIComponent(shown.request)}`);
     const last = request.decisions.at(-1);
     if (request.status !== "pending" && last) {
@@ -26,16 +26,16 @@
     return request.content_hash === shown.hash ? null : words.changed;
   }
 
-  // What somebody else did meanwhile, above the forms, which stay as they are.
+  // Shows another person's decision above the forms, which stay as they are.
   async function tellConflict(article) {
     const words = article.dataset;
-    const text = await became(words, words);
+    const text = await outcomeOf(words, words);
     if (text === null) return false;
     const place = article.querySelector("#conflict");
     if (place.dataset.told === text.replace(/\d+/g, "")) return true;
     place.dataset.told = text.replace(/\d+/g, "");
     hive.hush();
-    for (const field of article.querySelectorAll("[data-arg]")) mended(field);
+    for (const field of article.querySelectorAll("[data-arg]")) clearFault(field);
     const box = document.createElement("div");
     box.className = "fault";
     const said = document.createElement("p");
@@ -63,8 +63,8 @@
   };
   const pointer = (name) => `/${name.replace(/~/g, "~0").replace(/\//g, "~1")}`;
 
-  // What is wrong with a field stands beside it until the field changes, or the form is sent again.
-  function mended(field) {
+  // Removes a field's error, which is shown until the field changes or the form is sent again.
+  function clearFault(field) {
     const line = field.parentElement.querySelector(`[data-fault="${CSS.escape(field.id)}"]`);
     if (!line) return;
     const others = (field.getAttribute("aria-describedby") || "").split(" ").filter((id) => id && id !== line.id);
@@ -86,7 +86,7 @@
     field.after(line);
   }
 
-  // The value of a field; undefined where it is no JSON, which is told.
+  // Returns the value of a field; undefined, with an error at the field, where it isn't valid JSON.
   function valueOf(field, article) {
     try {
       return CAST[field.dataset.widget](field.value);
@@ -96,12 +96,12 @@
     }
   }
 
-  // Only what was changed: RFC 6902 on the arguments; null where a field has a fault. An empty field that was absent
-  // stays absent.
+  // Returns the changed arguments as RFC 6902 operations; null where a field has an error. An empty field of an absent
+  // argument leaves it absent.
   function patchOf(form, article) {
     const steps = [];
     const fields = [...form.querySelectorAll("[data-arg]")];
-    fields.forEach(mended);
+    fields.forEach(clearFault);
     for (const field of fields) {
       const { arg, widget, was } = field.dataset;
       if (field.value === "" && (was === undefined || widget !== "text")) {
@@ -118,13 +118,13 @@
     return first ? null : steps;
   }
 
-  // What was typed into the arguments survives a reload. Where they were changed meanwhile it is shown, not put in.
+  // Edits of arguments survive a reload. Where the request changed meanwhile they are offered, not filled in.
   const keptOf = (field) => `arg:${field.closest("[data-request]").dataset.request}:${field.dataset.arg}`;
 
   document.addEventListener("input", (event) => {
     const field = event.target;
     if (!field.dataset.arg) return;
-    mended(field);
+    clearFault(field);
     const { hash } = field.closest("[data-request]").dataset;
     sessionStorage.setItem(keptOf(field), JSON.stringify({ hash, value: field.value }));
   });
@@ -170,8 +170,8 @@
     hive.hush();
     const answer = { verb, version: Number(article.dataset.version), content_hash: article.dataset.hash };
     for (const name of ["reason", "message"]) {
-      const given = form.elements[name]?.value.trim();
-      if (given) answer[name] = given;
+      const text = form.elements[name]?.value.trim();
+      if (text) answer[name] = text;
     }
     if (form.elements.for_run?.checked) answer.for_run = true;
     if (verb === "edit") {
@@ -208,7 +208,7 @@
     if (batch) decideAll(batch);
   });
 
-  // The queue: what is chosen is decided as it was shown, each for itself.
+  // The queue: each chosen request is decided by the hash of the content that was shown.
   const chosen = () => [...document.querySelectorAll("#queue li input[type=checkbox]:checked")].map((box) => box.closest("li"));
 
   function count() {
@@ -232,7 +232,7 @@
     button.disabled = true;
     let failed = 0;
     const rows = chosen();
-    for (const row of rows) row.dataset.gone = ""; // what is decided here needs nobody to tell of it
+    for (const row of rows) row.dataset.gone = ""; // no notice about requests that are decided here
     for (const row of rows) {
       const answer = { verb: button.dataset.batch, content_hash: row.dataset.hash, ...(reason ? { reason } : {}) };
       try {
@@ -260,7 +260,7 @@
     location.reload();
   }
 
-  // Keys: in the queue j and k go, x chooses, Enter opens; in a request a, r, e and m go to the answer, which Enter gives.
+  // Keys: in the queue j and k move, x chooses, Enter opens; in a request a, r, e and m focus an answer, Enter sends it.
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target)) return;
     const article = document.getElementById("request");
@@ -283,8 +283,8 @@
     }
   });
 
-  // The queue is as it is now: what was decided says so and can't be chosen, what is new comes when it is asked for, so
-  // that nothing moves under the hand.
+  // Updates the queue: decided requests say so and can't be chosen; new ones are added on demand, so that nothing moves
+  // while a person acts.
   const LIMIT = 25;
 
   async function lookAtQueue(queue) {
@@ -296,11 +296,11 @@
     const rows = [...queue.querySelectorAll("li[data-request]")];
     for (const row of rows) {
       if (now.get(row.dataset.request) === row.dataset.hash || row.dataset.gone !== undefined) continue;
-      const text = await became(row.dataset, queue.dataset).catch((error) => {
+      const text = await outcomeOf(row.dataset, queue.dataset).catch((error) => {
         if (error.status === 404) return queue.dataset.unknown;
         throw error;
       });
-      // Null where it waits further down. It may have been told, or decided here, while this was asked.
+      // Null where it waits on a later page. Meanwhile it may have been marked already, or decided here.
       if (text === null || row.dataset.gone !== undefined) continue;
       row.dataset.gone = "";
       const line = document.createElement("p");
@@ -347,7 +347,7 @@
     if (event.target.id === "show-new") showNew(document.getElementById("queue")).catch(hive.explain);
   });
 
-  // Whoever looks at a request, or at the queue, hears of what others decided before they answer.
+  // Decisions of others are shown on open requests and in the queue.
   document.addEventListener("hive:changed", (event) => {
     const about = (id) => event.detail.some((one) => one.kind === "all" || (one.kind === "request" && (!id || one.id === id)));
     const article = document.getElementById("request");

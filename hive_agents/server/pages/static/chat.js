@@ -1,7 +1,7 @@
-// The chat: asks, follows the runs that answer, and keeps the filters of the next question.
+// The chat: asks questions, follows their runs, and keeps the filters of the next question.
 //
-// A button with data-ask asks what stands in it, one with data-edit puts it into the form. An article with data-stream
-// is a question that is being answered; it is replaced by what data-turn shows when its run is over.
+// A button with data-ask asks the question in it, one with data-edit puts it into the form. An article with data-stream
+// is a question that is being answered; when its run is over, it is replaced by the content of data-turn.
 (() => {
   "use strict";
 
@@ -24,7 +24,7 @@
     return `${demand.field} ${SIGNS[demand.op]} ${[].concat(demand.value).join(" | ")}`;
   }
 
-  // What the next question is asked within survives a reload, as its words do.
+  // The filters of the next question survive a reload, as its text does.
   function remember() {
     sessionStorage.setItem(`asked:${thread() || "new"}`, JSON.stringify({ pinned, doc_id: about }));
   }
@@ -63,13 +63,13 @@
   async function ask(asked, source) {
     const input = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== null && value !== undefined));
     const body = { graph: "worker", input, ...(thread() ? { thread_id: thread() } : {}) };
-    // The same question sent again, because no answer came back, is asked once.
+    // The same question, sent again after a failure, has the same key: it starts one run.
     if (sent?.text !== JSON.stringify(body)) sent = { text: JSON.stringify(body), key: randomKey() };
     source.setAttribute("aria-busy", "true");
     try {
       const run = await hive.api("POST", "/api/runs", body, { "Idempotency-Key": sent.key });
       sent = null;
-      // What was typed meanwhile is the next question, and stays.
+      // The text is cleared only where it is still the one that was sent.
       if (source === form() && source.elements.text.value === asked.text) {
         source.dispatchEvent(new CustomEvent("hive:done", { bubbles: true, detail: run }));
         source.elements.text.value = "";
@@ -92,29 +92,29 @@
 
   const added = new Map();
 
-  // A question stands in the conversation once, whoever hears of it first.
+  // Adds a question to the conversation, once.
   function add(run) {
     const id = `turn-${run.run_id}`;
     if (document.getElementById(id)) return Promise.resolve();
     if (!added.has(id)) {
-      const come = htmx.ajax("GET", turnOf(run), { source: "#turns", target: "#turns", swap: "beforeend" }).then(() => {
+      const adding = htmx.ajax("GET", turnOf(run), { source: "#turns", target: "#turns", swap: "beforeend" }).then(() => {
         document.querySelector(".talk > .empty")?.remove();
         document.getElementById("skip-turn")?.setAttribute("href", `#${id}`);
       });
-      added.set(id, come.finally(() => added.delete(id)));
+      added.set(id, adding.finally(() => added.delete(id)));
     }
     return added.get(id);
   }
 
-  // What was asked in this conversation elsewhere, in another tab or by another program, comes here too.
+  // Questions that were asked in another tab or by another program are added too.
   document.addEventListener("hive:changed", async (event) => {
     if (!thread() || !event.detail.some((change) => change.kind === "run" || change.kind === "all")) return;
     const found = await hive.api("GET", `/api/threads/${encodeURIComponent(thread())}/runs`).catch(() => null);
     for (const one of found?.runs || []) await add(one.run);
   });
 
-  // Each turn asks for itself: of requests that one element sends at once, htmx drops all but two. One that failed is
-  // sent again, since nothing else would end the turn.
+  // Each turn sends its own request: of concurrent ones of one element, htmx drops all but two. A failed one is
+  // repeated, since nothing else would end the turn.
   async function show(article) {
     await htmx.ajax("GET", article.dataset.turn, { source: article, target: article, swap: "outerHTML" });
     if (article.isConnected) window.setTimeout(() => settle(article), RETRY);
@@ -124,7 +124,7 @@
     article.dataset.following = "";
     const broken = article.querySelector(".broken");
     const source = new EventSource(article.dataset.stream);
-    // A proxy may hold a stream back: how the run stands is looked at now and then, too.
+    // A proxy may buffer the stream: the state of the run is polled, too.
     const look = window.setInterval(async () => {
       const run = await hive.api("GET", article.dataset.stream.replace(/\/events$/, "")).catch(() => null);
       if (run && !OPEN.includes(run.run.status)) end();
@@ -157,7 +157,7 @@
     };
   }
 
-  // The stream is over, or refused: how the run stands says what to do.
+  // The stream ended or was refused: the state of the run decides what to do.
   async function settle(article) {
     if (!article.isConnected) return;
     try {
@@ -181,8 +181,8 @@
   function begin() {
     form().dataset.ready = "";
     const kept = sessionStorage.getItem(`asked:${thread() || "new"}`);
-    const given = JSON.parse(form().dataset.asked);
-    take(kept && !given.doc_id ? JSON.parse(kept) : given);
+    const asked = JSON.parse(form().dataset.asked);
+    take(kept && !asked.doc_id ? JSON.parse(kept) : asked);
     const threads = document.querySelector("details.threads");
     if (threads && window.matchMedia("(max-width: 46rem)").matches) threads.open = false;
     showValues();
@@ -229,9 +229,9 @@
       history.back();
       return;
     }
-    const mine = history.state?.beside;
+    const wasPushed = history.state?.beside;
     shut();
-    if (mine) history.back();
+    if (wasPushed) history.back();
   }
 
   function shut() {
@@ -239,12 +239,12 @@
     opener?.focus();
   }
 
-  // Going back closes the document first: on a small screen it lies over the conversation.
+  // Going back closes the document first: on a small screen it covers the conversation.
   let before = null;
 
   function cover() {
     if (history.state?.beside) return;
-    // Without a fragment, to which going back would take the focus.
+    // Without a fragment, to which going back would move the focus.
     history.replaceState(history.state, "", location.pathname + location.search);
     before = location.href;
     history.pushState({ beside: true }, "");
@@ -304,7 +304,7 @@
     }
   });
 
-  // The document that was asked for stands beside the answer, open where the passage is.
+  // The opened document is shown beside the answer, scrolled to the passage.
   document.addEventListener("htmx:after:swap", () => {
     const heading = document.querySelector("#beside h2");
     if (!heading || heading.dataset.shown !== undefined) return;

@@ -1,4 +1,4 @@
-// Agents are started; the queen's answers stand beside her; what was said to an agent leaves its field.
+// The colony: starting agents, asking the queen, and clearing message fields once they are sent.
 (() => {
   "use strict";
 
@@ -9,8 +9,8 @@
     if (form.getAttribute("aria-busy") === "true") return;
     form.setAttribute("aria-busy", "true");
     try {
-      const found = await hive.api("POST", "/api/queen/messages", { text: form.elements.text.value });
-      document.getElementById("queen-answer").textContent = found.answer;
+      const reply = await hive.api("POST", "/api/queen/messages", { text: form.elements.text.value });
+      document.getElementById("queen-answer").textContent = reply.answer;
       form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
     } catch (error) {
       hive.explain(error);
@@ -19,8 +19,8 @@
     }
   });
 
-  // What is written as a list or an object of JSON is given as such, everything else as text.
-  const given = (text) => {
+  // A text that begins as a JSON array or object is sent as such, everything else as text.
+  const inputOf = (text) => {
     try {
       return /^\s*[[{]/.test(text) ? JSON.parse(text) : text;
     } catch {
@@ -35,7 +35,7 @@
     if (form.getAttribute("aria-busy") === "true") return;
     form.setAttribute("aria-busy", "true");
     try {
-      const input = Object.fromEntries([...form.querySelectorAll("textarea")].map((field) => [field.name, given(field.value)]));
+      const input = Object.fromEntries([...form.querySelectorAll("textarea")].map((field) => [field.name, inputOf(field.value)]));
       const run = await hive.api("POST", "/api/runs", { graph: "event_loop", agent: form.dataset.start, input });
       form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
       location.assign(`/colony/runs/${encodeURIComponent(run.run_id)}`);
@@ -46,13 +46,13 @@
     }
   });
 
-  // What was typed while the rest was sent is the next thing to say, and stays.
-  const cleared = (event) => [...event.target.querySelectorAll("[data-clear]")];
+  // A field is cleared only where it still has the text that was sent.
+  const fieldsToClear = (event) => [...event.target.querySelectorAll("[data-clear]")];
   document.addEventListener("submit", (event) => {
     if (event.target.getAttribute("aria-busy") === "true") return;
-    for (const field of cleared(event)) field.dataset.sent = field.value;
+    for (const field of fieldsToClear(event)) field.dataset.sent = field.value;
   }, true);
   document.addEventListener("hive:done", (event) => {
-    for (const field of cleared(event)) if (field.value === field.dataset.sent) field.value = "";
+    for (const field of fieldsToClear(event)) if (field.value === field.dataset.sent) field.value = "";
   });
 })();

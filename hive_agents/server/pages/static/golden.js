@@ -1,4 +1,4 @@
-// Labelling: a page of documents at a time, by keys or buttons; the labels are kept in the browser until they are saved.
+// Labelling: a page of documents at a time, by keys or buttons; labels stay in the browser's session until saved.
 (() => {
   "use strict";
 
@@ -10,7 +10,7 @@
   const cards = [...box.querySelectorAll("[data-doc]")];
   const store = `labels:${box.dataset.query}`;
   const marks = new Map(JSON.parse(sessionStorage.getItem(store) || "[]"));
-  const done = [];
+  const undoable = [];
   let current = 0;
 
   for (const card of cards) {
@@ -53,7 +53,7 @@
 
   function mark(n, value) {
     const doc = cards[n].dataset.doc;
-    done.push([doc, marks.get(doc)]);
+    undoable.push([doc, marks.get(doc)]);
     marks.set(doc, value);
     keep();
     const next = cards.findIndex((card, place) => place > n && !marks.has(card.dataset.doc));
@@ -62,7 +62,7 @@
   }
 
   function undo() {
-    const last = done.pop();
+    const last = undoable.pop();
     if (!last) return;
     if (last[1] === undefined) marks.delete(last[0]);
     else marks.set(last[0], last[1]);
@@ -73,11 +73,11 @@
 
   async function save() {
     const of = (value) => cards.map((card) => card.dataset.doc).filter((doc) => marks.get(doc) === value);
-    const whole = cards.every((card) => MARKS.includes(marks.get(card.dataset.doc)));
+    const isComplete = cards.every((card) => MARKS.includes(marks.get(card.dataset.doc)));
     const body = { query: box.dataset.query, relevant: of("relevant"), distractors: of("distractor") };
-    // What is irrelevant is kept only where every document was judged: the question is a fully judged one then.
-    if (whole) body.irrelevant = of("irrelevant");
-    if (!whole && !body.relevant.length && !body.distractors.length) {
+    // Irrelevant documents are sent only where all are judged: they mark the question as fully judged.
+    if (isComplete) body.irrelevant = of("irrelevant");
+    if (!isComplete && !body.relevant.length && !body.distractors.length) {
       hive.tell(box.dataset.nothing, "fault");
       return;
     }

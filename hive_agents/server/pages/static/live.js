@@ -1,48 +1,48 @@
-// What is shown is true: a stream names what changed, and what shows it is asked for again.
+// Keeps pages current: a stream names what changed, and the parts that show it are fetched again.
 //
-// An element with an id and data-live="KIND …" (or "KIND:ID") is exchanged for what the page has under its id now;
-// `hive:changed` tells every other script. Nothing is asked for in a tab that nobody looks at; of several tabs one holds
-// the stream and tells the others, since a browser has but six connections to a server.
+// An element with an id and data-live="KIND …" (or "KIND:ID") is replaced by the element with its id in the present
+// page; other scripts get the event `hive:changed`. Hidden tabs fetch nothing. Of several tabs one holds the stream and
+// informs the others, since a browser has only six connections to a server.
 (() => {
   "use strict";
 
-  const LOOK = 30000; // what no event tells of: the time that is left, the host, what another process did
+  const LOOK = 30000; // for changes without an event: remaining times, the host, other processes
   const PAUSE = 700;
   const RETRY = 2000;
-  const PATIENCE = 2500; // a stream that is back by then wasn't broken
+  const PATIENCE = 2500; // a stream that reconnects within this time isn't reported as broken
   const shown = new WeakMap();
   let source = null;
   let away = false;
   let warning = null;
-  let rung = [];
+  let pending = [];
   let next = 0;
   let timer = null;
   let busy = false;
 
   const parts = () => [...document.querySelectorAll("[data-live]")];
-  const rings = (kinds, change) => change.kind === "all"
+  const concerns = (kinds, change) => change.kind === "all"
     || kinds.split(" ").some((one) => one === change.kind || one === `${change.kind}:${change.id}`);
 
   function ring(change) {
-    rung.push(change);
+    pending.push(change);
     if (timer === null && !busy) timer = window.setTimeout(look, Math.max(0, next - Date.now()));
   }
 
   async function look() {
     timer = null;
-    if (document.hidden || away) return; // what rang is kept until somebody looks
+    if (document.hidden || away) return; // changes are kept until the tab is shown
     busy = true;
-    const changes = rung;
-    rung = [];
+    const changes = pending;
+    pending = [];
     try {
       document.dispatchEvent(new CustomEvent("hive:changed", { detail: changes }));
-      if (parts().some((part) => changes.some((change) => rings(part.dataset.live, change)))) await renew();
+      if (parts().some((part) => changes.some((change) => concerns(part.dataset.live, change)))) await renew();
     } catch {
-      rung.unshift(...changes); // the server is away: the stream says when it is back
+      pending.unshift(...changes); // the server is unreachable: the stream reports when it is back
     } finally {
       busy = false;
       next = Date.now() + PAUSE;
-      if (rung.length && warning === null) timer = window.setTimeout(look, PAUSE);
+      if (pending.length && warning === null) timer = window.setTimeout(look, PAUSE);
     }
   }
 
@@ -68,9 +68,9 @@
     }
   }
 
-  function broken(is) {
+  function broken(isBroken) {
     const line = document.getElementById("broken");
-    if (is) {
+    if (isBroken) {
       warning ??= window.setTimeout(() => { line.hidden = false; }, PATIENCE);
       return;
     }
@@ -81,7 +81,7 @@
 
   const name = `hive:changes:${document.body.dataset.me}`;
   const tabs = new BroadcastChannel(name);
-  let held = null;
+  let lock = null;
 
   function tellAll(message) {
     tabs.postMessage(message);
@@ -97,14 +97,14 @@
   tabs.onmessage = (message) => hear(message.data);
 
   function listen() {
-    if (held || document.hidden || away) return;
-    held = deferred();
-    const mine = held;
-    window.setTimeout(() => { if (!source) ring({ kind: "all", id: null }); }, PAUSE); // another tab's stream doesn't begin
+    if (lock || document.hidden || away) return;
+    lock = deferred();
+    const own = lock;
+    window.setTimeout(() => { if (!source) ring({ kind: "all", id: null }); }, PAUSE); // where another tab holds the stream
     const hold = () => {
-      if (held !== mine) return undefined;
+      if (lock !== own) return undefined;
       open();
-      return mine.promise;
+      return own.promise;
     };
     if (navigator.locks) navigator.locks.request(name, hold);
     else hold();
@@ -131,19 +131,19 @@
   function leave() {
     source?.close();
     source = null;
-    held?.resolve();
-    held = null;
+    lock?.resolve();
+    lock = null;
     broken(false);
   }
 
-  // The stream is refused: whoever is signed out is asked to sign in, a server that isn't ready is asked again.
+  // The stream was refused: ask to sign in where the session ended, else try again.
   async function settle() {
     try {
       await hive.api("GET", "/api/session");
-      window.setTimeout(() => { if (held && !source) open(); }, RETRY);
+      window.setTimeout(() => { if (lock && !source) open(); }, RETRY);
     } catch (error) {
       if (error.status === 401) hive.explain(error);
-      else window.setTimeout(() => { if (held && !source) settle(); }, RETRY);
+      else window.setTimeout(() => { if (lock && !source) settle(); }, RETRY);
     }
   }
 

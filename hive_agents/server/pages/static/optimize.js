@@ -1,4 +1,4 @@
-// A search as it goes: its trials as points, the best so far as lines; starting one, and deploying what it found.
+// The optimizer's runs: starting one, a chart of its trials with the best so far, and deploying its result.
 (() => {
   "use strict";
 
@@ -24,8 +24,8 @@
     for (const field of form.querySelectorAll("[data-budget]")) {
       if (field.value !== "") input[field.name] = Number(field.value);
     }
-    const found = await hive.api("POST", "/api/runs", { graph: "optimizer", input });
-    location.assign(`/optimize/${encodeURIComponent(found.run_id)}`);
+    const run = await hive.api("POST", "/api/runs", { graph: "optimizer", input });
+    location.assign(`/optimize/${encodeURIComponent(run.run_id)}`);
   }
 
   async function deploy(form) {
@@ -39,7 +39,7 @@
       accept_tags: fields.accept_tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
     };
     if (fields.reason.value.trim()) wanted.reason = fields.reason.value.trim();
-    const found = await hive.api("POST", "/api/deploy", wanted);
+    const outcome = await hive.api("POST", "/api/deploy", wanted);
     const place = form.querySelector("[data-outcome]");
     const words = place.dataset;
     const line = (text, kind) => {
@@ -48,16 +48,16 @@
       made.textContent = text;
       return made;
     };
-    const lines = found.deployed
-      ? [line(filled(words.deployed, { name: found.deployed }), "good")]
-      : [line(filled(words.kept, { name: found.previous }), "bad")];
-    for (const reason of found.reasons) {
+    const lines = outcome.deployed
+      ? [line(filled(words.deployed, { name: outcome.deployed }), "good")]
+      : [line(filled(words.kept, { name: outcome.previous }), "bad")];
+    for (const reason of outcome.reasons) {
       const about = await hive.aboutOf(reason.code);
       lines.push(line(`${reason.code}: ${about ? `${about}: ` : ""}${reason.message}`, ""));
     }
-    if (found.approval_id) {
+    if (outcome.approval_id) {
       const link = document.createElement("a");
-      link.href = `/approvals/${encodeURIComponent(found.approval_id)}`;
+      link.href = `/approvals/${encodeURIComponent(outcome.approval_id)}`;
       link.textContent = words.asked;
       const wrap = line("", "");
       wrap.append(link);
@@ -133,14 +133,14 @@
   async function more(place) {
     for (;;) {
       const after = trials.length ? trials[trials.length - 1].number : 0;
-      const found = await hive.api("GET", `/api/runs/${encodeURIComponent(place.dataset.run)}/trials?limit=2000&after=${after}`);
-      trials.push(...found.trials);
-      if (!found.more) break;
+      const page = await hive.api("GET", `/api/runs/${encodeURIComponent(place.dataset.run)}/trials?limit=2000&after=${after}`);
+      trials.push(...page.trials);
+      if (!page.more) break;
     }
     if (trials.length) draw(place);
   }
 
-  // What is new is drawn as it happens. Looks come one after the other, so that each trial is asked for once.
+  // Refreshes run one after the other, so that each trial is fetched once.
   let looking = Promise.resolve();
 
   function look(place, { first = false } = {}) {
@@ -150,7 +150,7 @@
       const table = document.getElementById("trials");
       if (!first && before !== trials.length && !table.contains(document.activeElement)) htmx.trigger(table, "renew");
     }).catch((error) => {
-      if (error.status !== 0) hive.explain(error); // of a server that is away the page says so by itself
+      if (error.status !== 0) hive.explain(error); // live.js reports an unreachable server
     });
   }
 
