@@ -138,7 +138,7 @@ class Projection:
         ids: dict[str, Any] = {"thread_id": self._thread, "run_id": self._run}
         if event.type is EventType.RUN_FAILED:
             error = event.payload.get("error") or {}
-            message = str(error.get("message", "the run failed")) if self._is_unhidden() else "the run failed"
+            message = str(error.get("message", "the run failed")) if self._may_view_all() else "the run failed"
             yield RunErrorEvent(message=message, code=error.get("code"))
             return
         if event.type is EventType.RUN_STOPPED:
@@ -161,15 +161,15 @@ class Projection:
 
     def _interrupt(self, approval_id: str) -> Interrupt:
         request = ApprovalStore(self._call.workspace).get(approval_id)
-        is_unhidden = self._is_unhidden()
+        may_view_all = self._may_view_all()
         facts: dict[str, Any] = {"kind": request.kind, "allowed_decisions": request.allowed_decisions}
-        if is_unhidden:
+        if may_view_all:
             facts |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
                      if name in request.context}  # fmt: skip
         return Interrupt(
             id=request.id,
             reason=request.kind,
-            message=request.title if is_unhidden else f"a person has to decide: {request.kind}",
+            message=request.title if may_view_all else f"a person has to decide: {request.kind}",
             response_schema=answer_schema(request.allowed_decisions),
             expires_at=request.due_at,
             metadata={"hive": facts},
@@ -179,7 +179,7 @@ class Projection:
         while self._steps:
             yield StepFinishedEvent(step_name=self._steps.pop())
 
-    def _is_unhidden(self) -> bool:
+    def _may_view_all(self) -> bool:
         """Return whether the reader may view all documents that the run has read, which its texts may quote."""
         row = self._row
         return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
