@@ -26,7 +26,7 @@ from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary
+from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary, stale_cursor
 
 api = Api("runs")
 Graph = Annotated[Literal["worker", "event_loop", "optimizer"], AnyCase]
@@ -240,6 +240,11 @@ def list_runs(call: Call, query: RunsPage) -> RunList:
 def runs_of(call: Call, query: RunsPage, graph: str | Sequence[str] | None) -> RunList:
     """Return the page of the runs of some graphs that the caller may see, newest first."""
     scope = Scope(call.reaches())
+    if query.cursor is not None:
+        try:
+            scope.run(call.workspace, query.cursor)
+        except NotFound:
+            raise stale_cursor() from None
     rows = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=graph)
     shown = [RunSummary.of(row) for row in rows[: query.limit]]
     return RunList(runs=shown, next_cursor=shown[-1].run_id if len(rows) > query.limit else None)

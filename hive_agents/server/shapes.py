@@ -112,6 +112,11 @@ class Acknowledged(Value):
     ok: bool = True
 
 
+def stale_cursor() -> NotFound:
+    """Return the error for a cursor of no item."""
+    return NotFound.of("HIVE-409", "the cursor leads nowhere any more", fix="begin with the first page")
+
+
 def paged(items: Sequence[T], page: PageQuery, name: Callable[[T], str]) -> tuple[list[T], str | None]:
     """Return the page after the cursor, and the cursor of the next one; a cursor is the `name` of the last item before.
 
@@ -121,7 +126,7 @@ def paged(items: Sequence[T], page: PageQuery, name: Callable[[T], str]) -> tupl
     if page.cursor is not None:
         places = [place for place, item in enumerate(items) if name(item) == page.cursor]
         if not places:
-            raise NotFound.of("HIVE-409", "the cursor leads nowhere any more", fix="begin with the first page")
+            raise stale_cursor()
         start = places[0] + 1
     shown = list(items[start : start + page.limit])
     more = start + page.limit < len(items)

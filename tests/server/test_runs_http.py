@@ -124,6 +124,8 @@ async def test_runs_come_in_pages(place: Workspace, client: httpx.AsyncClient) -
         if cursor is None:
             break
     assert sorted(found) == sorted(runs)
+    refused = await client.get("/api/runs", params={"cursor": "rnever"}, headers=dana)
+    assert (refused.status_code, refused.json()["code"]) == (404, "HIVE-409")
 
 
 async def test_a_run_can_be_stopped_and_resumed_and_its_stream_says_so(tmp_path: Path) -> None:
