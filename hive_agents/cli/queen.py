@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, console, count, styled, with_surface
-from hive_agents.cli.terminal import ask
+from hive_agents.cli.terminal import ask, safe_lines
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
                 out.print(part, soft_wrap=True)
         except HiveError as error:
             for diagnostic in error.diagnostics:
-                out.print(safe_line(diagnostic), style="red", soft_wrap=True)
+                out.print(safe_lines(str(diagnostic)), style="red", soft_wrap=True)
 
 
 def _overview(overview: dict[str, Any]) -> Iterator[Any]:
