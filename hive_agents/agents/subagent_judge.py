@@ -34,5 +34,6 @@ class SubagentJudge:
             return NodeVerdict(action="retry", feedback=f"{feedback} This was the last iteration.")
         if left <= max(2, self.max_iterations // 5):
             remaining = "1 iteration is" if left == 1 else f"{left} iterations are"
-            return NodeVerdict(action="retry", feedback=f"{feedback} Only {remaining} left: set them with set_output.")
+            feedback += f" Only {remaining} left: set them now with set_output."
+            return NodeVerdict(action="retry", feedback=feedback)
         return NodeVerdict(action="retry", feedback=f"{feedback} Set each with set_output.")

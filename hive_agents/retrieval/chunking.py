@@ -101,7 +101,9 @@ class _Cutter:
 
     def _section(self, blocks: list[_Block], path: dict[int, str]) -> Iterator[Chunk]:
         """Yield one chunk for a section that fits, else chunks cut at the coarsest boundary that makes them fit."""
-        whole = self._fits(blocks[0].start, blocks[-1].end)
+        # The document's first section may begin with a deeper heading than a later one.
+        is_nested = not any(0 < block.level < blocks[0].level for block in blocks)
+        whole = is_nested and self._fits(blocks[0].start, blocks[-1].end)
         for group in [blocks] if whole else self._groups(blocks):
             first = group[0]
             if first.level:

@@ -339,7 +339,7 @@ def converse(visit: Visit) -> str:
     ]  # fmt: skip
     for line in lines:
         try:
-            talk.take(line)
+            talk.handle(line)
         except HiveError as error:
             out.write(told(error))
     return out.getvalue()

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from hive_agents.retrieval.blocks import section_of
@@ -273,6 +273,7 @@ def test_the_rest_of_a_section_ends_before_the_next_one() -> None:
     st.integers(12, 40),
     st.integers(1, 6),
 )
+@example([3, 2, ["one two"]], 13, 1)
 @settings(max_examples=75, deadline=None)
 def test_the_section_of_a_paragraph_is_the_same_in_its_chunk_as_in_the_text(
     blocks: list[int | list[str]], limit: int, level: int
