@@ -1,8 +1,8 @@
-"""The optimizer: what each step of a run does, from a diagnosis of the losses to a certificate.
+"""The optimizer: the steps of a run, from a diagnosis of the losses to a certificate.
 
-It stands on evaluation and verification, and knows neither LangGraph nor the runtime; the nodes are the functions of
-`steps`. A new lever goes to `space`, a new cause of loss to `diagnosis` with its answer in `proposal`, and what the
-engine does differently must be the same in `lane_cache`, whose test compares both.
+It builds on evaluation and verification, and knows neither LangGraph nor the runtime; the graph's nodes are the
+functions of `steps`. A new lever goes to `space`, a new cause of loss to `diagnosis` with its remedy in `proposal`. A
+change of the engine needs the same change in `lane_cache`, whose test compares both.
 """
 
 import lazy_loader

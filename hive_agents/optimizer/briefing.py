@@ -1,4 +1,4 @@
-"""What a model is told: the levers, the losses, the worst training queries, what was tried."""
+"""The prompt of the model proposer: the levers, the losses, the worst training queries, the trials so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from hive_agents import prompts
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, IntArray
-from hive_agents.optimizer.model_answer import BLOCKS, shown
+from hive_agents.optimizer.model_answer import BLOCKS, patchable
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values
 from hive_agents.retrieval import RetrievalConfig, SqliteIndex
@@ -26,8 +26,8 @@ EXCERPT = 300
 
 def briefing(situation: Situation, workspace: Workspace, *, most: int, share_text: bool) -> str:
     """Return the prompt. Raises: HIVE-105, HIVE-106 for a workspace's own prompt that can't be filled in."""
-    told = {
-        "config": shown(situation.config),
+    parts = {
+        "config": patchable(situation.config),
         "collection": _collection(situation.index),
         "diagnosis": _diagnosis(situation),
         "worst_queries": worst_queries(situation, share_text=share_text),
@@ -38,14 +38,14 @@ def briefing(situation: Situation, workspace: Workspace, *, most: int, share_tex
         workspace,
         most=str(most),
         schema=json.dumps(levers(), ensure_ascii=False),
-        # Nothing in a title or a query can close what it can't foresee.
+        # Random, so that no title or query can contain the closing fence.
         fence=f"=====  {secrets.token_hex(8)}  =====",
-        situation="\n".join(f"{name}: {json.dumps(part, ensure_ascii=False)}" for name, part in told.items()),
+        situation="\n".join(f"{name}: {json.dumps(part, ensure_ascii=False)}" for name, part in parts.items()),
     )
 
 
 def levers() -> dict[str, Any]:
-    """Return the JSON schema of what may be changed."""
+    """Return the JSON schema of the blocks that a patch may change."""
     schema = RetrievalConfig.model_json_schema()
     properties = {block: schema["properties"][block] for block in BLOCKS}
     definitions: dict[str, Any] = schema["$defs"]
@@ -59,8 +59,7 @@ def levers() -> dict[str, Any]:
 
 
 def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, Any]]:
-    """Return the training queries that lose most: what they return, with labels and each lane's ranks, and what they
-    miss."""
+    """Return the worst training queries: their results, with labels and ranks in each lane, and what they miss."""
     cache = situation.cache
     scores = cache.evaluate(situation.config).nudcg
     ranked = cache.rank(situation.config, depth=10_000)
@@ -69,16 +68,16 @@ def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, A
 
     def trace(row: int, doc_id: str, place: int | None) -> dict[str, Any]:
         number = cache.number_of(doc_id)
-        where = ranked.documents[row] == number if place is None else np.array([place])
-        found = {
+        columns = ranked.documents[row] == number if place is None else np.array([place])
+        entry = {
             "rank": None if place is None else place + 1,
             "doc_id": doc_id,
             "title": titles.get(doc_id, ""),
             "label": cache.golden.queries[row].label(doc_id),
-            "keyword_rank": _best(ranked.keyword[row][where]),
-            "vector_rank": _best(ranked.vector[row][where]),
+            "keyword_rank": _best(ranked.keyword[row][columns]),
+            "vector_rank": _best(ranked.vector[row][columns]),
         }
-        return found | ({"text": _excerpt(situation.index, doc_id)} if share_text else {})
+        return entry | ({"text": _excerpt(situation.index, doc_id)} if share_text else {})
 
     traces = []
     for row in np.argsort(scores, kind="stable")[:WORST].tolist():
@@ -99,7 +98,7 @@ def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, A
 
 
 def _best(ranks: IntArray) -> int | None:
-    """Return the best rank in a lane; None where the lane doesn't find it. 0 means absent."""
+    """Return the best of the ranks in a lane, None without one; a rank of 0 means absent."""
     return min((rank for rank in ranks.tolist() if rank), default=None)
 
 
@@ -109,30 +108,30 @@ def _excerpt(index: SqliteIndex, doc_id: str) -> str:
 
 
 def _collection(index: SqliteIndex) -> dict[str, Any]:
-    known = filterable_values(index)
+    values = filterable_values(index)
     fields = {
-        name: {"type": index.collection.fields[name].type} | ({"values": known[name]} if name in known else {})
+        name: {"type": index.collection.fields[name].type} | ({"values": values[name]} if name in values else {})
         for name in index.collection.filterable
     }
     return {"documents": len(index.doc_ids()), "vectors": index.embedding_model is not None, "filterable": fields}
 
 
 def _diagnosis(situation: Situation) -> dict[str, Any]:
-    found = situation.diagnosis
+    diagnosis = situation.diagnosis
     losses = [
-        {"cause": loss.cause, "points": round(loss.points, 3), "queries": len(loss.queries)} for loss in found.losses
+        {"cause": loss.cause, "points": round(loss.points, 3), "queries": len(loss.queries)}
+        for loss in diagnosis.losses
     ]
     return {
-        "summary": found.summary,
+        "summary": diagnosis.summary,
         "losses": losses,
-        "exclusions": [asdict(one) for one in found.exclusions],
-        "preferences": [asdict(one) for one in found.preferences],
+        "exclusions": [asdict(one) for one in diagnosis.exclusions],
+        "preferences": [asdict(one) for one in diagnosis.preferences],
     }
 
 
 def _tried(situation: Situation) -> list[Mapping[str, Any]]:
-    """Return the last trials and what came of them; scores on validation queries stay out, but for the judge's
-    words."""
+    """Return the last trials with their outcome, without scores on validation queries except in the feedback."""
     return [
         {
             "iteration": row["n"],

@@ -1,4 +1,4 @@
-"""What a run may spend. Whatever runs out ends the search, never the run: the best so far goes on."""
+"""The budget of a run. Running out ends the search, not the run, which goes on with the best config so far."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ class SearchBudgetExhausted(Exception):
 
 @dataclass
 class SearchBudget:
-    """Configs measured and seconds spent, over all processes that worked on the run.
-
-    `overspent` says whether a limit of dollars is reached.
-    """
+    """Configs measured and seconds spent over all processes of a run; `overspent` is whether `max_usd` is reached."""
 
     max_evaluations: int
     max_seconds: float
@@ -33,7 +30,7 @@ class SearchBudget:
 
     @property
     def left(self) -> int:
-        """How many more configs may be measured."""
+        """The number of configs that may still be measured."""
         return max(self.max_evaluations - self.evaluations, 0)
 
     @property
@@ -41,14 +38,14 @@ class SearchBudget:
         return self.seconds_before + time.monotonic() - self._started
 
     def spend(self) -> None:
-        """Count one config. Raises: `SearchBudgetExhausted` before it is measured."""
+        """Count one config, before it is measured. Raises: `SearchBudgetExhausted`."""
         if self.evaluations >= self.max_evaluations:
             raise SearchBudgetExhausted("evaluations")
         self._require_time()
         self.evaluations += 1
 
     def require_means(self) -> None:
-        """Raises: `SearchBudgetExhausted` where no time or no money is left to ask a reranker."""
+        """Raise `SearchBudgetExhausted` where no time or money is left to call a reranker."""
         self._require_time()
         if self.overspent():
             raise SearchBudgetExhausted("max_usd")

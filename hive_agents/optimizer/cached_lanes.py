@@ -1,7 +1,7 @@
 """The two lanes of every golden query, for any filter and any BM25 parameters, without a search for each.
 
-A lane without a filter is ranked once, deep; under a filter it is the same list less what the filter refuses. Only
-where too little is left of a query's list is it ranked again by the index.
+Each lane is ranked once, deeply and without a filter; a filter drops chunks from that ranking. Only where too few
+chunks of a query remain does the index rank it again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
 
 _DEEP = 2000
-"""How deep a lane is ranked before filters: nine in ten chunks may be refused, and still enough are left."""
+"""The depth to which lanes are ranked before filters: enough remain even where nine in ten chunks are dropped."""
 
 _LANES = 256
 
@@ -43,7 +43,7 @@ FilterKey = tuple[tuple[str, Condition], ...]
 
 @dataclass
 class _Group:
-    """The queries of one principal: the index as they know it, and its chunks' numbers in the whole one."""
+    """The queries of one principal, the index that the principal sees, and its chunks' numbers in the whole index."""
 
     index: SqliteIndex | ScopedIndex
     whole: NDArray[np.intp]
@@ -80,14 +80,13 @@ class _Group:
         return passing
 
     def boilerplate_of(self, n_chunks: int) -> Floats:
-        """Return the share of boilerplate in each chunk, in the numbers of the whole index, 0 for what they don't
-        see."""
+        """Return each chunk's share of boilerplate, by number in the whole index; 0 for what they can't see."""
         shares = np.zeros(n_chunks)
         shares[self.whole] = self.index.boilerplate_shares(np.arange(len(self.whole)))
         return shares
 
     def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
-        """Return the factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
+        """Return each chunk's factor, by number in the whole index; 1 for what the principal can't see."""
 
         def computed() -> Floats:
             factors = np.ones(n_chunks)
@@ -99,7 +98,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """The vector lane of some queries, -1 behind the end; `scores` are cosines."""
+    """The vector lane of some queries, -1 after the end; `scores` are cosines."""
 
     chunks: IntArray
     scores: Floats
@@ -122,37 +121,37 @@ class CachedLanes:
         return self.index.embedding_model is not None
 
     def keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
-        """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)`, -1 behind the end."""
+        """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)`, -1 after the end."""
         return self._keyword.get((key, params), lambda: self._ranked_keyword(key, params))
 
     def vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
-        """Return the chunks of the vector lane, and each query's best cosine, -inf where nothing is left."""
+        """Return the chunks of the vector lane, and each query's best cosine, -inf for an empty lane."""
         return self._vector.get(key, lambda: self._ranked_vector(key))
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
 
-        The rows are those of the first queries.
+        There may be fewer rows than queries: row i is that of query i.
         """
-        found = np.ones(chunks.shape)
-        if len(self._groups) == 1:  # whose rows are all rows, in order
-            np.take(self._groups[0].factors_of(boosts, self.index.n_chunks), chunks, out=found, mode="wrap")
-            return found
+        factors = np.ones(chunks.shape)
+        if len(self._groups) == 1:  # its rows are all rows, in order
+            np.take(self._groups[0].factors_of(boosts, self.index.n_chunks), chunks, out=factors, mode="wrap")
+            return factors
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
-            found[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
-        return found
+            factors[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
+        return factors
 
     def boilerplate_shares(self, chunks: IntArray) -> Floats:
         """Return each chunk's share of boilerplate in the scope of its row's query, in the shape of `chunks`.
 
         The rows are those of the first queries.
         """
-        found = np.zeros(chunks.shape)
+        shares = np.zeros(chunks.shape)
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
-            found[rows] = np.take(group.boilerplate_of(self.index.n_chunks), chunks[rows])
-        return found
+            shares[rows] = np.take(group.boilerplate_of(self.index.n_chunks), chunks[rows])
+        return shares
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
         lanes = np.full((self._n, MAX_DEPTH), -1, np.int64)
@@ -162,7 +161,8 @@ class CachedLanes:
             passes = self._passing(group, key, chunks)
             lanes[group.rows] = _first(chunks, passes)
             if short := _short(chunks, passes):
-                lanes[[group.rows[row] for row in short]] = _first(*_all(group.keyword_under(key, params, short)))
+                under = group.keyword_under(key, params, short)
+                lanes[[group.rows[row] for row in short]] = _first(under, under >= 0)
         return lanes
 
     def _ranked_vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
@@ -177,7 +177,7 @@ class CachedLanes:
             best[group.rows] = np.where(passes, deep.scores, -np.inf).max(axis=1)
             if short := _short(deep.chunks, passes):
                 under, rows = group.vector_under(key, short), [group.rows[row] for row in short]
-                lanes[rows], best[rows] = _first(*_all(under.chunks)), under.scores[:, 0]
+                lanes[rows], best[rows] = _first(under.chunks, under.chunks >= 0), under.scores[:, 0]
         return lanes, best
 
     def _passing(self, group: _Group, key: FilterKey, chunks: IntArray) -> Mask:
@@ -186,7 +186,7 @@ class CachedLanes:
 
 
 def _first(chunks: IntArray, passes: Mask) -> IntArray:
-    """Return the first `MAX_DEPTH` numbers of each row that pass, -1 behind them."""
+    """Return the first `MAX_DEPTH` numbers of each row that pass, -1 after them."""
     counts = np.count_nonzero(passes, axis=1)
     if counts.max(initial=0) > MAX_DEPTH:
         passes = passes & (passes.cumsum(axis=1, dtype=np.int32) <= MAX_DEPTH)
@@ -196,16 +196,11 @@ def _first(chunks: IntArray, passes: Mask) -> IntArray:
 
 
 def _short(chunks: IntArray, passes: Mask) -> list[int]:
-    """Return the rows that have too little left and were cut off: more may stand behind."""
+    """Return the rows with fewer than `MAX_DEPTH` passing chunks whose deep ranking was cut off."""
     if chunks.shape[1] < _DEEP:
         return []
     short: list[int] = ((passes.sum(axis=1) < MAX_DEPTH) & (chunks[:, -1] >= 0)).nonzero()[0].tolist()
     return short
-
-
-def _all(chunks: IntArray) -> tuple[IntArray, Mask]:
-    """Return the chunks, all of which pass."""
-    return chunks, chunks >= 0
 
 
 def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Group]:
@@ -213,10 +208,10 @@ def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Grou
     for row, query in enumerate(golden):
         rows.setdefault(query.principal, []).append(row)
     groups = []
-    for principal, own in rows.items():
-        known = scopes.of(index, principal)
-        whole = known.whole_numbers if isinstance(known, ScopedIndex) else np.arange(index.n_chunks)
-        groups.append(_Group(known, whole, own, [golden.texts[row] for row in own]))
+    for principal, numbers in rows.items():
+        scoped = scopes.of(index, principal)
+        whole = scoped.whole_numbers if isinstance(scoped, ScopedIndex) else np.arange(index.n_chunks)
+        groups.append(_Group(scoped, whole, numbers, [golden.texts[row] for row in numbers]))
     return groups
 
 

@@ -1,4 +1,4 @@
-"""The end of a run: the gate reads the holdout, and deploys what it proves better."""
+"""The end of a run: the gate decides on the holdout, and a config that passes is deployed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_agents.verification import GateResult, run_gate, switch
 
 
 def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what a report shows, what a deployment records). The same run uses the holdout once, however often it dies."""
+    """Return the certificate and the evaluation for a deployment's record; even a resumed run uses the holdout once."""
     golden = load_golden(session.workspace, session.golden_path)
     active, stored = find_active(session.workspace), session.stored(name)
     engine, holdout = SearchEngine(session.workspace, session.reranker), split(golden).holdout
@@ -30,7 +30,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         run_id=run_id,
         agent=True,
     )
-    d = result.difference
+    difference = result.difference
     certificate = {
         "decision": result.decision,
         "reasons": [reason.to_json() for reason in result.reasons],
@@ -45,12 +45,12 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "recall_before": result.active.metrics["recall"] if result.active else None,
         "recall_after": result.candidate.metrics["recall"],
         "lost_tags": [change.tag for change in result.lost_tags],
-        "difference": d.difference if d else None,
-        "ci95": list(d.ci95) if d else None,
-        "p_value": d.p_value if d else None,
+        "difference": difference.difference if difference else None,
+        "ci95": list(difference.ci95) if difference else None,
+        "p_value": difference.p_value if difference else None,
         "alpha": result.alpha,
         "j": result.use.j if result.use else None,
-        "mde": d.mde if d else None,
+        "mde": difference.mde if difference else None,
         "needed_queries": result.needed_queries,
         "measurable": result.measurable,
         "rerank": _reranking(session, stored.config, result) if stored.config.rerank.enabled else None,
@@ -59,8 +59,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
 
 
 def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateResult) -> dict[str, Any]:
-    """Return what reranking costs: whole searches in milliseconds, and dollars by the length of what a question
-    sends."""
+    """Return the cost of reranking: milliseconds of whole searches, and dollars estimated from the length sent."""
     assert session.reranker is not None
     queries = result.candidate.queries
     sent = session.reranker.characters_sent([query.query.query for query in queries])
@@ -76,15 +75,15 @@ def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateR
 
 
 def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
-    """Return about how many queries more it takes to certify a gain like that on the open queries, at least.
+    """Return roughly how many more queries it takes, at least, to certify the gain that `best` has on the open queries.
 
-    At least, because the open queries are those that it was tuned on; and no golden set under 20 is split at all.
+    It is a lower bound, as `best` was tuned on these queries; golden sets under `LEAST` are never split.
     """
     alpha = spent_alpha(1, session.workspace.settings.gate.alpha)
     old, new = session.baseline_measured.nudcg.tolist(), session.remeasure(parsed(best)).nudcg.tolist()
-    found = paired_difference(old, new, alpha=alpha)
-    held_out = found.n + (needed_queries(found, alpha) or 0)
-    return max(LEAST, golden_size(held_out)) - found.n
+    difference = paired_difference(old, new, alpha=alpha)
+    held_out = difference.n + (needed_queries(difference, alpha) or 0)
+    return max(LEAST, golden_size(held_out)) - difference.n
 
 
 def deploy_certified(session: OptimizerSession, name: str, evaluation: dict[str, Any], run_id: str) -> None:

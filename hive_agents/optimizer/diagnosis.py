@@ -1,4 +1,4 @@
-"""Why does a config lose nUDCG? Each loss is attributed by an exact counterfactual over cached rankings."""
+"""The causes of a config's lost nUDCG, each measured by an exact counterfactual over cached rankings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ APART = 2.0
 
 @dataclass(frozen=True)
 class Loss:
-    """`points` is the mean nUDCG that would be won if this cause alone were gone; the causes overlap."""
+    """`points` is the mean nUDCG to gain if this cause alone were removed; causes overlap."""
 
     cause: Cause
     points: float
@@ -43,7 +43,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """What leaving out one value of a field would do to the mean nUDCG and to relevant documents returned."""
+    """The mean nUDCG and distractors without one value of a field, and how many relevant documents are lost."""
 
     field: str
     value: str
@@ -54,7 +54,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Preference:
-    """What a boost of one field would do to the mean nUDCG; `boost` is the config's value for the field."""
+    """The mean nUDCG and distractors with a boost of one field; `boost` is the config's value for the field."""
 
     field: str
     boost: dict[str, float]
@@ -125,6 +125,7 @@ def _of_query(
     unfiltered: set[int],
     cache: LaneCache,
 ) -> dict[Cause, float]:
+    """Return the nUDCG that each cause costs one query."""
     k = cache.golden.k
     returned = int(ranked.returned[row])
     labels = ranked.labels[row, : min(returned, k)].tolist()
@@ -133,43 +134,43 @@ def _of_query(
         return {"should_abstain": 1.0 - actual} if returned else {}
     ideal = ideal_dcg(len(query.relevant), k)
     documents = ranked.documents[row, : len(labels)].tolist()
-    first = _first_occurrences(documents, labels)
+    counted = _first_occurrences(documents, labels)
     keyword, vector = ranked.keyword[row], ranked.vector[row]
-    found: dict[Cause, float] = {
-        "keyword_trap": _without_traps(first, keyword, vector) / ideal - actual,
-        "vector_trap": _without_traps(first, vector, keyword) / ideal - actual,
-        "tail_junk": max(_worth(first[:length]) for length in range(len(first) + 1)) / ideal - actual,
+    gains: dict[Cause, float] = {
+        "keyword_trap": _without_traps(counted, keyword, vector) / ideal - actual,
+        "vector_trap": _without_traps(counted, vector, keyword) / ideal - actual,
+        "tail_junk": max(_dcg(counted[:length]) for length in range(len(counted) + 1)) / ideal - actual,
     }
     numbers = {cache.number_of(doc_id) for doc_id in query.relevant}
-    shown = {number for number, label in zip(documents, first, strict=True) if label > 0}
+    shown = {number for number, label in zip(documents, counted, strict=True) if label > 0}
     missing = numbers - shown
     low = missing & reachable
-    share: dict[Cause, set[int]] = {
+    missing_by_cause: dict[Cause, set[int]] = {
         "ranked_low": low,
         "filtered_away": (missing - low) & unfiltered,
         "unreachable": missing - low - unfiltered,
     }
-    for cause, lost in share.items():
-        found[cause] = (ideal_dcg(len(shown) + len(lost), k) - ideal_dcg(len(shown), k)) / ideal
-    found = {cause: gain for cause, gain in found.items() if gain > 1e-12}
+    for cause, lost in missing_by_cause.items():
+        gains[cause] = (ideal_dcg(len(shown) + len(lost), k) - ideal_dcg(len(shown), k)) / ideal
+    gains = {cause: gain for cause, gain in gains.items() if gain > 1e-12}
     if query.irrelevant is not None and {*documents} - {cache.number_of(doc_id) for doc_id in query.qrels}:
-        found["unjudged"] = 0.0
-    return found
+        gains["unjudged"] = 0.0
+    return gains
 
 
-def _without_traps(first: list[int], lane: IntArray, other: IntArray) -> float:
-    """Return what a list is worth without the distractors that `lane` ranks far higher than the `other` lane."""
-    return _worth(
+def _without_traps(labels: list[int], lane: IntArray, other: IntArray) -> float:
+    """Return the DCG of a list without the distractors that `lane` ranks far higher than the `other` lane."""
+    return _dcg(
         [
             label
-            for place, label in enumerate(first)
+            for place, label in enumerate(labels)
             if label >= 0 or not lane[place] or (other[place] and other[place] < APART * lane[place])
         ]
     )
 
 
 def _first_occurrences(documents: Iterable[int], labels: Iterable[int]) -> list[int]:
-    """Labels, 0 where the document stands higher up already."""
+    """Return the labels, 0 where a document is repeated."""
     seen: set[int] = set()
     first = []
     for document, label in zip(documents, labels, strict=True):
@@ -178,13 +179,13 @@ def _first_occurrences(documents: Iterable[int], labels: Iterable[int]) -> list[
     return first
 
 
-def _worth(labels: list[int]) -> float:
+def _dcg(labels: list[int]) -> float:
     return sum(label * discount(rank) for rank, label in enumerate(labels, start=1))
 
 
 def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
-    """Return the documents among the candidates of any lane, a set a query."""
-    plain = parsed(config.model_dump(exclude_unset=True) | {"rerank": {}})  # their order doesn't matter here
+    """Return the documents among the candidates of the lanes in use, one set per query."""
+    plain = parsed(config.model_dump(exclude_unset=True) | {"rerank": {}})  # the order doesn't matter here
     everything = cache.rank(plain, depth=10_000)
     candidates = config.retrieval.candidates
     inside = np.zeros(everything.documents.shape, np.bool_)
@@ -195,7 +196,7 @@ def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
 
 
 def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: Scores) -> tuple[Exclusion, ...]:
-    found = []
+    exclusions = []
     relevant_before = cache.relevant_returned(config)
     for field, values in filterable_values(index).items():
         current = config.filters.get(field)
@@ -210,14 +211,13 @@ def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, b
             nudcg = float(after.nudcg.mean())
             if nudcg > float(before.nudcg.mean()) + 1e-9:
                 lost = max(0, relevant_before - cache.relevant_returned(candidate))
-                found.append(Exclusion(field, value, nudcg, float(after.distractors.mean()), lost))
-    found.sort(key=lambda one: (-one.nudcg, one.lost_relevant, one.field, one.value))
-    return tuple(found[:6])
+                exclusions.append(Exclusion(field, value, nudcg, float(after.distractors.mean()), lost))
+    exclusions.sort(key=lambda one: (-one.nudcg, one.lost_relevant, one.field, one.value))
+    return tuple(exclusions[:6])
 
 
 def _crowded(cache: LaneCache, ranked: Ranked) -> tuple[tuple[str, ...], int]:
-    """Return the queries whose list has two chunks of one document or more, most first, and the most that any list
-    has."""
+    """Return the queries whose list repeats a document, most repeats first, and the highest number of one document."""
     most: dict[str, int] = {}
     for row, query in enumerate(cache.golden):
         upto = min(int(ranked.returned[row]), cache.golden.k)
@@ -228,20 +228,20 @@ def _crowded(cache: LaneCache, ranked: Ranked) -> tuple[tuple[str, ...], int]:
 
 
 def _other_versions(cache: LaneCache, ranked: Ranked) -> tuple[str, ...]:
-    """Return the queries that get a distractor with the name of a relevant page: mostly another version of it."""
+    """Return the queries that get a distractor named like a relevant page, mostly another version of it."""
     names = cache.doc_ids
-    found = []
+    queries = []
     for row, query in enumerate(cache.golden):
         upto = min(int(ranked.returned[row]), cache.golden.k)
         wrong = ranked.documents[row, :upto][ranked.labels[row, :upto] < 0].tolist()
         pages = {page_name(doc_id) for doc_id in query.relevant}
         if any(page_name(names[number]) in pages for number in wrong):
-            found.append(query.id)
-    return tuple(found)
+            queries.append(query.id)
+    return tuple(queries)
 
 
 def page_name(doc_id: str) -> str:
-    """Return the last part of a path that names the page: versions of a page lie in folders of their own.
+    """Return the end of a path that names the page: its versions are in different folders.
 
     >>> page_name("v3.5/op-guide/failures.md"), page_name("v3.6/learning/index.md")
     ('failures.md', 'learning/index.md')
@@ -254,21 +254,21 @@ def page_name(doc_id: str) -> str:
 def _preferences(
     cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: float
 ) -> tuple[Preference, ...]:
-    """Return the boosts of one value, or of newer dates, that would help, best first."""
+    """Return the boosts of one value, or of newer dates, that raise the mean nUDCG, best first."""
     boosts: list[tuple[str, dict[str, float]]] = []
     for field, values in filterable_values(index).items():
         current = {value: factor for value, factor in config.boosts.get(field, {}).items() if value in values}
         boosts += [(field, dict(sorted({**current, value: 2.0}.items()))) for value in values]
     for field in date_fields(index):
         boosts += [(field, {HALF_LIFE: days}) for days in HALF_LIVES]
-    found = []
+    preferences = []
     for field, boost in boosts:
         after = cache.evaluate(parsed(apply(config, [(f"boosts.{field}", boost)])))
         nudcg = float(after.nudcg.mean())
         if nudcg > before + 1e-9:
-            found.append(Preference(field, boost, nudcg, float(after.distractors.mean())))
-    found.sort(key=lambda one: (-one.nudcg, one.field, sorted(one.boost.items())))
-    return tuple(found[:6])
+            preferences.append(Preference(field, boost, nudcg, float(after.distractors.mean())))
+    preferences.sort(key=lambda one: (-one.nudcg, one.field, sorted(one.boost.items())))
+    return tuple(preferences[:6])
 
 
 def _summary(

@@ -1,6 +1,6 @@
-"""Fused lists as arrays, a row a query: two lanes joined, scored, put in order, thinned and cut.
+"""Fused lists as arrays, one row per query: two lanes are joined, scored, ordered, thinned and cut.
 
-Nothing is remembered here, and nothing is looked up; each operation is the engine's, in the same order.
+Nothing is cached or looked up here. The operations and their order are the engine's, so that results are bit-identical.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hive_agents.retrieval import RetrievalConfig, occurrences, rank_step, rrf_s
 
 _RANK_BITS = 8
 _ABSENT = 1 << 62
-"""Behind every entry of a lane, with rank 0."""
+"""Sorts after every entry of a lane; its rank is 0."""
 
 
 @dataclass(frozen=True)
 class LanePool:
-    """The union of both lanes, a row a query, columns by ascending chunk number, -1 behind the end; rank 0: absent.
+    """The union of both lanes, one row per query, columns by ascending chunk number, -1 after the end.
 
-    A chunk of both lanes has a second column, absent from both.
+    Rank 0 means absent. A chunk of both lanes has a second column, in which it is absent from both.
     """
 
     chunks: IntArray
@@ -34,7 +34,7 @@ class LanePool:
 
 @dataclass(frozen=True)
 class FusedScores:
-    """The fused scores of a pool's columns before boosts, below 0 for no candidate, and the candidates' count."""
+    """The fused scores of a pool's columns before boosts, negative for non-candidates, and each row's candidates."""
 
     scores: Floats
     available: IntArray
@@ -42,10 +42,10 @@ class FusedScores:
 
 @dataclass(frozen=True)
 class FusedLists:
-    """The best columns of a pool in the order in which they are shown, shape `(n, depth)`.
+    """The best columns of a pool in result order, shape `(n, depth)`.
 
-    `scores` are the fused ones, by which the order goes where nothing is reranked; `relevance` is -inf for what wasn't
-    reranked. `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
+    `scores` are the fused ones, which decide the order where nothing is reranked; `relevance` is -inf for chunks that
+    weren't reranked. `available` counts all candidates of each query, shape `(n,)`; columns after them are undefined.
     """
 
     order: IntArray
@@ -59,7 +59,7 @@ class FusedLists:
 
     @cached_property
     def counted(self) -> NDArray[np.int8]:
-        """The labels of the first k places, 0 where the document stands higher up already."""
+        """The labels of the first k places, 0 where a document is repeated."""
         counted, documents = self.labels[:, : self.k].copy(), self.documents[:, : self.k]
         rows, columns = counted.nonzero()  # few places are judged
         higher = np.arange(documents.shape[1]) < columns[:, None]
@@ -69,7 +69,7 @@ class FusedLists:
 
     @property
     def descending(self) -> Floats:
-        """The fused scores of what is available, best first, in whatever order it is shown."""
+        """The fused scores of the available candidates, best first, whatever their order in the list."""
         if self.relevance is None:
             return self.scores
         best: Floats = -np.sort(-np.where(self._inside, self.scores, -1.0), axis=1)
@@ -81,26 +81,26 @@ class FusedLists:
         return inside
 
     def reranked(self, relevance: Floats, seconds: Floats) -> FusedLists:
-        """Return the lists by relevance, the rest behind it as it stands."""
+        """Return the lists by relevance; chunks without one follow in their present order."""
         columns = np.argsort(-relevance, axis=1, kind="stable")
-        return self._taken(columns, self.available, relevance, seconds)
+        return self._reordered(columns, self.available, relevance, seconds)
 
     def above(self, floor: float) -> FusedLists:
-        """Return the lists without what is less relevant than `floor`; it goes behind the others."""
+        """Return the lists without chunks of a relevance below `floor`, which move after the others."""
         assert self.relevance is not None
-        return self._kept(self._inside & ((self.relevance >= floor) | np.isneginf(self.relevance)))
+        return self._only(self._inside & ((self.relevance >= floor) | np.isneginf(self.relevance)))
 
     def at_most(self, per_document: int) -> FusedLists:
-        """Return the lists with at most so many chunks of a document; what is dropped goes behind the others."""
-        # A place behind the candidates must not count as an occurrence: each is a document of its own there.
+        """Return the lists with at most `per_document` chunks of a document; dropped ones move after the others."""
+        # Places after the candidates must not count as occurrences: each gets a document number of its own.
         documents = np.where(self._inside, self.documents, -1 - np.arange(self.order.shape[1])[None, :])
-        return self._kept(self._inside & (occurrences(documents) < per_document))
+        return self._only(self._inside & (occurrences(documents) < per_document))
 
-    def _kept(self, kept: NDArray[np.bool_]) -> FusedLists:
-        columns = np.argsort(~kept, axis=1, kind="stable")
-        return self._taken(columns, kept.sum(axis=1), self.relevance, self.rerank_seconds)
+    def _only(self, mask: NDArray[np.bool_]) -> FusedLists:
+        columns = np.argsort(~mask, axis=1, kind="stable")
+        return self._reordered(columns, mask.sum(axis=1), self.relevance, self.rerank_seconds)
 
-    def _taken(
+    def _reordered(
         self, columns: IntArray, available: IntArray, relevance: Floats | None, seconds: Floats | None
     ) -> FusedLists:
         rows = np.arange(len(columns))[:, None]
@@ -117,7 +117,7 @@ class FusedLists:
 
 
 def joined(keyword: IntArray, vector: IntArray, best_cosine: Floats) -> LanePool:
-    """Return the union of two lanes of chunk numbers, -1 behind their ends, with the rank of each chunk in both."""
+    """Return the union of two lanes of chunk numbers, -1 after their ends, with the rank of each chunk in both."""
     # Chunk, lane and rank in one number: a sort brings the two entries of a chunk side by side.
     entries = np.concatenate([_entries(keyword, 0), _entries(vector, 1)], axis=1)
     if not entries.shape[1]:
@@ -127,7 +127,7 @@ def joined(keyword: IntArray, vector: IntArray, best_cosine: Floats) -> LanePool
     chunks[entries == _ABSENT] = -1
     of_vector = ranks * (entries >> _RANK_BITS & 1).astype(np.uint8)
     of_keyword = ranks - of_vector
-    again = chunks[:, 1:] == chunks[:, :-1]  # a chunk's entry of the vector lane stands behind that of the other
+    again = chunks[:, 1:] == chunks[:, :-1]  # a chunk's entry of the vector lane follows that of the other
     moved = of_vector[:, 1:] * again
     of_vector[:, :-1] += moved
     of_vector[:, 1:] -= moved
@@ -141,7 +141,7 @@ def _entries(lane: IntArray, number: int) -> IntArray:
 
 
 def fused_scores(pool: LanePool, config: RetrievalConfig) -> FusedScores:
-    """Return the scores by reciprocal rank fusion, without what multiplies them."""
+    """Return the scores by reciprocal rank fusion, before they are multiplied."""
     retrieval = config.retrieval
     lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
     depth = np.arange(MAX_DEPTH + 1)
@@ -150,7 +150,7 @@ def fused_scores(pool: LanePool, config: RetrievalConfig) -> FusedScores:
     for lane, weight in zip(lanes, retrieval.lane_weights, strict=True):
         scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
         candidate |= (counted > 0)[lane]
-    # A number of its own for each column: equal ones make a partition ten times as slow.
+    # A distinct number for each column: equal ones make a partition ten times as slow.
     return FusedScores(np.where(candidate, scores, -1.0 - np.arange(pool.chunks.shape[1])), candidate.sum(axis=1))
 
 
@@ -163,16 +163,16 @@ def best_columns(keys: Floats, width: int) -> IntArray:
     places = np.flatnonzero(enough)
     if len(places) == width * len(keys):  # no ties at the end of any row
         values = keys.take(places).reshape(len(keys), width)
-        found = places.reshape(len(keys), width) - np.arange(0, keys.size, keys.shape[1])[:, None]
+        best = places.reshape(len(keys), width) - np.arange(0, keys.size, keys.shape[1])[:, None]
     else:
         rows, columns = np.divmod(places, keys.shape[1])
         counts = np.bincount(rows, minlength=len(keys))
         places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
-        values = np.full(found.shape, -np.inf)
-        found[rows, places], values[rows, places] = columns, keys[rows, columns]
+        best = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
+        values = np.full(best.shape, -np.inf)
+        best[rows, places], values[rows, places] = columns, keys[rows, columns]
     order = np.argsort(-values, axis=1, kind="stable")[:, :width]
-    return np.take_along_axis(found, order, axis=1)
+    return np.take_along_axis(best, order, axis=1)
 
 
 def dynamic_k_of_each(fused: FusedLists, config: RetrievalConfig) -> IntArray:

@@ -1,7 +1,7 @@
-"""How much better could a config of this space be on these queries, and what can no config mend?
+"""Headroom: the best nUDCG that a config of the search space has on the training queries, and what no config mends.
 
-Thousands of configs at the price of hundreds: a fused ranking gives every length of list at once, and every floor of
-abstention as a mask. All of it is measured on the training queries, so the best is optimistic: it was chosen there.
+Thousands of configs cost as much as hundreds: one fused ranking gives every length of list, and every abstention floor
+is a mask. The best is optimistic, as it is chosen by the queries that it is measured on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REACHED = 1 - 1e-9
 
 @dataclass(frozen=True)
 class OutOfReach:
-    """Queries that no trial answers perfectly, and the mean nUDCG lost on them by the best that any trial gives."""
+    """Queries that no trial answers perfectly, and the mean nUDCG that the best trial of each still loses on them."""
 
     reason: str
     points: float
@@ -34,8 +34,8 @@ class OutOfReach:
 class Headroom:
     """`best` is the highest mean nUDCG of one config, `changes` what it changes in the baseline.
 
-    `each_query` lets every query have the config that it likes best: what lies between the two needs a config for
-    each kind of query. What `each_query` lacks to 1 is `out_of_reach`.
+    `each_query` is the mean with the best config of each query: the difference to `best` takes a config for each kind
+    of query, the difference to 1 is `out_of_reach`.
     """
 
     trials: int
@@ -59,8 +59,8 @@ def headroom(
 ) -> Headroom | None:
     """Measure at least `trials` configs of the search space, reranked only as `chosen` is; None without queries.
 
-    Rankings are drawn in turn from the whole space and from around the best so far, which begins as `chosen`. Each is
-    tried with every cut.
+    Half of the rankings are drawn from the whole space, half from around the best so far, which begins as `chosen`.
+    Each is tried with every cut.
     """
     if not len(cache.golden):
         return None
@@ -94,14 +94,14 @@ def _drawn(rng: Random, index: SqliteIndex, baseline: RetrievalConfig, best: Ret
 
 
 def _plain(data: dict[str, Any]) -> RetrievalConfig:
-    """Without reranking: thousands of rankings would ask a model for the whole collection."""
+    """Return the config without reranking: thousands of rankings would send the whole collection to a model."""
     return parsed(data | {"rerank": {}})
 
 
 def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[RetrievalConfig, list[list[tuple[str, Any]]], Floats]:
-    """Return the config without a cut, the values of every length of list and, where lanes are fused, of every gap.
+    """Return the config without a cut, the values of each cut, and each query's nUDCG by them, shape `(n, cuts)`.
 
-    With each query's nUDCG by them, shape `(n, cuts)`; nothing abstains.
+    Cuts are every length of list and, where lanes are fused, every gap; nothing abstains.
     """
     plain = parsed(config.model_dump(exclude_unset=True) | {"dynamic_k": {"enabled": False}, "abstain": {}})
     by_length = cache.by_length(plain)
@@ -123,16 +123,16 @@ def _out_of_reach(cache: LaneCache, config: RetrievalConfig, each: Floats) -> tu
     for row, query in enumerate(cache.golden):
         if each[row] >= _REACHED:
             continue
-        known = set(candidates[row].tolist())
+        reachable = set(candidates[row].tolist())
         if not query.relevant:
             reason = "has no answer, and no floor on the cosine tells it from queries that have one"
-        elif not all(cache.number_of(doc_id) in known for doc_id in query.relevant):
+        elif not all(cache.number_of(doc_id) in reachable for doc_id in query.relevant):
             reason = "a relevant document is no candidate of any lane: other words, chunks or an embedding model"
         else:
             reason = "a distractor or a page that nobody judged stands above the answer in every trial"
         queries.setdefault(reason, []).append((1.0 - float(each[row]), query.id))
-    found = [
+    losses = [
         OutOfReach(reason, sum(lost for lost, _ in entries) / len(each), tuple(id for _, id in sorted(entries)[::-1]))
         for reason, entries in queries.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.points, one.reason)))
+    return tuple(sorted(losses, key=lambda one: (-one.points, one.reason)))

@@ -1,8 +1,8 @@
-"""Evaluate a config without searching: fuse, cut and score rankings that were computed once.
+"""Evaluation of configs without searches: rankings that were computed once are fused, cut and scored.
 
-A lane's ranking depends on filters and, for BM25, on its parameters; everything behind it (weights, rrf_k,
-candidates, boosts, per_document, dynamic-k, top_k, abstention) is arithmetic over ranks, done here for all queries
-at once; a reranker is asked once for each query and chunk. The result equals the engine's bit for bit.
+A lane's ranking depends on filters and, for BM25, on its parameters; all later steps (weights, rrf_k, candidates,
+boosts, per_document, dynamic-k, top_k, abstention) are arithmetic over ranks, done here for all queries at once; a
+reranker scores each query and chunk once. The result equals the engine's bit for bit.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ from hive_agents.retrieval import (
 )
 
 _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
-"""How many are remembered: two sweeps' worth. Forgetting one that the next sweep needs costs more than all else."""
+"""Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""
 _CELLS = 16_000_000
-"""With many queries fewer pools are remembered: no more than have so many cells."""
+"""The most cells of all cached pools; with many queries fewer pools are cached."""
 
 _PREFIX, _THINNED_PREFIX = 16, 48
-"""So many places of a fused list are kept in order: enough for every list that is scored, mostly; more where chunks
-of a document are dropped."""
+"""How many places of a fused list are ordered, mostly enough for scoring; more where chunks are dropped."""
 
 _PoolKey = tuple[FilterKey, BM25Params, int, int]
 
@@ -58,12 +57,12 @@ class Scores:
     distractors: Floats
     results: IntArray
     rerank_seconds: Floats
-    """What reranking took when it was paid for, 0 where nothing is reranked."""
+    """The time that reranking took when it was computed, 0 where nothing is reranked."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The first results of every query, shape `(n, depth)`; what lies behind `returned` is not part of the list."""
+    """The first results of every query, shape `(n, depth)`; only the first `returned` of a row are part of the list."""
 
     documents: IntArray
     labels: NDArray[np.int8]
@@ -75,7 +74,7 @@ class Ranked:
 class LaneCache:
     """Cached lanes of one golden set over one index. Not safe to share between threads.
 
-    Every config measured is one evaluation of `budget`.
+    Every measured config costs one evaluation of `budget`.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class LaneCache:
         budget: SearchBudget | None = None,
         lanes: CachedLanes | None = None,
     ) -> None:
-        """`lanes` are those of a golden set that begins with the queries of this one."""
+        """`lanes` may be those of a golden set that begins with these queries."""
         self.golden = golden
         self.budget = budget
         self.lanes = lanes or CachedLanes(engine, golden)
@@ -110,37 +109,36 @@ class LaneCache:
         abstain = (config.abstain.min_cosine, config.abstain.unless_all_words)
         cut = (retrieval.top_k, retrieval.per_document, *abstain)
         cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
-        key = (self._used(config), _fusion(config), _weighing(config), _reranking(config), *cut, *cliff)
+        key = (self._used_pool(config), _fusion(config), _weighing(config), _reranking(config), *cut, *cliff)
         return self._scores.get(key, lambda: self._scored(config))
 
     def _scored(self, config: RetrievalConfig) -> Scores:
         k = self.golden.k
-        fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, k))
+        fused, returned = self._cut(config, self._used_pool(config), max(config.retrieval.top_k, k))
         counted = self._within(fused, returned)
-        # Summed in order of rank, as the metric adds up.
+        # Summed in order of rank, as the metric does.
         gained = (counted * self._discounts[: counted.shape[1]]).cumsum(axis=1)[:, -1]
         scores = self._normalized(gained, returned)
         seconds = np.zeros(len(scores)) if fused.rerank_seconds is None else fused.rerank_seconds
         return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k), seconds)
 
     def relevant_returned(self, config: RetrievalConfig) -> int:
-        """Return how many relevant documents stand within k, over all queries. Costs no budget."""
-        fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))
+        """Return the number of relevant documents within k over all queries. Costs no budget."""
+        fused, returned = self._cut(config, self._used_pool(config), max(config.retrieval.top_k, self.golden.k))
         return int((self._within(fused, returned) > 0).sum())
 
     def _within(self, fused: FusedLists, returned: IntArray) -> NDArray[np.int8]:
-        """Return the labels of each list's places within k, 0 behind the list's end and for a document's further
-        places."""
+        """Return the labels of each list's first k places, 0 for repeated documents and after the list's end."""
         inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
         return np.where(inside, fused.counted, np.int8(0))
 
     def by_length(self, config: RetrievalConfig) -> Floats:
         """Return each query's nUDCG for a list of 0, 1, … k results, shape `(n, k + 1)`, whatever the config's cut.
 
-        A list can't be longer than there are candidates. Costs no budget: it is one ranking, not a config.
+        A list is no longer than the candidates. Costs no budget: it is one ranking, not a config.
         """
         k = self.golden.k
-        fused, _ = self._cut(config, self._used(config), k)
+        fused, _ = self._cut(config, self._used_pool(config), k)
         counted = fused.counted
         gained, scores = np.zeros(len(counted)), np.empty((len(counted), k + 1))
         scores[:, 0] = self._normalized(gained, np.zeros(len(counted), np.int64))
@@ -152,14 +150,14 @@ class LaneCache:
 
     def returned(self, config: RetrievalConfig) -> IntArray:
         """Return the length of each query's list, which may be more than k. Costs no budget."""
-        return self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))[1]
+        return self._cut(config, self._used_pool(config), max(config.retrieval.top_k, self.golden.k))[1]
 
     def _normalized(self, gained: Floats, returned: IntArray) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
 
-    def _used(self, config: RetrievalConfig) -> _PoolKey:
-        """Return the pool of the lanes that the config uses."""
+    def _used_pool(self, config: RetrievalConfig) -> _PoolKey:
+        """Return the key of the pool of the lanes that the config uses."""
         retrieval = config.retrieval
         depths = (retrieval.candidates if used else 0 for used in (retrieval.keyword, retrieval.vector))
         return self._key(config, *depths)
@@ -167,17 +165,17 @@ class LaneCache:
     def distractors_returned(self, config: RetrievalConfig) -> list[str]:
         """Return the doc_id of every distractor within k, once for each query that gets it."""
         names = self.doc_ids
-        found: list[str] = []
+        distractors: list[str] = []
         ranked = self.rank(config)
         for documents, labels, returned in zip(ranked.documents, ranked.labels, ranked.returned.tolist(), strict=True):
             upto = min(returned, self.golden.k)
-            found += [names[number] for number in dict.fromkeys(documents[:upto][labels[:upto] < 0].tolist())]
-        return found
+            distractors += [names[number] for number in dict.fromkeys(documents[:upto][labels[:upto] < 0].tolist())]
+        return distractors
 
     def rank(self, config: RetrievalConfig, depth: int | None = None) -> Ranked:
-        """Return every query's fused ranking, cut as the config says; `depth` columns or more where there are as many.
+        """Return every query's fused ranking with the config's cut, of `depth` columns or more where there are as many.
 
-        The ranks of a lane that the config doesn't use are those that it would have.
+        Ranks in a lane that the config doesn't use are included.
         """
         pool_key = self._key(config, MAX_DEPTH, MAX_DEPTH)
         fused, returned = self._cut(config, pool_key, max(config.retrieval.top_k, self.golden.k, depth or 0))
@@ -214,8 +212,7 @@ class LaneCache:
         return best
 
     def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[FusedLists, IntArray]:
-        """Return the fused lists, `wanted` columns or more where there are as many, and how many of each are
-        returned."""
+        """Return the fused lists, of `wanted` columns or more where there are as many, and each list's length."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
@@ -229,19 +226,19 @@ class LaneCache:
         if config.abstain.min_cosine is not None:
             near = self._pool(pool_key).best_cosine >= config.abstain.min_cosine
             if config.abstain.unless_all_words and retrieval.keyword:
-                near |= self._worded(config, ~near)
+                near |= self._with_all_words(config, ~near)
             returned = np.where(near, returned, 0)
         return fused, returned
 
-    def _worded(self, config: RetrievalConfig, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which of the queries that are `asked` about have a chunk with every word of theirs."""
+    def _with_all_words(self, config: RetrievalConfig, queries: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the queries in a mask have a chunk with all of their words."""
         filters, params, *_ = self._key(config, 0, 0)
-        lane, found = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(asked), np.bool_)
-        for row in asked.nonzero()[0].tolist():
+        lane, worded = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(queries), np.bool_)
+        for row in queries.nonzero()[0].tolist():
             chunks = tuple(chunk for chunk in lane[row].tolist() if chunk >= 0)
             query = self.golden.texts[row]
-            found[row] = self._all_words.get((row, chunks), partial(has_all_words, self._index, query, chunks))
-        return found
+            worded[row] = self._all_words.get((row, chunks), partial(has_all_words, self._index, query, chunks))
+        return worded
 
     def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> FusedLists:
         most, reranks = config.retrieval.per_document, config.rerank.enabled
@@ -254,7 +251,7 @@ class LaneCache:
                 shown = shown.above(config.rerank.floor)
             if not ((shown.available < wanted) & (fused.available > width)).any():
                 return shown
-            width *= 4  # more may stand behind the prefix
+            width *= 4  # more may follow the prefix
 
     def _reranked(self, fused: FusedLists, pool_key: _PoolKey, candidates: int) -> FusedLists:
         chunks = np.take_along_axis(self._pool(pool_key).chunks, fused.order, axis=1)
@@ -279,19 +276,19 @@ class LaneCache:
 
     @cached_property
     def _judged(self) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-        """Each document's column in the table of labels, and that table, a row a query; column 0 is for no label.
+        """The column of each document in a table of labels, and that table, one row per query; column 0 is unlabelled.
 
-        What stands in no document's place, -1, has the last column, which is for no label either.
+        The last entry, at index -1, is for places without a document, and unlabelled, too.
         """
-        known = [
+        judgements = [
             [(self._doc_numbers[doc_id], label) for doc_id, label in query.qrels.items() if doc_id in self._doc_numbers]
             for query in self.golden
         ]
-        judged = sorted({number for labels in known for number, _ in labels})
+        judged = sorted({number for labels in judgements for number, _ in labels})
         columns = np.zeros(len(self._doc_numbers) + 1, np.int32)
         columns[judged] = np.arange(1, len(judged) + 1)
-        table = np.zeros((len(known), len(judged) + 1), np.int8)
-        for row, labels in enumerate(known):
+        table = np.zeros((len(judgements), len(judged) + 1), np.int8)
+        for row, labels in enumerate(judgements):
             for number, label in labels:
                 table[row, columns[number]] = label
         return columns, table
@@ -312,13 +309,13 @@ class LaneCache:
 
 
 def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
-    """Return what decides the fused scores of a pool, as a key."""
+    """Return the settings that decide the fused scores of a pool, as a key."""
     retrieval, weights = config.retrieval, config.retrieval.weights
     return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector
 
 
 def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
-    """Return what the fused scores are multiplied by, as a key."""
+    """Return the settings that multiply the fused scores, as a key."""
     return boost_key(config.boosts), config.boilerplate.weight
 
 

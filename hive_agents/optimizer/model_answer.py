@@ -1,4 +1,4 @@
-"""What a model answers: JSON patches with reasons, read as edits or as faults that it can mend."""
+"""The answer of a model: JSON patches with reasons, read as edits or as faults that it can correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_agents.retrieval import RetrievalConfig
 from hive_agents.text import one_line
 
 BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "boosts", "abstain")
-"""What a model may change: all else names a config, or changes nothing that a trial measures."""
+"""The blocks that a model may change: all others name a config, or change nothing that a trial measures."""
 
 MAX_OPERATIONS = 20
 REASON_LENGTH = 300
@@ -49,55 +49,57 @@ SCHEMA: dict[str, Any] = {
 FaultsOf = Callable[[RetrievalConfig, Edit], list[str]]
 
 
-def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], faults: FaultsOf) -> Edit:
-    """Return one patch as an edit; whatever is wrong with it stands in the edit's `faults`.
+def edit_of(proposed: Mapping[str, Any], situation: Situation, tried: set[str], faults: FaultsOf) -> Edit:
+    """Return one patch as an edit, with everything that is wrong with it in the edit's `faults`.
 
-    `known` are the identities of configs that need no second trial; a sound edit's is added.
+    `tried` has the identities of configs that need no second trial; a sound edit's is added.
     """
     config, reason = situation.config, one_line(str(proposed["reason"]), REASON_LENGTH) or "the model gave no reason"
     try:
         values = _values(config, proposed["patch"])
         edit = Edit(values, "model", reason, "model")
-        mark = identity(apply(config, values))
-        wrong = ["it changes nothing"] if not values else ["it was tried before"] if mark in known else []
+        edited = identity(apply(config, values))
+        wrong = ["it changes nothing"] if not values else ["it was tried before"] if edited in tried else []
         wrong = wrong or faults(config, edit)
     except PatchError as error:
         wrong = [str(error)]
     except HiveError as error:
-        wrong = [told(found) for found in error.diagnostics]
+        wrong = [diagnostic_line(one) for one in error.diagnostics]
     except RecursionError:
         wrong = ["it is nested too deeply"]
     if wrong:
         return Edit((), "model", reason, "model", tuple(one_line(why, REASON_LENGTH) for why in wrong))
-    known.add(mark)
+    tried.add(edited)
     return edit
 
 
-def shown(config: RetrievalConfig) -> dict[str, Any]:
+def patchable(config: RetrievalConfig) -> dict[str, Any]:
     """Return the part of a config that patches may change, defaults spelled out, so that every path exists."""
     return config.model_dump(mode="json", include=set(BLOCKS))
 
 
-def told(found: Diagnostic) -> str:
-    return f"{found.code}: {found.path}: {found.message}" + (f"; {found.fix}" if found.fix else "")
+def diagnostic_line(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as one line."""
+    fix = f"; {diagnostic.fix}" if diagnostic.fix else ""
+    return f"{diagnostic.code}: {diagnostic.path}: {diagnostic.message}{fix}"
 
 
 def _values(config: RetrievalConfig, patch: list[dict[str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Raises: `PatchError`, level 1 for what the patch makes of the config."""
+    """Return the values that a patch changes. Raises: `PatchError`, level 1 for the patched config."""
     if len(patch) > MAX_OPERATIONS:
         raise PatchError(f"a patch has at most {MAX_OPERATIONS} operations")
     for operation in patch:
-        # copy and move could double a value again and again.
+        # Repeated copy and move operations could double a value each time.
         if operation["op"] not in ("add", "replace", "remove"):
             raise PatchError(f'the operation "{operation["op"]}" is none of add, replace, remove')
         if operation["path"].split("/")[1:2] not in [[block] for block in BLOCKS]:
             raise PatchError(f'"{operation["path"]}" may not be changed, only what is below /{", /".join(BLOCKS)}')
-    before = shown(config)
+    before = patchable(config)
     changed = parsed(config.model_dump(mode="json", exclude=set(BLOCKS)) | patched(before, patch))
-    after = shown(changed)
+    after = patchable(changed)
     new = {name for block in ("filters", "boosts") for name in after[block].keys() - before[block].keys()}
     dotted = next((name for name in sorted(new) if "." in name), None)
-    if dotted is not None:  # an edit's path would be read as two keys
+    if dotted is not None:  # its path would be read as two keys
         raise PatchError(f'there is no field "{dotted}"')
     return tuple(
         (f"{block}.{key}", after[block].get(key))

@@ -1,4 +1,4 @@
-"""A proposer that asks a chat model, and leaves to the heuristic one what the model can't do."""
+"""A proposer that asks a chat model, backed by the heuristic one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError, open_chain
 from hive_agents.optimizer.briefing import briefing
-from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, edit_of, told
+from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, diagnostic_line, edit_of
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
@@ -21,11 +21,11 @@ from hive_agents.text import one_line
 from hive_agents.workspace import Workspace
 
 MOST = TARGETED // 2
-"""Places that a model may take; the others stay with the heuristic's best, so that a poor model does little harm."""
+"""The most edits of a model; the heuristic's best take the other places, so that a poor model does little harm."""
 
 SEND_BACKS = 2
 FAILURES = 2
-"""A model that fails so often in a row is not asked again by this process."""
+"""After so many failures in a row this process doesn't ask the model again."""
 
 _AGAIN = (
     "These patches can't be used. Mend them, or propose others in their place; the rest is taken, so leave it out.\n"
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """Why the model said nothing that can be used."""
+    """The model gave no usable answer; the message says why."""
 
 
 class ModelProposer:
-    """`faults` says what levels 1 and 2 have against an edit; a `chain` counts with the meter of `spending`."""
+    """`faults` returns what levels 1 and 2 find wrong with an edit; a given `chain` counts with `spending`'s meter."""
 
     def __init__(
         self,
@@ -56,22 +56,22 @@ class ModelProposer:
         self._dead = ""
 
     def propose(self, situation: Situation) -> Proposed:
-        """Return the model's sound edits before the heuristic's best; without one of them, just what the heuristic
-        says."""
+        """Return the model's sound edits before the heuristic's best; without sound ones, the heuristic's alone."""
         heuristic = self._heuristic.propose(situation)  # first: a spent budget ends the run before a model is paid
-        sound, faulty, why = self._asked(situation)
+        sound, faulty, why = self._model_edits(situation)
         if not sound:
-            return Proposed((*heuristic.edits, *faulty), why or _nothing(faulty), heuristic.swept)
-        own = {identity(apply(situation.config, edit.values)) for edit in sound}
-        rest = [edit for edit in heuristic.edits if identity(apply(situation.config, edit.values)) not in own]
+            nothing = "none of the model's patches could be used" if faulty else "the model proposed nothing"
+            return Proposed((*heuristic.edits, *faulty), why or nothing, heuristic.swept)
+        proposed = {identity(apply(situation.config, edit.values)) for edit in sound}
+        rest = [edit for edit in heuristic.edits if identity(apply(situation.config, edit.values)) not in proposed]
         best = _best(rest, situation)[: TARGETED - len(sound)]
         return Proposed((*sound, *best, *faulty), swept=heuristic.swept)
 
-    def _asked(self, situation: Situation) -> tuple[list[Edit], list[Edit], str | None]:
-        """Sound edits, those that stayed faulty, and why the model gave no answer, if it didn't."""
+    def _model_edits(self, situation: Situation) -> tuple[list[Edit], list[Edit], str | None]:
+        """Return the model's sound edits, its faulty ones, and why it gave no answer, if it didn't."""
         sound: list[Edit] = []
         faulty: list[Edit] = []
-        known = {*situation.tried, identity(situation.config.model_dump(exclude_unset=True))}
+        tried = {*situation.tried, identity(situation.config.model_dump(exclude_unset=True))}
         try:
             share_text = self._settings.share_text
             turns = [
@@ -80,7 +80,7 @@ class ModelProposer:
             for _ in range(1 + SEND_BACKS):
                 answer = self._complete(turns, situation)
                 patches = answer["patches"][: MOST - len(sound)]
-                edits = [edit_of(patch, situation, known, self._faults) for patch in patches]
+                edits = [edit_of(patch, situation, tried, self._faults) for patch in patches]
                 sound += [edit for edit in edits if not edit.faults]
                 faulty = [edit for edit in edits if edit.faults]
                 if not faulty:
@@ -95,7 +95,7 @@ class ModelProposer:
         except NoAnswer as failed:
             return sound, faulty, str(failed)
         except HiveError as error:  # the workspace's own prompt
-            return sound, faulty, told(error.diagnostics[0])
+            return sound, faulty, diagnostic_line(error.diagnostics[0])
         return sound, faulty, None
 
     def _complete(self, turns: list[Message], situation: Situation) -> dict[str, Any]:
@@ -107,13 +107,13 @@ class ModelProposer:
         try:
             chain = self._open()
             budget = situation.cache.budget
-            left = chain.deadline if budget is None else max(budget.max_seconds - budget.seconds, 0.1)
-            deadline = min(chain.deadline, left)
+            remaining = chain.deadline if budget is None else max(budget.max_seconds - budget.seconds, 0.1)
+            deadline = min(chain.deadline, remaining)
             self._spending.reserve()
             answer = _waited(chain.complete(turns, schema=SCHEMA, deadline=deadline)).structured
         except ModelError as error:
-            what = f"unavailable ({error.kind})" if error.outage else error.kind
-            raise self._failed(f"{what}: {error.message}", for_good=error.kind == "authentication") from None
+            kind = f"unavailable ({error.kind})" if error.outage else error.kind
+            raise self._failed(f"{kind}: {error.message}", for_good=error.kind == "authentication") from None
         except HiveError as error:
             raise self._failed(error.diagnostics[0].message, for_good=True) from None
         except Exception as error:  # a fault of a provider's package must not end the run
@@ -139,12 +139,8 @@ class ModelProposer:
         return self._chain
 
 
-def _nothing(faulty: list[Edit]) -> str:
-    return "none of the model's patches could be used" if faulty else "the model proposed nothing"
-
-
 def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
-    """By what they gain on the training queries; equals keep their order. Raises: `SearchBudgetExhausted`."""
+    """Return the edits by gain on the training queries, ties in their order. Raises: `SearchBudgetExhausted`."""
     scores = [
         float(situation.cache.evaluate(parsed(apply(situation.config, edit.values))).nudcg.mean()) for edit in edits
     ]
@@ -152,7 +148,7 @@ def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """Return what `call` returns or raises; Ctrl-C doesn't wait for it."""
+    """Return the result of a coroutine that runs on the shared loop; Ctrl-C cancels it."""
     future = asyncio.run_coroutine_threadsafe(call, _loop())
     try:
         return future.result()
@@ -163,8 +159,7 @@ def _waited(call: Coroutine[Any, Any, T]) -> T:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return one for all calls: a client keeps its connections, and the caller's thread may have a running loop of
-    its own."""
+    """Return the loop of all calls, in a thread: clients keep connections, and the caller may be in a running loop."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="hive-proposer", daemon=True).start()
     return loop

@@ -1,4 +1,4 @@
-"""`report.html`: one file that opens offline and shows what a run tried, found and was refused."""
+"""`report.html`: a run's trials, result and refused configs in one file that opens offline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HEADER = r"<header>.*?</header>"
 
 
 def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
-    """Return the report as HTML. It lists training and validation queries; the holdout's appear as means only."""
+    """Return the report as HTML. It lists training and validation queries, but only means of the holdout."""
     best = result["best"]
     before, after = session.baseline, _config_of(session, best["config"])
     sections = [
@@ -63,7 +63,7 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
 
 
 def restate(path: Path, result: Mapping[str, Any]) -> None:
-    """Say in a written report how the run stands now; a report that is gone stays gone."""
+    """Update the status in a written report; a deleted report isn't written again."""
     if path.is_file():
         head, text = _status(result), read_bytes(path).decode()
         atomic_write(path, re.sub(_HEADER, lambda _: head, text, count=1, flags=re.S).encode(), mode=0o600)
@@ -72,8 +72,8 @@ def restate(path: Path, result: Mapping[str, Any]) -> None:
 def _status(result: Mapping[str, Any]) -> str:
     stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
     sentences = [missing(result), ending(result) if result.get("decision") else None]
-    told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
-    return f"<header><h1>{escape(result['status']).replace('_', ' ')}{stopped}</h1>{told}</header>"
+    paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
+    return f"<header><h1>{escape(result['status']).replace('_', ' ')}{stopped}</h1>{paragraphs}</header>"
 
 
 def _config_of(session: OptimizerSession, name: str) -> RetrievalConfig:
@@ -89,11 +89,11 @@ def _head(result: Mapping[str, Any]) -> str:
         ("nUDCG, validation queries", f"{_number(base['validation'])} → {_number(best['validation'])}"),
         ("configs measured", f"{result['evaluations']}"),
     ]
-    shown = "".join(f'<div class="card"><span class="dim">{name}</span><b>{value}</b></div>' for name, value in cards)
+    boxes = "".join(f'<div class="card"><span class="dim">{name}</span><b>{value}</b></div>' for name, value in cards)
     run = escape(result["run_id"])
     return (
         f'{_status(result)}<p class="dim">Run {run}; seen again with <code>hive optimize --resume {run}</code></p>'
-        f'<div class="cards">{shown}</div><p>{escape("; ".join(proposed_by(result)))}</p>'
+        f'<div class="cards">{boxes}</div><p>{escape("; ".join(proposed_by(result)))}</p>'
     )
 
 
@@ -119,8 +119,8 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
     ]
     if certificate.get("recall_after") is not None:  # runs of earlier releases didn't keep it
         rows.insert(5, ("recall", f"{_number(certificate['recall_before'])} → {_number(certificate['recall_after'])}"))
-    told = [*certificate["reasons"], *certificate.get("warnings", ())]
-    rows += [(escape(one["code"]), escape(one["message"])) for one in told]
+    findings = [*certificate["reasons"], *certificate.get("warnings", ())]
+    rows += [(escape(one["code"]), escape(one["message"])) for one in findings]
     rows += [("reranking", escape(line)) for line in reranking(certificate)]
     rows += [("watch", escape(str(TagChange(**change, blocks=False)))) for change in certificate["watch"]]
     return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)
@@ -130,8 +130,8 @@ def _rejected(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     head = ["config", "change", "train", "validation", "distractors", "why, and the command that accepts it"]
-    told = "<p>Better on the open queries than what is kept.</p>"
-    return f"<h2>The best that was refused</h2>{told}" + _table(
+    intro = "<p>Better on the open queries than what is kept.</p>"
+    return f"<h2>The best that was refused</h2>{intro}" + _table(
         head,
         [
             [
@@ -149,7 +149,7 @@ def _rejected(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
-    """Best training and validation nUDCG after each iteration, with the headroom line."""
+    """Return the best training and validation nUDCG after each iteration as a chart, with the headroom line."""
     train = [result["baseline"]["train"]]
     validation = [result["baseline"]["validation"]]
     last = max((row["n"] for row in result["iterations"]), default=0)
@@ -213,7 +213,7 @@ def _queries(session: OptimizerSession, before: RetrievalConfig, after: Retrieva
 
 
 def _distractors(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
-    """Return which distractors were returned, how often, before and after."""
+    """Return a table of the returned distractors, with how often, before and after."""
     counts: dict[str, list[int]] = {}
     for column, config in enumerate((before, after)):
         for doc_id in session.open.distractors_returned(config):

@@ -1,4 +1,4 @@
-"""What to try next: one interface for proposers, and the one that needs no model."""
+"""Proposals of edits to try next: the interface of proposers, and the one that needs no model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ TARGETED = 8
 
 @dataclass(frozen=True)
 class Sweep:
-    """What every single step from one config gains, in the order of `space.sweep`: measured once, as long as it stays.
+    """The gain of every single step from one config, in the order of `space.sweep`; reused while the config stays.
 
-    `of` is the config's identity; a step that no reranker could score, or for which too few evaluations were left, has
-    no gain.
+    `of` is the config's identity. The gain is None for a step that no reranker could score or that the budget left out.
     """
 
     of: str
@@ -35,17 +34,16 @@ class Sweep:
 
     @classmethod
     def read(cls, value: Mapping[str, Any] | None) -> Sweep | None:
-        """Return what `to_json` gave, as it comes back from a run's state."""
+        """Return the sweep in a run's state, as `to_json` wrote it; None without one."""
         return None if value is None else cls(value["of"], value["wide"], tuple(value["gains"]))
 
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a proposer may know: nothing of the holdout is in it.
+    """All that a proposer may know, which includes nothing of the holdout.
 
-    `tried` holds the identities of configs measured before, `history` the rows of all trials, oldest first;
-    `wide` asks for values off the usual grid; `reranker` says whether one is configured; `swept` is what the last sweep
-    found.
+    `tried` has the identities of configs measured before, `history` the rows of all trials, oldest first; `wide` asks
+    for values off the usual grid; `reranker` tells whether one is configured; `swept` is the last sweep.
     """
 
     config: RetrievalConfig
@@ -63,9 +61,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class Proposed:
-    """At most `TARGETED` edits to measure, the most promising first; edits with faults come on top of them.
+    """At most `TARGETED` edits to measure, the most promising first, and the edits with faults.
 
-    `fallback` says why another proposer than the one asked had to stand in; `swept` is the sweep they come from.
+    `fallback` is the reason why another proposer was used than the configured one; `swept` is the sweep behind the
+    edits.
     """
 
     edits: tuple[Edit, ...]
@@ -75,11 +74,11 @@ class Proposed:
 
 class Proposer(Protocol):
     def propose(self, situation: Situation) -> Proposed:
-        """Edits of `situation.config`. Raises: `SearchBudgetExhausted`."""
+        """Return edits of `situation.config`. Raises: `SearchBudgetExhausted`."""
 
 
 class HeuristicProposer:
-    """One operator a cause of loss, filled up with the best single steps of a coordinate sweep."""
+    """One operator per cause of loss, then the best single steps of a coordinate sweep."""
 
     def propose(self, situation: Situation) -> Proposed:
         edits: list[Edit] = []
@@ -92,10 +91,10 @@ class HeuristicProposer:
         order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(steps)).tolist()
         swept = _swept(situation, steps, order)
         gains = {place: gain for place in order if (gain := swept.gains[place]) is not None}
-        unknown = [place for place in order if place not in gains]
-        for place in unknown[:1]:  # a trial says what is in the way, and may be luckier
+        unmeasured = [place for place in order if place not in gains]
+        for place in unmeasured[:1]:  # its trial reports why it couldn't be measured, or succeeds now
             _add(steps[place], situation.config, edits, seen)
-        for place in sorted(gains, key=lambda place: -gains[place]):  # ties in an order the seed decides
+        for place in sorted(gains, key=lambda place: -gains[place]):  # ties in the order of the seed
             if len(edits) >= TARGETED:
                 break
             step, gain = steps[place], gains[place]
@@ -104,35 +103,35 @@ class HeuristicProposer:
 
 
 def _swept(situation: Situation, steps: Sequence[Edit], order: Sequence[int]) -> Sweep:
-    """Return what each step alone gains on the queries that ideas come from, None where it wasn't measured.
+    """Return the gain of each step alone on the queries that ideas come from, None where it wasn't measured.
 
-    It takes at most half of the evaluations that are left, for the first steps in `order`: the others are for trials.
+    At most half of the remaining evaluations are spent, on the first steps in `order`: the others are for trials.
 
     Raises: `SearchBudgetExhausted`.
     """
-    of, known = identity(situation.config.model_dump(exclude_unset=True)), situation.swept
-    if known is not None and (known.of, known.wide, len(known.gains)) == (of, situation.wide, len(steps)):
-        return known
+    of, last = identity(situation.config.model_dump(exclude_unset=True)), situation.swept
+    if last is not None and (last.of, last.wide, len(last.gains)) == (of, situation.wide, len(steps)):
+        return last
     before = float(situation.cache.evaluate(situation.config).nudcg.mean())
     budget = situation.cache.budget
-    room = len(steps) if budget is None else budget.left // 2
+    limit = len(steps) if budget is None else budget.left // 2
     gains: list[float | None] = [None] * len(steps)
-    for place in sorted(order[:room]):
+    for place in sorted(order[:limit]):
         with suppress(NoModel):
-            found = situation.cache.evaluate(parsed(apply(situation.config, steps[place].values)))
-            gains[place] = float(found.nudcg.mean()) - before
+            scores = situation.cache.evaluate(parsed(apply(situation.config, steps[place].values)))
+            gains[place] = float(scores.nudcg.mean()) - before
     return Sweep(of, situation.wide, tuple(gains))
 
 
 def _add(edit: Edit, config: RetrievalConfig, edits: list[Edit], seen: set[str]) -> None:
-    mark = identity(apply(config, edit.values))
-    if mark not in seen:
-        seen.add(mark)
+    edited = identity(apply(config, edit.values))
+    if edited not in seen:
+        seen.add(edited)
         edits.append(edit)
 
 
 def _targeted(situation: Situation) -> Iterator[Edit]:
-    """Operators in order of what their cause costs."""
+    """Yield the operators' edits in turn, beginning with the cause that costs most."""
     operators = {
         "category_distractor": _exclude,
         "keyword_trap": lambda s: _weights(s, "vector", "keyword search alone is fooled"),
@@ -146,7 +145,7 @@ def _targeted(situation: Situation) -> Iterator[Edit]:
         "other_version": _prefer,
     }
     queues = [operators[loss.cause](situation) for loss in situation.diagnosis.losses if loss.cause in operators]
-    # One edit of each cause in turn: the largest loss isn't always the one that can be mended.
+    # One edit of each cause in turn: the largest loss isn't always one that an edit can recover.
     while queues:
         for queue in list(queues):
             edit = next(queue, None)
@@ -157,14 +156,13 @@ def _targeted(situation: Situation) -> Iterator[Edit]:
 
 
 def _exclude(situation: Situation) -> Iterator[Edit]:
-    for found in situation.diagnosis.exclusions[:3]:
-        current = situation.config.filters.get(found.field)
+    for exclusion in situation.diagnosis.exclusions[:3]:
+        field, value, lost_relevant = exclusion.field, exclusion.value, exclusion.lost_relevant
+        current = situation.config.filters.get(field)
         excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
-        lost = "no relevant document is lost" if not found.lost_relevant else f"{found.lost_relevant} relevant are lost"
-        reason = f"{found.field} {found.value} brings more distractors than answers; {lost}"
-        yield Edit(
-            ((f"filters.{found.field}", {"not": sorted([*excluded, found.value])}),), "category_distractor", reason
-        )
+        lost = "no relevant document is lost" if not lost_relevant else f"{lost_relevant} relevant are lost"
+        reason = f"{field} {value} brings more distractors than answers; {lost}"
+        yield Edit(((f"filters.{field}", {"not": sorted([*excluded, value])}),), "category_distractor", reason)
 
 
 def _weights(situation: Situation, lane: str, why: str) -> Iterator[Edit]:
@@ -215,16 +213,16 @@ def _thin(situation: Situation) -> Iterator[Edit]:
 
 
 def _prefer(situation: Situation) -> Iterator[Edit]:
-    """Weigh what wins against other versions more; where it is one value, show nothing else."""
+    """Yield the preferred boosts and, for a single value, a filter for it and a stronger boost."""
     why = "other pages of the same name win"
-    for found in situation.diagnosis.preferences[:3]:
-        path, words = f"boosts.{found.field}", boost_words(found.field, found.boost)
-        yield Edit(((path, found.boost),), "other_version", f"{why}: {words}")
-        value = next((value for value, factor in found.boost.items() if factor == 2.0), None)
-        if value is not None and found.field not in situation.config.filters:
-            yield Edit(((f"filters.{found.field}", [value]),), "other_version", f"{why}: only {found.field} {value}")
-            stronger = found.boost | {value: 4.0}
-            yield Edit(((path, stronger),), "other_version", f"{why}: {boost_words(found.field, stronger)}")
+    for preference in situation.diagnosis.preferences[:3]:
+        field, boost, path = preference.field, preference.boost, f"boosts.{preference.field}"
+        yield Edit(((path, boost),), "other_version", f"{why}: {boost_words(field, boost)}")
+        value = next((value for value, factor in boost.items() if factor == 2.0), None)
+        if value is not None and field not in situation.config.filters:
+            yield Edit(((f"filters.{field}", [value]),), "other_version", f"{why}: only {field} {value}")
+            stronger = boost | {value: 4.0}
+            yield Edit(((path, stronger),), "other_version", f"{why}: {boost_words(field, stronger)}")
 
 
 def _abstain(situation: Situation) -> Iterator[Edit]:
@@ -244,6 +242,6 @@ def _abstain(situation: Situation) -> Iterator[Edit]:
 
 
 def merged(a: Sequence[tuple[str, object]], b: Sequence[tuple[str, object]]) -> Edit:
-    """Return two parents' changes together; where both change the same thing, the first one's stays."""
+    """Return the changes of two configs together; where both change the same value, that of `a` wins."""
     values = dict(b) | dict(a)
     return Edit(tuple(sorted(values.items())), "merge", "what two configs did well on different queries, together")

@@ -1,4 +1,4 @@
-"""The best configs that were refused: what stopped each, and the command that accepts it."""
+"""The best refused configs, each with the reason and the command that accepts it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ BECAUSE = '--reason "…"'
 def rejected(session: OptimizerSession, state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return at most three refused configs, best on the open queries first; each gets a file in configs/.
 
-    Each is better there than what is kept: what was certified or deployed, else the baseline.
+    Each is better there than the certified or deployed config, or than the baseline without one.
     """
     best, certificate = state.get("best"), state.get("certificate")
-    kept = state["status"] == "deployed" or passed(certificate)
-    bar = session.remeasure(parsed(best)).mean if best is not None and kept else session.baseline_measured.mean
+    succeeded = state["status"] == "deployed" or passed(certificate)
+    bar = session.remeasure(parsed(best)).mean if best is not None and succeeded else session.baseline_measured.mean
     rows = {row["identity"]: row for row in state.get("rows", [])}
     listed: list[dict[str, Any]] = []
-    for data, found, why in _refused(session, state, bar):
+    for data, measured, refused in _refused(session, state, bar):
         if len(listed) == MOST:
             break
         row = rows.get(identity(data))
-        name = session.write(data, row["reason"] if row else why.told, session.baseline.name)
+        name = session.write(data, row["reason"] if row else refused.reason, session.baseline.name)
         listed.append(
             {
                 "config": name,
                 "changes": session.changes(data),
-                "train": found.train_nudcg,
-                "validation": found.validation_nudcg,
-                "distractors": found.distractors,
-                "why": f"{why.told}; to accept it: {why.command(name)}",
+                "train": measured.train_nudcg,
+                "validation": measured.validation_nudcg,
+                "distractors": measured.distractors,
+                "why": f"{refused.reason}; to accept it: {refused.command(name)}",
             }
         )
     return listed
@@ -47,24 +47,24 @@ def passed(certificate: Mapping[str, Any] | None) -> bool:
 
 
 def stopped_by_gate(certificate: Mapping[str, Any]) -> str:
-    """Return what the gate says of a candidate that it doesn't pass, and how many queries more would show the gain.
+    """Return why the gate doesn't pass a candidate, and how many queries more would show the gain.
 
     >>> stopped_by_gate({"decision": "blocked", "reasons": [{"message": "p95 latency 9 ms -> 90 ms"}],
     ...                  "needed_queries": 12})
     'blocked by the gate: p95 latency 9 ms -> 90 ms; about 12 queries more would show the gain'
     """
-    told = "; ".join(reason["message"] for reason in certificate["reasons"])
+    reasons = "; ".join(reason["message"] for reason in certificate["reasons"])
     missing = certificate["needed_queries"]
-    # An inconclusive gain's own reason has the number.
-    more = f"; about {missing} queries more would show the gain" if missing and "more would show" not in told else ""
-    return f"{certificate['decision']} by the gate: {told}{more}"
+    # The reason of an inconclusive gain already has the number.
+    more = f"; about {missing} queries more would show the gain" if missing and "more would show" not in reasons else ""
+    return f"{certificate['decision']} by the gate: {reasons}{more}"
 
 
-class _Why:
-    """What refused a config, in words, and the way around: named tags, another person, or an answer that waits."""
+class _Refused:
+    """The reason of a refusal, and what accepts the config: flags of `hive deploy`, or a pending approval."""
 
-    def __init__(self, told: str, flags: Sequence[str] = (), *, approval: str | None = None) -> None:
-        self.told = told
+    def __init__(self, reason: str, flags: Sequence[str] = (), *, approval: str | None = None) -> None:
+        self.reason = reason
         self._flags, self._approval = flags, approval
 
     def command(self, name: str) -> str:
@@ -75,38 +75,38 @@ class _Why:
 
 def _refused(
     session: OptimizerSession, state: Mapping[str, Any], bar: float
-) -> Iterator[tuple[ConfigData, Measured, _Why]]:
-    """The configs above `bar` that a rule or the gate stopped, best first, down to the best that no rule stopped."""
+) -> Iterator[tuple[ConfigData, Measured, _Refused]]:
+    """Yield the configs above `bar` that a rule or the gate refused, best first, down to `best`."""
     best = state.get("best")
-    measured = {identity(data): (data, found) for data, found in session.measured(state.get("rows", []))}
+    measured = {identity(data): (data, scores) for data, scores in session.measured(state.get("rows", []))}
     if best is not None:
         measured[identity(best)] = (best, session.remeasure(parsed(best)))
-    for data, found in sorted(measured.values(), key=lambda pair: -pair[1].mean):
-        if found.mean <= bar + 1e-9:
+    for data, scores in sorted(measured.values(), key=lambda pair: -pair[1].mean):
+        if scores.mean <= bar + 1e-9:
             return
         if best is not None and identity(data) == identity(best):
-            yield data, found, _of_gate(state)
-            return  # what is worse than the best needs no way around its refusal
-        elif stopped := session.refusal(found):
-            yield data, found, _of_rule(stopped)
+            yield data, scores, _by_gate(state)
+            return  # nobody needs to accept a config that is worse than the best
+        if refusal := session.refusal(scores):
+            yield data, scores, _by_rule(refusal)
 
 
-def _of_rule(stopped: Refusal) -> _Why:
-    flags = ["--override"] if stopped.more else _accepting(stopped.tags)
-    return _Why(f"{stopped.why} on the open queries", flags)
+def _by_rule(refusal: Refusal) -> _Refused:
+    flags = ["--override"] if refusal.more else _accepting(refusal.tags)
+    return _Refused(f"{refusal.why} on the open queries", flags)
 
 
-def _of_gate(state: Mapping[str, Any]) -> _Why:
+def _by_gate(state: Mapping[str, Any]) -> _Refused:
     certificate = state.get("certificate")
     if certificate is None:
-        return _Why("too few queries to prove anything", ["--allow-inconclusive"])
-    told = stopped_by_gate(certificate)
+        return _Refused("too few queries to prove anything", ["--allow-inconclusive"])
+    reason = stopped_by_gate(certificate)
     if state["status"] == "escalated":
-        return _Why(told, approval=state["approval_id"])
+        return _Refused(reason, approval=state["approval_id"])
     if certificate["decision"] == "inconclusive":
-        return _Why(told, ["--allow-inconclusive"])
-    only_tags = all(reason["code"] == "HIVE-303" for reason in certificate["reasons"])
-    return _Why(told, _accepting(certificate["lost_tags"]) if only_tags else ["--override"])
+        return _Refused(reason, ["--allow-inconclusive"])
+    only_tags = all(one["code"] == "HIVE-303" for one in certificate["reasons"])
+    return _Refused(reason, _accepting(certificate["lost_tags"]) if only_tags else ["--override"])
 
 
 def _accepting(tags: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A reranker's scores of golden queries and chunks, as arrays: what is missing is asked for, a question a request."""
+"""A reranker's scores of golden queries and chunks as arrays; missing ones are requested, one request per query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 4
 
 
 class RelevanceTable:
-    """`texts` are the queries, a row each. Not for several threads."""
+    """The scores of `texts`, the queries, one row each. Not for several threads."""
 
     def __init__(self, engine: SearchEngine, index: SqliteIndex, texts: Sequence[str]) -> None:
         self._engine, self._index, self._texts = engine, index, texts
@@ -28,10 +28,10 @@ class RelevanceTable:
     def of(
         self, chunks: IntArray, wanted: NDArray[np.bool_], budget: SearchBudget | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the score of each chunk, -inf where it isn't `wanted`, and the seconds that each row's took its model.
+        """Return the score of each chunk, -inf where it isn't `wanted`, and each row's seconds of the model.
 
-        Raises: HIVE-214 without a reranker, HIVE-401 where it can't be asked, `SearchBudgetExhausted` between two
-        requests; what was scored by then is kept.
+        Raises: HIVE-214 without a reranker, HIVE-401 where it is unavailable, `SearchBudgetExhausted` between two
+        requests; scores up to then are kept.
         """
         keys = np.where(wanted, chunks + np.arange(len(chunks))[:, None] * self._index.n_chunks, -1)
         self._fetch(np.setdiff1d(keys[wanted], self._keys), budget)
@@ -48,17 +48,17 @@ class RelevanceTable:
         rows, chunks = np.divmod(missing, self._index.n_chunks)
         parts = np.split(chunks, np.flatnonzero(np.diff(rows)) + 1)
 
-        def asked(row: int, part: IntArray) -> list[Relevance]:
+        def request(row: int, part: IntArray) -> list[Relevance]:
             if budget is not None:
                 budget.require_means()
             return _scored(reranker, self._texts[row], reranked_texts(self._index, part.tolist()))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            futures = [pool.submit(asked, row, part) for row, part in zip(np.unique(rows).tolist(), parts, strict=True)]
-        found = [future.result() if future.exception() is None else None for future in futures]
-        known = np.concatenate([np.full(len(part), one is not None) for one, part in zip(found, parts, strict=True)])
-        flat = [relevance for one in found if one is not None for relevance in one]
-        keys = np.concatenate([self._keys, missing[known]])
+            futures = [pool.submit(request, *item) for item in zip(np.unique(rows).tolist(), parts, strict=True)]
+        answers = [future.result() if future.exception() is None else None for future in futures]
+        scored = np.concatenate([np.full(len(part), one is not None) for one, part in zip(answers, parts, strict=True)])
+        flat = [relevance for one in answers if one is not None for relevance in one]
+        keys = np.concatenate([self._keys, missing[scored]])
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
         self._scores = np.concatenate([self._scores, [one.score for one in flat]])[order]

@@ -1,4 +1,4 @@
-"""What a run found, as one JSON value."""
+"""The result of a run as one JSON value, and its sentences for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROW = (
 
 
 def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, *, interrupted: bool) -> dict[str, Any]:
-    """Return the result of a run that ended, or of what is there of one that was interrupted."""
+    """Return the result of a run that ended, or the result so far of an interrupted one."""
     certificate = state.get("certificate")
     best = state.get("best")
     status, stopped_by = state.get("status", "stopped"), state.get("stopped_by")
@@ -28,25 +28,25 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
             best = best | {"name": name}
         status, stopped_by = "stopped", "interrupted"
     base = _entry(session.baseline.name, [], session.baseline_measured)
-    found = base if best is None else _best(session, best)
+    best_entry = base if best is None else _entry(best["name"], session.changes(best), session.remeasure(parsed(best)))
     watch = [] if best is None else session.watched(parsed(best))
     if certificate:
         base = base | {"holdout": certificate["before"]}
-        found = found | {"holdout": certificate["after"]}
+        best_entry = best_entry | {"holdout": certificate["after"]}
     rows = [{key: row[key] for key in ROW} for row in state.get("rows", [])]
-    room = None if interrupted else session.headroom(session.baseline if best is None else parsed(best))
+    headroom = None if interrupted else session.headroom(session.baseline if best is None else parsed(best))
     evaluations, seconds = session.budget.evaluations, state.get("seconds", 0.0)
     return {
         "run_id": run_id,
         "status": status,
         "baseline": base,
-        "best": found,
+        "best": best_entry,
         "certificate": certificate,
         "needed_queries": certificate["needed_queries"] if certificate else state.get("needed_queries"),
-        # A run that goes on may yet keep something better.
+        # A resumed run may find something better.
         "rejected": [] if interrupted else rejected(session, state),
         "watch": [change.to_json() for change in watch],
-        "headroom": room.to_json() if room else None,
+        "headroom": headroom.to_json() if headroom else None,
         "iterations": rows,
         "proposer": proposers(rows),
         "usage": session.spending.to_json(),
@@ -63,22 +63,23 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
 
 
 def room_left(result: Mapping[str, Any]) -> list[str]:
-    """Return what the headroom says, a sentence each; nothing where it wasn't looked for."""
-    found = result["headroom"]
-    if found is None:
+    """Return the headroom as sentences; none where it wasn't measured."""
+    headroom = result["headroom"]
+    if headroom is None:
         return []
     lines = [
-        f"headroom on the training queries: {result['best']['train']:.3f} chosen, {found['best']:.3f} the best of"
-        f" {found['trials']} trials (optimistic: chosen there), {found['each_query']:.3f} with a config for each query"
+        f"headroom on the training queries: {result['best']['train']:.3f} chosen, {headroom['best']:.3f} the best of"
+        f" {headroom['trials']} trials (optimistic: chosen there), {headroom['each_query']:.3f} with a config for each"
+        " query"
     ]
-    for one in found["out_of_reach"]:
+    for one in headroom["out_of_reach"]:
         queries = len(one["queries"])
         lines.append(f"out of reach of every trial: {one['points']:.3f} in {queries} queries, where {one['reason']}")
     return lines
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return whose ideas were measured: heuristic, model, or model+heuristic.
+    """Return the proposers of the measured configs: heuristic, model, or model+heuristic.
 
     >>> proposers([{"proposer": "heuristic", "train": 0.5}, {"proposer": "model", "train": None}])
     'heuristic'
@@ -88,7 +89,7 @@ def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def proposed_by(result: Mapping[str, Any]) -> list[str]:
-    """Return who proposed, what a model cost, and how often the heuristic stood in for it, and why: a sentence each."""
+    """Return sentences on the proposers, the model's cost, and when and why the heuristic replaced the model."""
     usage, fallbacks = result["usage"], result["fallbacks"]
     outage = [f"the reranker is unavailable: {result['unavailable']}"] if result["unavailable"] else []
     if not usage["input_tokens"] and not usage["model_calls"] and not fallbacks:
@@ -97,36 +98,36 @@ def proposed_by(result: Mapping[str, Any]) -> list[str]:
     tokens = f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
     lines = [*outage, f"proposed by {result['proposer']}; {usage['model_calls']} model calls, {tokens}, {price}"]
     if fallbacks:
-        when: dict[str, list[str]] = {}
+        iterations: dict[str, list[str]] = {}
         for one in fallbacks:
-            when.setdefault(one["reason"], []).append(str(one["iteration"]))
-        why = [
+            iterations.setdefault(one["reason"], []).append(str(one["iteration"]))
+        reasons = [
             f"iteration{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}: {reason}"
-            for reason, numbers in when.items()
+            for reason, numbers in iterations.items()
         ]
-        lines.append(f"heuristic instead of the model in {'; '.join(why)}")
+        lines.append(f"heuristic instead of the model in {'; '.join(reasons)}")
     return lines
 
 
 def reranking(certificate: Mapping[str, Any]) -> list[str]:
-    """Return what the certified config's reranker costs, a sentence; nothing where it reranks nothing.
+    """Return a sentence on the cost of the certified config's reranker; none without reranking.
 
     >>> reranking({"rerank": {"model": "lab:m", "candidates": 20, "latency_ms_p50": 80.0, "latency_ms_p95": 120.0,
     ...                       "latency_ms_p95_before": 9.0, "usd_per_query": 0.0001}})
     ['lab:m reranks 20 candidates: 120 ms a search (p95; before: 9 ms), $0.00010 a query']
     """
-    found = certificate.get("rerank")
-    if not found:
+    cost = certificate.get("rerank")
+    if not cost:
         return []
-    was = found["latency_ms_p95_before"]
+    was = cost["latency_ms_p95_before"]
     before = "" if was is None else f"; before: {was:.0f} ms"
-    price = "price not known" if found["usd_per_query"] is None else f"${found['usd_per_query']:.5f} a query"
-    took = f"{found['latency_ms_p95']:.0f} ms a search (p95{before})"
-    return [f"{found['model']} reranks {found['candidates']} candidates: {took}, {price}"]
+    price = "price not known" if cost["usd_per_query"] is None else f"${cost['usd_per_query']:.5f} a query"
+    took = f"{cost['latency_ms_p95']:.0f} ms a search (p95{before})"
+    return [f"{cost['model']} reranks {cost['candidates']} candidates: {took}, {price}"]
 
 
 def missing(result: Mapping[str, Any]) -> str | None:
-    """Return what it would take to show the gain of a candidate that too few queries exist for; None for all others."""
+    """Return what it takes to show the gain of a candidate with too few queries; None for other results."""
     if result["stopped_by"] != "too_few_queries":
         return None
     needed, certificate = result["needed_queries"], result["certificate"]
@@ -137,15 +138,11 @@ def missing(result: Mapping[str, Any]) -> str | None:
 
 
 def ending(result: Mapping[str, Any]) -> str:
-    """Return what became of the request for a deployment that the gate didn't pass."""
+    """Return the decision on the request to deploy a config that the gate didn't pass."""
     decision, request = result["decision"], result["approval_id"]
-    told = f"request {request} {'was' if decision['status'] != 'expired' else 'has'} {decision['status']}"
+    status = f"request {request} {'was' if decision['status'] != 'expired' else 'has'} {decision['status']}"
     by = f" by {decision['by']}" if decision["by"] else ""
-    return f"{told}{by}" + (f": {decision['reason']}" if decision["reason"] else "")
-
-
-def _best(session: OptimizerSession, data: dict[str, Any]) -> dict[str, Any]:
-    return _entry(data["name"], session.changes(data), session.remeasure(parsed(data)))
+    return f"{status}{by}" + (f": {decision['reason']}" if decision["reason"] else "")
 
 
 def _entry(name: str, changes: list[dict[str, Any]], measured: Measured) -> dict[str, Any]:

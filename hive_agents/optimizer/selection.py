@@ -1,9 +1,9 @@
-"""Which of the measured configs goes to the gate: by all open queries, and without changes that don't pay.
+"""The choice of the config for the gate: by all open queries, and without changes that don't pay.
 
-The rule was settled by `benchmarks/optimizer.py --rules`: regret on unseen queries over many splits of worlds that
-differ. The best of many noisy means is too good to be true; what stands high in most resamples is less so. Of what the
-open queries can't tell apart from that, the config with the fewest distractors costs nothing on unseen queries. Neither
-takes what falls far short of the best mean: nobody should have to believe in a rule against plain figures.
+The rule is the one of least regret on unseen queries, over many splits of different worlds, in
+`benchmarks/optimizer.py --rules`. The best of many noisy means is overestimated, a high rank in most resamples less so.
+Of the configs that the open queries can't distinguish from that, the one with the fewest distractors costs nothing on
+unseen queries. No config far below the best mean is chosen, as nobody could justify it by the figures.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hive_agents.optimizer.cached_lanes import Floats
 
 ConfigChange = dict[str, Any]
 EQUAL = 1e-12
-"""Means that differ by less are equal: they differ by the order of additions."""
+"""Means that differ by less are equal: only the order of additions differs."""
 NEAR = 0.25
-"""A shortfall of so many standard errors is none: larger ones cost on unseen queries, by repeated splits."""
+"""Shortfalls of up to so many standard errors are ignored; in repeated splits larger ones cost on unseen queries."""
 SHORT = 0.005
-"""No config is chosen whose mean is so far below the best that may be chosen, whatever speaks for it."""
+"""No config is chosen whose mean is further below the best permitted one."""
 RESAMPLES = 300
 _SEED = 11
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`gain` is the paired gain over the baseline, a value an open query; `changes` are from the baseline.
+    """A measured config: its changes from the baseline, and its gain over the baseline by open query, shape `(n,)`.
 
     `distractors` is the mean over the open queries.
     """
@@ -45,7 +45,7 @@ class Candidate:
 
 
 def standard_error(gain: Floats) -> float:
-    """Return the standard error of the mean; 0 for one query, whose spread can't be known.
+    """Return the standard error of the mean; 0 for one query.
 
     >>> import numpy as np
     >>> standard_error(np.array([0.5, 0.0]))
@@ -55,10 +55,10 @@ def standard_error(gain: Floats) -> float:
 
 
 def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that gain at all, the highest mean rank first.
+    """Return the candidates with a gain, the highest mean rank first.
 
     The open queries are resampled `RESAMPLES` times with replacement; each resample ranks the candidates by their mean
-    gain there. Candidates whose gains are the same share a rank. Ties go to fewer changes, then to the earlier one.
+    gain there. Candidates with the same gains share a rank. Ties go to fewer changes, then to the earlier one.
     """
     gaining = [candidate for candidate in candidates if candidate.mean > EQUAL]
     if not gaining:
@@ -73,7 +73,7 @@ def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def best_mean(candidates: Sequence[Candidate], allowed: Callable[[Candidate], bool]) -> Candidate | None:
-    """Return the candidate with the highest mean gain that is `allowed`, the first of equal ones; None without one."""
+    """Return the `allowed` candidate with the highest mean gain, the first of equal ones; None without one."""
     return next(filter(allowed, sorted(candidates, key=lambda candidate: -round(candidate.mean, 12))), None)
 
 
@@ -83,9 +83,9 @@ def close_to(best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate
 
 
 def fewest_distractors(leader: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return those of `leader` and `candidates` that fall short of `leader` by `NEAR` standard errors at most.
+    """Return `leader` and the candidates that fall short of it by at most `NEAR` standard errors.
 
-    The fewest distractors come first, the leader before others with as many; else the order stays.
+    The fewest distractors come first, on ties the leader, then the others in their order.
     """
     near = [leader]
     for candidate in candidates:
@@ -98,31 +98,31 @@ def fewest_distractors(leader: Candidate, candidates: Sequence[Candidate]) -> li
 def ablated(
     changes: Sequence[ConfigChange], mean_of: Callable[[Sequence[ConfigChange]], float | None]
 ) -> list[ConfigChange]:
-    """Return the changes that pay: what can be taken out without lowering the mean is out.
+    """Return the changes that pay: those that can be removed without lowering the mean are removed.
 
-    `mean_of` gives the mean over the open queries with just these changes, and None where such a config may not be
-    chosen. Changes are tried alone and, since some work only together, all of one block at once; the removal that
-    leaves the highest mean comes first, of equal ones the larger, until nothing can go.
+    `mean_of` returns the mean over the open queries with just these changes, None where such a config may not be
+    chosen. Removed are single changes and, since some work only together, all changes of a block; the removal that
+    leaves the highest mean comes first, of equal ones the larger, until none is possible.
     """
-    kept, mean = list(changes), mean_of(changes)
+    remaining, mean = list(changes), mean_of(changes)
     while mean is not None:
-        tried = [(left, mean_of(left)) for left in _removals(kept)]
-        possible = [(value, left) for left, value in tried if value is not None and value >= mean - EQUAL]
+        tried = [(fewer, mean_of(fewer)) for fewer in _removals(remaining)]
+        possible = [(value, fewer) for fewer, value in tried if value is not None and value >= mean - EQUAL]
         if not possible:
             break
-        mean, kept = max(possible, key=lambda one: (round(one[0], 12), -len(one[1])))
-    return kept
+        mean, remaining = max(possible, key=lambda one: (round(one[0], 12), -len(one[1])))
+    return remaining
 
 
 def _removals(changes: Sequence[ConfigChange]) -> Iterator[list[ConfigChange]]:
-    """Yield what is left without one change, and without all changes of one block, such as dynamic_k."""
+    """Yield the changes without each one, and without all of each block, such as dynamic_k."""
     paths = [change["path"] for change in changes]
     blocks = [path.rpartition(".")[0] for path in paths]
-    out = [{path} for path in paths]
-    out += [
+    removals = [{path} for path in paths]
+    removals += [
         {path for path, of in zip(paths, blocks, strict=True) if of == block}
         for block in dict.fromkeys(blocks)
         if blocks.count(block) > 1
     ]
-    for removed in out:
+    for removed in removals:
         yield [change for change in changes if change["path"] not in removed]

@@ -1,6 +1,6 @@
-"""What one optimizer run works with: the tuning queries, cached lanes, the baseline, the budget.
+"""The session of an optimizer run: the tuning queries, cached lanes, the baseline, the budget.
 
-The holdout's queries are dropped on loading: nothing here can read their labels.
+The holdout's queries are dropped on loading, so that nothing here can read their labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.headroom import Headroom, headroom
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.model_answer import told
+from hive_agents.optimizer.model_answer import diagnostic_line
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
 from hive_agents.optimizer.selection import (
@@ -35,7 +35,7 @@ from hive_agents.optimizer.selection import (
     close_to,
     fewest_distractors,
 )
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, sweep
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed, sweep
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
@@ -45,6 +45,7 @@ from hive_agents.retrieval import (
     SearchEngine,
     StoredConfig,
     active_config,
+    find_config,
     open_reranker,
     parse_config,
 )
@@ -59,7 +60,7 @@ UNNAMED = "candidate"
 
 @dataclass(frozen=True)
 class Tuning:
-    """The part of a golden set that may be learned from."""
+    """The open queries of a golden set, which the optimizer may learn from."""
 
     train: GoldenSet
     validation: GoldenSet
@@ -71,9 +72,9 @@ class Tuning:
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    """Return the queries that may be learned from.
+    """Return the queries that the optimizer may learn from.
 
-    Raises: HIVE-105 where there is none; HIVE-313 where none but these is held out; level 1 of the golden set.
+    Raises: HIVE-105 without any; HIVE-313 where all held-out queries repeat open ones; level 1 of the golden set.
     """
     golden = load_golden(workspace, path)
     golden.require_queries()
@@ -92,24 +93,25 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
 
 
 def require_text(workspace: Workspace, collection: str) -> None:
-    """Raises: HIVE-406 where the index has nothing that a search could find."""
+    """Raise HIVE-406 for an index without text."""
     if not SearchEngine(workspace).index(collection).n_chunks:
         message = f'collection "{collection}" has no text to search yet'
         raise HiveError.of("HIVE-406", message, file="documents", path="$", fix="add some with `hive import PATH`")
 
 
 def require_priced(workspace: Workspace, settings: Optimizer) -> None:
-    """Raises: HIVE-409 for a limit of dollars where the price of a model that a run would ask isn't known."""
+    """Raise HIVE-409 for a limit of dollars where the price of a model that a run calls is unknown."""
     models = workspace.settings.models
-    names = workspace.settings.models.of("optimizer") if settings.llm_calls else []
+    names = models.of("optimizer") if settings.llm_calls else []
     rerankers = [models.reranker] if models.reranker not in ("", "none") else []
     require_prices(workspace.settings, [*names, *rerankers], settings.max_usd)
 
 
 class OptimizerSession:
-    """The steps of the loop, one method each; the graph decides which comes next.
+    """The measurements and choices that the steps of a run are made of.
 
-    Without a `proposer` it is a model, where one is configured for the role `optimizer` and may be called at all.
+    The `proposer` defaults to a model where one is configured for the role `optimizer` and may be called, else to the
+    heuristic.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class OptimizerSession:
             settings.evaluations, settings.seconds, evaluations, seconds, lambda: self.spending.overspent
         )
         self.unavailable = ""
-        """Why the reranker couldn't be asked the last time, where it couldn't."""
+        """Why the reranker was last unavailable; empty if it never was."""
 
         self.reranker = self._configured_reranker()
         self.engine = SearchEngine(workspace, self.reranker)
@@ -150,18 +152,18 @@ class OptimizerSession:
 
     @cached_property
     def searched(self) -> LaneCache:
-        """The queries that ideas come from: all open ones, but for a model, which reads them, the training queries."""
+        """The queries that ideas come from: all open ones, or the training queries for a model, which reads them."""
         if isinstance(self.proposer, ModelProposer):
             return LaneCache(self.engine, self.tuning.train, budget=self.budget)
         return self.open
 
     def measure(self, config: RetrievalConfig) -> Measured:
-        """Raises: `SearchBudgetExhausted`."""
+        """Return the scores on the open queries. Raises: `SearchBudgetExhausted`."""
         return Measured(self.open.evaluate(config), len(self.tuning.train))
 
     @cached_property
     def baseline_measured(self) -> Measured:
-        """The baseline is measured whatever the budget: without it nothing can be said."""
+        """The baseline's scores, which cost no budget: every comparison needs them."""
         return self.remeasure(self.baseline)
 
     def remeasure(self, config: RetrievalConfig) -> Measured:
@@ -174,37 +176,37 @@ class OptimizerSession:
 
     def diagnose(self, config: RetrievalConfig) -> Diagnosis:
         """Return the diagnosis on the queries that ideas come from. Raises: `SearchBudgetExhausted`."""
-        mark = identity(config.model_dump(exclude_unset=True))
-        self._diagnoses[mark] = diagnose(self.searched, self.engine.index(config.collection), config)
-        return self._diagnoses[mark]
+        key = identity(config.model_dump(exclude_unset=True))
+        self._diagnoses[key] = diagnose(self.searched, self.engine.index(config.collection), config)
+        return self._diagnoses[key]
 
     def diagnosed(self, config: RetrievalConfig) -> Diagnosis:
-        """Return the diagnosis that was made before; made again where the process that made it died, at no cost."""
-        mark = identity(config.model_dump(exclude_unset=True))
-        if mark not in self._diagnoses:
+        """Return the diagnosis of a config diagnosed before; where another process did so, repeat it at no cost."""
+        key = identity(config.model_dump(exclude_unset=True))
+        if key not in self._diagnoses:
             budget, self.searched.budget = self.searched.budget, None
             try:
                 self.diagnose(config)
             finally:
                 self.searched.budget = budget
-        return self._diagnoses[mark]
+        return self._diagnoses[key]
 
     def _configured_reranker(self) -> CachedReranker | None:
         try:
             reranker = open_reranker(self.workspace)
         except NoModel as error:
-            self.unavailable = told(error.diagnostics[0])
+            self.unavailable = diagnostic_line(error.diagnostics[0])
             return None
         if reranker is None:
             return None
 
-        def paid(query: str, texts: Sequence[str]) -> None:
+        def pay(query: str, texts: Sequence[str]) -> None:
             self.spending.pay(self.rerank_usage(len(query) * len(texts) + sum(map(len, texts))))
 
-        return CachedReranker(self.workspace, reranker, paid)
+        return CachedReranker(self.workspace, reranker, pay)
 
     def rerank_usage(self, characters: int) -> Usage:
-        """Return what reranking a text of that length costs, by the price of the settings' reranker."""
+        """Return the usage of reranking so many characters, at the price of the settings' reranker."""
         settings = self.workspace.settings
         return estimated_usage(price_of(settings, settings.models.reranker), characters)
 
@@ -215,7 +217,7 @@ class OptimizerSession:
         return HeuristicProposer()
 
     def propose(self, config: RetrievalConfig, diagnosis: Diagnosis, state: Mapping[str, Any]) -> Proposed:
-        """Return what to try next. Raises: `SearchBudgetExhausted`."""
+        """Return the edits to try next. Raises: `SearchBudgetExhausted`."""
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
@@ -232,20 +234,20 @@ class OptimizerSession:
         return self.proposer.propose(situation)
 
     def headroom(self, chosen: RetrievalConfig) -> Headroom | None:
-        """Return how far `chosen` is from the best that thousands of trials find on the training queries."""
+        """Return the headroom on the training queries, searched from `chosen`."""
         cache = LaneCache(self.engine, self.tuning.train, lanes=self.open.lanes)
         index = self.engine.index(self.baseline.collection)
         return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
 
     def faults(self, data: ConfigData) -> list[str]:
-        """Return what levels 1 and 2 say against a proposed config; empty means it may be measured."""
+        """Return what levels 1 and 2 find wrong with a proposed config; if empty, it may be measured."""
         try:
             stored = parse_config(json.dumps(data), "configs/proposal.json")
             findings = check_config(self.workspace, stored, index=self.engine.index(stored.config.collection))
         except HiveError as error:
             findings = error.diagnostics
         if has_errors(findings):
-            return [told(finding) for finding in findings]
+            return [diagnostic_line(finding) for finding in findings]
         depth = stored.config.retrieval.candidates
         return [f"retrieval.candidates: {depth} are more than the {MAX_DEPTH} that a trial looks at"] * (
             depth > MAX_DEPTH
@@ -258,57 +260,56 @@ class OptimizerSession:
         return changes_from(self.baseline, parsed(data))
 
     def measured(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ConfigData, Measured]]:
-        """Return every config that these rows of trials measured, once, with its scores."""
-        found: dict[str, tuple[ConfigData, Measured]] = {}
+        """Return each config that was measured in these rows of trials once, with its scores."""
+        measured: dict[str, tuple[ConfigData, Measured]] = {}
         for row in rows:
-            if row["train"] is not None and row["identity"] not in found:
+            if row["train"] is not None and row["identity"] not in measured:
                 data = self.restored(row["changes"])
-                found[row["identity"]] = (data, self.remeasure(parsed(data)))
-        return list(found.values())
+                measured[row["identity"]] = (data, self.remeasure(parsed(data)))
+        return list(measured.values())
 
     def restored(self, changes: Sequence[ConfigChange]) -> ConfigData:
-        """Return the config that a trial had: the baseline with its changes."""
+        """Return the config of a trial: the baseline with its changes."""
         values = tuple((change["path"], change["b"]) for change in changes)
         return next_data(self.baseline, Edit(values, "selection", ""))
 
     def watched(self, config: RetrievalConfig) -> list[TagChange]:
-        """Return the tags that fall on the open queries: the holdout may have no query of them."""
+        """Return the tags that fall on the open queries, as the holdout may have no query of them."""
         tags = [query.tags for query in self.tuning.queries]
         before, after = self.baseline_measured.nudcg.tolist(), self.remeasure(config).nudcg.tolist()
         return falling_tags(tags, before, after, self.workspace.settings.gate)
 
-    def refusal(self, found: Measured) -> Refusal | None:
-        return refusal(found, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
+    def refusal(self, measured: Measured) -> Refusal | None:
+        return refusal(measured, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
     def select(self, rows: Sequence[Mapping[str, Any]]) -> ConfigData | None:
-        """Return the config for the gate, of all that these rows of trials measured."""
+        """Return the config for the gate out of those measured in these rows of trials."""
         return self.choose(self.measured(rows))
 
     def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
-        """Return what ranks highest on the open queries, or what is as good and has fewer distractors; nothing idle in
-        it.
+        """Return the config that ranks highest on the open queries, or one as good with fewer distractors.
 
-        Its mean is close to the best that may be chosen. Single steps from the highest count as measured. None where
-        nothing gains without harm.
+        It has no changes that don't pay, and its mean is close to the best permitted one. Single steps from the highest
+        are candidates, too. None where no config gains without harm.
         """
 
         def allowed(candidate: Candidate) -> bool:
             return self._mean_with(candidate.changes) is not None
 
-        ranked = by_mean_rank([self._candidate(self.changes(data), found) for data, found in measured])
+        ranked = by_mean_rank([self._candidate(self.changes(data), scores) for data, scores in measured])
         best = best_mean(ranked, allowed)
         if best is None:
             return None
-        # A reranker may go away while this is asked: what was allowed a moment ago is chosen then.
+        # The reranker may become unavailable meanwhile; then the config that was allowed before is chosen.
         leader = self._without_idle(next(filter(allowed, close_to(best, ranked)), best))
         near = fewest_distractors(leader, close_to(best, [*ranked, *self._beside(leader)]))
         return self.restored(self._without_idle(next(filter(allowed, near), leader)).changes)
 
-    def _candidate(self, changes: Sequence[ConfigChange], found: Measured) -> Candidate:
-        return Candidate(changes, found.nudcg - self.baseline_measured.nudcg, found.distractors)
+    def _candidate(self, changes: Sequence[ConfigChange], measured: Measured) -> Candidate:
+        return Candidate(changes, measured.nudcg - self.baseline_measured.nudcg, measured.distractors)
 
     def _beside(self, leader: Candidate) -> Iterator[Candidate]:
-        """Yield the configs one step from it; none where each would ask a reranker once more."""
+        """Yield the configs one step from the leader; none where each would call a reranker."""
         config = parsed(self.restored(leader.changes))
         if config.rerank.enabled:
             return
@@ -317,7 +318,7 @@ class OptimizerSession:
             yield self._candidate(changes_from(self.baseline, changed), self.remeasure(changed))
 
     def _without_idle(self, candidate: Candidate) -> Candidate:
-        """Return the candidate without changes that neither raise its mean nor keep distractors out."""
+        """Return the candidate without changes that neither raise its mean nor exclude distractors."""
 
         def mean_of(changes: Sequence[ConfigChange]) -> float | None:
             mean = self._mean_with(changes)
@@ -326,30 +327,28 @@ class OptimizerSession:
             more = self.remeasure(parsed(self.restored(changes))).distractors > candidate.distractors + EQUAL
             return None if more else mean
 
-        left = ablated(candidate.changes, mean_of)
-        return self._candidate(left, self.remeasure(parsed(self.restored(left))))
+        changes = ablated(candidate.changes, mean_of)
+        return self._candidate(changes, self.remeasure(parsed(self.restored(changes))))
 
     def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
-        """Return the mean over the open queries with these changes; None for a config that is faulty, can't be measured
-        now or does harm."""
+        """Return the mean over the open queries with these changes; None if faulty, harmful or not measurable now."""
         data = self.restored(changes)
         if self.faults(data):
             return None
         try:
-            found = self.remeasure(parsed(data))
+            measured = self.remeasure(parsed(data))
         except NoModel as error:
-            self.unavailable = told(error.diagnostics[0])
+            self.unavailable = diagnostic_line(error.diagnostics[0])
             return None
-        return None if self.refusal(found) else found.mean
+        return None if self.refusal(measured) else measured.mean
 
     def write(self, data: ConfigData, reason: str, parent: str) -> str:
-        """Write an accepted config as the next `configs/v<n>.json`, once; returns its name."""
+        """Write a config as the next `configs/v<n>.json`, unless it has a file already, and return its name."""
         wanted = identity(data)
         taken: set[int] = set()
         for path in sorted(self.workspace.configs.glob("*.json")):
-            found = re.fullmatch(r"v(\d+)(?:[^0-9].*)?", path.stem)
-            if found:
-                taken.add(int(found.group(1)))
+            if match := re.fullmatch(r"v(\d+)(?:[^0-9].*)?", path.stem):
+                taken.add(int(match.group(1)))
             existing = _read(path) if path.name != "active.json" else None  # a link
             if existing is not None and identity(existing) == wanted:
                 return str(existing.get("name", path.stem))
@@ -361,12 +360,7 @@ class OptimizerSession:
         return name
 
     def stored(self, name: str) -> StoredConfig:
-        from hive_agents.retrieval import find_config
-
         return find_config(self.workspace, name)
-
-    def describe(self, data: ConfigData) -> str:
-        return in_words(self.changes(data))
 
 
 def _read(path: Path) -> ConfigData | None:
@@ -378,6 +372,6 @@ def _read(path: Path) -> ConfigData | None:
 
 
 def next_data(config: RetrievalConfig, edit: Edit) -> ConfigData:
-    """Return the config that an edit makes, without a name of its own yet."""
+    """Return the config that an edit makes, named `UNNAMED`."""
     data = apply(config, edit.values)
     return {key: value for key, value in data.items() if key not in ("description", "parent")} | {"name": UNNAMED}

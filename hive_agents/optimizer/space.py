@@ -1,4 +1,4 @@
-"""The search space: which values each lever takes, and what an edit of a config is."""
+"""The search space: the values of each lever, and edits of a config."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WIDER: dict[str, tuple[Any, ...]] = {
     "abstain.min_cosine": (0.2, 0.275, 0.325, 0.375, 0.425, 0.475, 0.525, 0.6),
 }
 RERANKED = (10, 20, 50)
-"""How many candidates a reranker may be asked for, where one is configured."""
+"""How many candidates to rerank, where a reranker is configured."""
 
 FACTORS = (0.3, 2.0)
 WIDER_FACTORS = (0.0, 0.6, 1.5, 4.0)
@@ -51,11 +51,10 @@ MAX_VALUES = 16
 
 @dataclass(frozen=True)
 class Edit:
-    """Values by JSON path, None for an optional key to be left out.
+    """Values by JSON path; None removes an optional key.
 
-    A field's filter and its boost are one value each, at `filters.<field>` and `boosts.<field>`.
-
-    `faults` say why an idea can't be measured; such an edit is told and goes no further.
+    A field's filter and its boost are one value each, at `filters.<field>` and `boosts.<field>`. `faults` say why the
+    edit can't be measured; such an edit is only reported.
     """
 
     values: tuple[tuple[str, Any], ...]
@@ -64,23 +63,19 @@ class Edit:
     proposer: Literal["heuristic", "model"] = "heuristic"
     faults: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, cause: str, reason: str, **values: Any) -> Edit:
-        return cls(tuple((path.replace("__", "."), value) for path, value in values.items()), cause, reason)
-
 
 def apply(config: RetrievalConfig, values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the config's JSON with these values; what depends on them (max_results, detection) is kept consistent."""
+    """Return the config's JSON with these values, and dependent ones (max_results, detection) made consistent."""
     data = config.model_dump(exclude_unset=True)
     for path, value in values:
         *parents, key = path.split(".")
-        place = data
+        block = data
         for parent in parents:
-            place = place.setdefault(parent, {})
+            block = block.setdefault(parent, {})
         if value is None:
-            place.pop(key, None)
+            block.pop(key, None)
         else:
-            place[key] = value
+            block[key] = value
     return _consistent(data)
 
 
@@ -92,7 +87,7 @@ def _consistent(data: dict[str, Any]) -> dict[str, Any]:
                 data[block]["enabled"] = False
     dynamic = data.get("dynamic_k", {})
     if "max_results" in dynamic and (dynamic["max_results"] or 0) != retrieval["top_k"]:
-        # A cap of its own would hide what top_k does.
+        # A different cap would hide the effect of top_k.
         dynamic["max_results"] = retrieval["top_k"] if dynamic.get("enabled") else dynamic["max_results"]
     if dynamic.get("enabled"):
         dynamic["min_results"] = min(dynamic.get("min_results", 1), retrieval["top_k"])
@@ -105,7 +100,7 @@ def _consistent(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(data: dict[str, Any]) -> str:
-    """Return the same for configs that search alike, whatever they are called and whichever defaults they spell out."""
+    """Return a hash that is the same for configs that search alike, whatever their names and explicit defaults."""
     try:
         value = parsed(data).model_dump(mode="json", exclude={"name", "description", "parent"})
     except HiveError:
@@ -118,7 +113,7 @@ def identity(data: dict[str, Any]) -> str:
         value["dynamic_k"]["max_results"] = value["dynamic_k"]["max_results"] or value["retrieval"]["top_k"]
     if not value["rerank"]["enabled"]:
         del value["rerank"]
-    if value["retrieval"]["method"] != "hybrid":  # one lane: its RRF orders as the lane does, whatever the constants
+    if value["retrieval"]["method"] != "hybrid":  # RRF keeps the order of a single lane, whatever its constants
         del value["retrieval"]["rrf_k"], value["retrieval"]["weights"]
     if value["retrieval"]["method"] == "vector":
         del value["bm25"]
@@ -130,7 +125,7 @@ def _effective(boost: dict[str, float]) -> dict[str, float]:
 
 
 def in_words(changes: Sequence[dict[str, Any]]) -> str:
-    """Return what an edit does, for a table.
+    """Return changes in words, for a table.
 
     >>> in_words([{"path": "retrieval.top_k", "a": 10, "b": 5}])
     'top_k 10 → 5'
@@ -158,7 +153,7 @@ def _filter_words(value: Any) -> str:
 
 
 def boost_words(field: str, boost: dict[str, float] | None) -> str:
-    """Return a field's boost, as a table has it.
+    """Return a field's boost in words, for a table.
 
     >>> boost_words("status", {"retired": 0.3, "draft": 2.0}), boost_words("updated", {"half_life_days": 365.0})
     ('status: retired × 0.3, draft × 2', 'updated: half-life 365 days')
@@ -175,7 +170,7 @@ def _short(value: Any) -> str:
 
 
 def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
-    """Yield every lever moved alone, from where `config` stands; reranking is one where there is a `reranker`."""
+    """Yield every edit of `config` that moves one lever, including reranking where there is a `reranker`."""
     levers = WIDER if wide else LEVERS
     hybrid = config.retrieval.method == "hybrid"
     for path, values in levers.items():
@@ -204,14 +199,14 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, re
 
 
 def _needs_vectors(path: str, value: Any) -> bool:
-    """Return whether no search can be made so without an embedding model."""
+    """Return whether a search with this value takes an embedding model."""
     if path == "retrieval.method":
         return bool(value != "keyword")
     return path == "abstain.min_cosine" and value is not None
 
 
 def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
-    """Exclude a value more, allow one again, keep one value only, or drop a field's filter."""
+    """Yield edits that exclude one more value, allow one again, keep only one, or drop a field's filter."""
     for field, values in filterable_values(index).items():
         current = config.filters.get(field)
         excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
@@ -220,24 +215,22 @@ def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
             yield Edit(((path, None),), "sweep", f"without the filter on {field}")
         for value in values:
             if current is None or excluded:
-                changed_list = [v for v in excluded if v != value] if value in excluded else sorted([*excluded, value])
-                if len(changed_list) < len(values):
-                    yield Edit(
-                        ((path, {"not": changed_list} if changed_list else None),), "sweep", f"{field} without {value}"
-                    )
+                others = [v for v in excluded if v != value] if value in excluded else sorted([*excluded, value])
+                if len(others) < len(values):
+                    yield Edit(((path, {"not": others} if others else None),), "sweep", f"{field} without {value}")
             if current is None:
                 yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
 
 
 def boost_edits(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) -> Iterator[Edit]:
-    """Weigh one value of a field more or less, prefer newer dates, or drop a field's boost."""
+    """Yield edits that weigh one value of a field more or less, prefer newer dates, or drop a field's boost."""
     for field, values in filterable_values(index).items():
         current = config.boosts.get(field, {})
         if current:
             yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
         for value in values:
             if not _passes(config.filters.get(field), value):
-                continue  # its documents aren't shown anyway
+                continue  # the filter hides its documents
             for factor in WIDER_FACTORS if wide else FACTORS:
                 yield Edit(
                     ((f"boosts.{field}", dict(sorted({**current, value: factor}.items()))),),
@@ -258,22 +251,21 @@ def _passes(condition: Any, value: str) -> bool:
 
 
 def random_edit(rng: Random, index: SqliteIndex) -> Edit:
-    """Return a point of the whole space, uniform over each lever; half of the levers stay where they are.
+    """Return a random point of the space, uniform over the values of each lever; half of the levers stay unchanged.
 
-    Without an embedding model it is a point that needs none.
+    Without an embedding model, the point needs none.
     """
     values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
     if index.embedding_model is None:
         values = [(path, value) for path, value in values if not _needs_vectors(path, value)]
-    chosen = dict(values)
-    if chosen.get("retrieval.method", "hybrid") == "hybrid":
+    if dict(values).get("retrieval.method", "hybrid") == "hybrid":
         values.append(("dynamic_k.enabled", rng.random() < 0.5))
-    for field, known in filterable_values(index).items():
+    for field, categories in filterable_values(index).items():
         if rng.random() < 0.25:
-            some = sorted(rng.sample(known, rng.randint(1, len(known) - 1)))
+            some = sorted(rng.sample(categories, rng.randint(1, len(categories) - 1)))
             values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
         if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {rng.choice(known): rng.choice(FACTORS + WIDER_FACTORS)}))
+            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(FACTORS + WIDER_FACTORS)}))
     for field in date_fields(index):
         if rng.random() < 0.15:
             values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES + WIDER_HALF_LIVES)}))
@@ -281,14 +273,14 @@ def random_edit(rng: Random, index: SqliteIndex) -> Edit:
 
 
 def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
-    """Return the fields with few enough values to be categories, and those values."""
+    """Return the values of each field with two to `MAX_VALUES` values: those fields are categories."""
     fields = index.collection.fields
-    found = {
+    values_of = {
         name: [value for value, _ in index.values(name)]
         for name in index.collection.filterable
         if fields[name].type in ("keyword", "boolean")
     }
-    return {name: values for name, values in found.items() if 1 < len(values) <= MAX_VALUES}
+    return {name: values for name, values in values_of.items() if 1 < len(values) <= MAX_VALUES}
 
 
 def date_fields(index: SqliteIndex) -> list[str]:
@@ -297,7 +289,7 @@ def date_fields(index: SqliteIndex) -> list[str]:
 
 
 def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[str, Any]]:
-    """Return what `config` changes, filters by field; a disabled block's settings don't count."""
+    """Return the changes of `config` from `base`, filters by field, without the settings of disabled blocks."""
     off = {name for name, block in (("dynamic_k", config.dynamic_k), ("rerank", config.rerank)) if not block.enabled}
     return [
         change
@@ -308,5 +300,5 @@ def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[st
 
 
 def parsed(data: dict[str, Any]) -> RetrievalConfig:
-    """Raises: HiveError with the diagnostics of level 1."""
+    """Return the config of its JSON. Raises: HiveError with the diagnostics of level 1."""
     return load_value(RetrievalConfig, data, f"configs/{data.get('name', 'new')}.json")

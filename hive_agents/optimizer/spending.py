@@ -1,4 +1,4 @@
-"""What models cost a run: on disk before each call, so that a process that dies in one has spent it all the same."""
+"""The cost of a run's model calls, written to disk before each call, so that calls of a killed process count, too."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hive_agents.settings import Optimizer
 class Spending:
     """Calls, tokens and dollars over all processes of a run, against the limits of `settings`.
 
-    It goes on from `usage`, or from the file `ledger` where that counts more calls.
+    It continues from `usage`, or from the file `ledger` where that counts more calls.
     """
 
     def __init__(self, settings: Optimizer, usage: Mapping[str, Any] | None = None, ledger: Path | None = None) -> None:
         self._settings, self._ledger = settings, ledger
-        known = [_meter(usage or {}), _meter(_read(ledger))]
-        self.meter = max(known, key=lambda meter: (meter.calls, meter.usage.input_tokens))
+        meters = [_meter(usage or {}), _meter(_read(ledger))]
+        self.meter = max(meters, key=lambda meter: (meter.calls, meter.usage.input_tokens))
         self._lock = threading.Lock()
 
     def to_json(self) -> dict[str, Any]:
@@ -30,7 +30,7 @@ class Spending:
 
     @property
     def refusal(self) -> str | None:
-        """The limit that forbids another call; a limit of dollars can't be kept with a model of unknown price."""
+        """Why no further call is allowed: a limit is reached, or one of dollars can't be kept without a known price."""
         calls, limit, usage = self._settings.llm_calls, self._settings.max_usd, self.meter.usage
         if self.meter.calls >= calls:
             return f"llm_calls: all {calls} model calls are used"
@@ -46,17 +46,17 @@ class Spending:
         return bool(self._settings.max_usd) and self.meter.usage.usd >= self._settings.max_usd
 
     def pay(self, usage: Usage) -> None:
-        """Count what is no call of a chat model, and write it down; from any thread."""
+        """Count and record usage other than a chat model's call. Thread-safe."""
         with self._lock:
             self.meter.usage += usage
             self.record()
 
     def reserve(self) -> None:
-        """Write down a call that is about to be made."""
+        """Record a call that is about to be made."""
         self._write(self.to_json() | {"model_calls": self.meter.calls + 1})
 
     def record(self) -> None:
-        """Write down what was spent."""
+        """Record the spending so far."""
         self._write(self.to_json())
 
     def _write(self, usage: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def _meter(usage: Mapping[str, Any]) -> Meter:
 
 def _read(ledger: Path | None) -> dict[str, Any]:
     try:
-        found = json.loads(read_bytes(ledger)) if ledger is not None else {}
+        usage = json.loads(read_bytes(ledger)) if ledger is not None else {}
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return usage if isinstance(usage, dict) else {}

@@ -1,4 +1,4 @@
-"""Which queries an optimizer may learn from, which choose, and which are never looked at."""
+"""The split of golden queries: train to learn from, validation to choose by, holdout to certify by."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hive_agents.text import sha256
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
-"""Where train ends and validation ends, as shares of the clusters' hashes; the rest is the holdout."""
+"""Where train and validation end, as places in [0, 1); the rest is the holdout."""
 LEAST, HASHED = 20, 40
-"""From so many queries on a holdout is set apart, and a validation split too."""
+"""The fewest queries for a holdout, and for a validation split beside it."""
 
 
 @dataclass(frozen=True)
 class Splits:
-    """`holdout` is None where there are too few queries to certify anything."""
+    """The three parts of a golden set; `holdout` is None where there are too few queries to certify anything."""
 
     train: GoldenSet
     validation: GoldenSet
@@ -27,10 +27,10 @@ class Splits:
 
 
 def split(golden: GoldenSet) -> Splits:
-    """As the golden set says; else 50/20/30 by cluster from 40 queries on, 60/0/40 from 20, and none below.
+    """Return the golden set's named splits; else 50/20/30 by cluster from 40 queries on, 60/0/40 from 20, none below.
 
-    A query that names its split, such as a generated one, is in no other, and doesn't count among those 40 or 20.
-    Near-duplicate queries stay together: otherwise the holdout would hold questions that were learned.
+    A query that names its split, such as a generated one, stays in it, and doesn't count among those 40 or 20.
+    Near-duplicates stay together: otherwise the holdout would have questions that were learned from.
     """
     if golden.has_holdout:
         return _named(golden)
@@ -61,7 +61,7 @@ def golden_size(held_out: int) -> int:
 
 
 def _named(golden: GoldenSet) -> Splits:
-    """Queries without a split are shared out to train and validation, 5 to 2; with none of train, validation is it."""
+    """Return named splits, with other queries in train and validation, 5 to 2; an empty train takes validation's."""
     holdout = golden.split("holdout")
     open_queries = golden.only(query.id for query in golden if query.split is None)
     places = _places(open_queries)
@@ -69,13 +69,13 @@ def _named(golden: GoldenSet) -> Splits:
         q for q, place in places.items() if place < 5 / 7
     }
     validation = {query.id for query in golden if query.id not in train and query.split != "holdout"}
-    if not train:  # a search has to learn from something; validation queries are open, too
+    if not train:  # a search needs queries to learn from, and validation queries are open, too
         train, validation = validation, set()
     return Splits(golden.only(train), golden.only(validation), holdout, "named")
 
 
 def _places(golden: GoldenSet) -> dict[str, float]:
-    """Return a stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
+    """Return a stable place in [0, 1) for each query, the same for near-duplicates, evenly spread."""
     clusters = sorted(
         _clusters(list(golden)), key=lambda cluster: sha256(min(question_key(query.query) for query in cluster))
     )
@@ -88,19 +88,19 @@ def _places(golden: GoldenSet) -> dict[str, float]:
 
 
 def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
-    """Return queries linked by being nearly the same."""
+    """Return the clusters of near-duplicate queries, linked transitively."""
     words = [set(question_key(query.query).split()) for query in queries]
-    home = list(range(len(queries)))
+    parents = list(range(len(queries)))
 
     def find(number: int) -> int:
-        while home[number] != number:
-            number = home[number]
+        while parents[number] != number:
+            number = parents[number]
         return number
 
     for a in range(len(queries)):
         for b in range(a):
             if alike(words[a], words[b]):
-                home[find(a)] = find(b)
+                parents[find(a)] = find(b)
     grouped: dict[int, list[GoldenQuery]] = {}
     for number, query in enumerate(queries):
         grouped.setdefault(find(number), []).append(query)

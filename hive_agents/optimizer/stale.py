@@ -1,7 +1,7 @@
-"""Stale radar: documents that say the same with other figures, how often they are returned, and what would help.
+"""Stale documents: pairs with the same statements and different figures, how often they are returned, and advice.
 
-Two documents disagree where a statement has the same words in both and other numbers, dates or versions. Nothing is
-guessed beyond that: which of them is right is a person's to say, unless a date or a version tells which is newer.
+Two documents disagree where a statement has the same words in both and different numbers, dates or versions. Nothing
+else is inferred: a person decides which is right, unless a date or a version tells which is newer.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from hive_agents.optimizer.why import Cost, Costs
 from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SearchEngine, SqliteIndex, terms
 
 FEWEST_WORDS = 4
-"""Different words, without stop words, that a statement has at least: shorter ones are alike by chance."""
+"""The fewest different words, without stop words, of a statement: shorter ones are alike by chance."""
 
 COMMON = 0.02
-"""The share of documents beyond which a statement is a form that is filled in, not a claim; at least 6 documents."""
+"""The share of documents above which a statement is boilerplate, not a claim; at least 6 documents."""
 
 ALIKE = 0.5
-"""Documents that share this much of the smaller one's statements are versions of one page."""
+"""Documents that share this part of the smaller one's statements are versions of one page."""
 
 _NUMBER = re.compile(r"(?<![\w-])v?\d+(?:[.,:/-]\d+)*")
-"""A figure, a date or a version; not the number in a name such as SOP-110."""
+"""Figures, dates and versions, but not the number in a name such as SOP-110."""
 _NUMBERING = re.compile(r"^\W*(?:(?:step\s+)?\d+(?:\.\d+)*[.):]?\s+)?", re.I)
 _LINK = re.compile(r"\]\([^)]*\)|https?://\S+")
 _CODE = re.compile(r"^(```+|~~~+).*?(?:^\1|\Z)", re.M | re.S)
@@ -37,7 +37,7 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One statement in two documents: its figures in either, and its words as they stand there."""
+    """One statement in two documents, with the figures and the text of each."""
 
     figures: tuple[tuple[str, ...], tuple[str, ...]]
     texts: tuple[str, str]
@@ -45,7 +45,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Advice:
-    """What would keep the older document out of the way: an edit of the config with what it costs, or a label."""
+    """A remedy against the older document: an edit of the config with its cost, or a label."""
 
     kind: Literal["filter", "boost", "label"]
     told: str
@@ -58,9 +58,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class StalePair:
-    """Two documents that disagree. `newer` says which is, None where nothing tells; `by` is the field that does.
+    """Two documents that disagree. `newer` is one of them or None if unknown; `by` is the field that tells.
 
-    `returned` counts the queries that return the older one, or either where nobody knows which it is.
+    `returned` counts the queries that return the older one, or either one if unknown.
     """
 
     kind: Literal["version", "contradiction"]
@@ -73,7 +73,7 @@ class StalePair:
 
     @property
     def suspects(self) -> tuple[str, ...]:
-        """The documents that should not be returned: the older one, or both where nothing tells."""
+        """The documents that should not be returned: the older one, or both if unknown."""
         return tuple(doc_id for doc_id in self.documents if doc_id != self.newer)
 
     def to_json(self) -> dict[str, Any]:
@@ -85,46 +85,47 @@ def stale_pairs(
 ) -> list[StalePair]:
     """Return the pairs of documents that disagree, those first that `queries` return most often with `config`.
 
-    With `golden` each edit of the config is measured on its open queries. Raises: as a search with `config` does.
+    With `golden`, each edit of the config is measured on its open queries. Raises: as a search with `config` does.
     """
     index = engine.index(config.collection)
     statements = {doc_id: _statements(index, doc_id) for doc_id in index.doc_ids()}
-    found = _disagreements(statements)
+    disagreements = _disagreements(statements)
     returned: defaultdict[str, list[str]] = defaultdict(list)
     for query, search in zip(queries, engine.run_on(index, list(queries), config), strict=True):
         for doc_id in dict.fromkeys(index.documents_of(search.returned)):
             returned[doc_id].append(query)
     metadata = {doc_id: values for doc_id, _, values in index.documents()}
-    orders = {pair: _order(index, pair, metadata) for pair in found}
+    orders = {pair: _order(index, pair, metadata) for pair in disagreements}
     adviser = _Adviser(engine, config, golden, metadata, orders)
     pairs = []
-    for pair, disagreements in found.items():
+    for pair, statement_pairs in disagreements.items():
         newer, by = orders[pair]
         suspects = [doc_id for doc_id in pair if doc_id != newer]
-        asked = list(dict.fromkeys(query for doc_id in suspects for query in returned[doc_id]))
+        returning = list(dict.fromkeys(query for doc_id in suspects for query in returned[doc_id]))
         shared = len(statements[pair[0]].keys() & statements[pair[1]].keys())
         alike = shared >= ALIKE * min(len(statements[doc_id]) for doc_id in pair)
         kind: Literal["version", "contradiction"] = "version" if alike else "contradiction"
-        advice = tuple(adviser.advice(pair, newer, asked))
-        pairs.append(StalePair(kind, pair, newer, by, tuple(disagreements), len(asked), advice))
+        advice = tuple(adviser.advice(pair, newer, returning))
+        pairs.append(StalePair(kind, pair, newer, by, tuple(statement_pairs), len(returning), advice))
     return sorted(pairs, key=lambda one: (-one.returned, -len(one.disagreements), one.documents))
 
 
-PairKey = tuple[str, ...]
-Statements = Mapping[PairKey, tuple[tuple[str, ...], str]]
-"""(figures, text) of each statement of a document by its words."""
+StatementKey = tuple[str, ...]
+"""The words of a statement without its figures, sorted."""
+Statements = Mapping[StatementKey, tuple[tuple[str, ...], str]]
+"""(figures, text) of each statement of a document."""
 
 
 def _statements(index: SqliteIndex, doc_id: str) -> Statements:
-    """Return the statements of a document by their words; one that stands there twice counts as it stands first."""
-    found: dict[PairKey, tuple[tuple[str, ...], str]] = {}
+    """Return the statements of a document; of a repeated one, the first."""
+    statements: dict[StatementKey, tuple[tuple[str, ...], str]] = {}
     for row in index.rows(index.chunks_of(doc_id).tolist()):
         for text in _split(row.text):
             bare = _NUMBERING.sub("", _LINK.sub("]", text), count=1)
             key = tuple(sorted(set(terms(_NUMBER.sub(" ", bare), index.language))))
             if len(key) >= FEWEST_WORDS:
-                found.setdefault(key, (tuple(_NUMBER.findall(bare)), text))
-    return found
+                statements.setdefault(key, (tuple(_NUMBER.findall(bare)), text))
+    return statements
 
 
 def _split(text: str) -> Iterator[str]:
@@ -138,27 +139,27 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _disagreements(statements: Mapping[str, Statements]) -> dict[tuple[str, str], list[Disagreement]]:
-    holders: defaultdict[PairKey, list[str]] = defaultdict(list)
-    for doc_id, held in statements.items():
-        for key in held:
-            holders[key].append(doc_id)
+    documents_with: defaultdict[StatementKey, list[str]] = defaultdict(list)
+    for doc_id, keys in statements.items():
+        for key in keys:
+            documents_with[key].append(doc_id)
     most = max(6, round(COMMON * len(statements)))
-    found: defaultdict[tuple[str, str], list[Disagreement]] = defaultdict(list)
-    for key, documents in holders.items():
+    disagreements: defaultdict[tuple[str, str], list[Disagreement]] = defaultdict(list)
+    for key, documents in documents_with.items():
         if not 1 < len(documents) <= most:
             continue
         for number, a in enumerate(documents):
             for b in documents[number + 1 :]:
-                (mine, text), (theirs, other) = statements[a][key], statements[b][key]
-                if mine != theirs and mine and theirs:
-                    found[a, b].append(Disagreement((mine, theirs), (text, other)))
-    return found
+                (figures_a, text_a), (figures_b, text_b) = statements[a][key], statements[b][key]
+                if figures_a != figures_b and figures_a and figures_b:
+                    disagreements[a, b].append(Disagreement((figures_a, figures_b), (text_a, text_b)))
+    return disagreements
 
 
 def _order(
     index: SqliteIndex, pair: tuple[str, str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str | None, str | None]:
-    """Return which of two documents is newer and what tells: a version in a field or a path, else a date."""
+    """Return the newer of two documents, and the field or path whose version tells, else the date field; else Nones."""
     a, b = pair
     for name in ("version", None):
         versions = [_version(doc_id if name is None else str(metadata[doc_id].get(name, ""))) for doc_id in pair]
@@ -172,17 +173,17 @@ def _order(
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """Return the numbers of the first version in a text; nothing where there is none.
+    """Return the numbers of the first version in a text; empty without one.
 
     >>> _version("v3.10/op/a.md") > _version("v3.9/op/a.md"), _version("guides/a.md")
     (True, ())
     """
-    found = _VERSION.search(text)
-    return tuple(map(int, re.findall(r"\d+", found.group()))) if found else ()
+    match = _VERSION.search(text)
+    return tuple(map(int, re.findall(r"\d+", match.group()))) if match else ()
 
 
 class _Adviser:
-    """Proposes what the pairs together bear out: values that only older documents have, dates that tell, labels."""
+    """Advice supported by all pairs together: filters on values that only older documents have, date boosts, labels."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class _Adviser:
         self._newer = Counter(value for newer, _ in orders.values() if newer for value in self._values(newer))
 
     def advice(self, pair: tuple[str, str], newer: str | None, queries: Iterable[str]) -> Iterator[Advice]:
-        """Yield what helps: edits by which the golden set's mean doesn't fall, and a label for the first query."""
+        """Yield edits that don't lower the golden set's mean, and a label for the first query."""
         if newer is None:
             return
         (older,) = (doc_id for doc_id in pair if doc_id != newer)
@@ -212,9 +213,9 @@ class _Adviser:
     def _edits(self, older: str, newer: str) -> Iterator[Advice]:
         current = self.config.filters
         for field, value in self._values(older):
-            standing = current.get(field)
-            excluded = standing.get("not", []) if isinstance(standing, dict) else []
-            if not self._newer[field, value] and (standing is None or excluded):
+            condition = current.get(field)
+            excluded = condition.get("not", []) if isinstance(condition, dict) else []
+            if not self._newer[field, value] and (condition is None or excluded):
                 yield self._edit("filter", [(f"filters.{field}", {"not": sorted({*excluded, value})})])
         for field, kind in self.fields.items():
             dates = [self.metadata[doc_id].get(field) for doc_id in (older, newer)]
@@ -228,10 +229,10 @@ class _Adviser:
                 yield name, value
 
     def _edit(self, kind: Literal["filter", "boost"], values: list[tuple[str, Any]]) -> Advice:
-        name = repr(values)
-        if name not in self._measured:
+        key = repr(values)
+        if key not in self._measured:
             edited = parsed(apply(self.config, values))
             changes = changes_from(self.config, edited)
             cost = self._costs.of(self.engine, edited) if self._costs else None
-            self._measured[name] = Advice(kind, in_words(changes), changes, cost)
-        return self._measured[name]
+            self._measured[key] = Advice(kind, in_words(changes), changes, cost)
+        return self._measured[key]

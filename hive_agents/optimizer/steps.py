@@ -1,7 +1,7 @@
 """The steps of an optimizer run: each reads the state and returns what changes in it.
 
-`state` and updates are JSON. A step that is run again after a crash does nothing twice: configs are
-written once, a holdout is used once a run, a deployment or a request is found again.
+`state` and updates are JSON. Steps are idempotent, as they may run again after a crash: configs are written once, a
+holdout is used once per run, an existing deployment or request is found again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
 from hive_agents.errors import NoModel, Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import SearchBudgetExhausted
-from hive_agents.optimizer.model_answer import told
+from hive_agents.optimizer.model_answer import diagnostic_line
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.rejected import stopped_by_gate
 from hive_agents.optimizer.session import OptimizerSession, next_data
@@ -29,25 +29,25 @@ SearchUpdate = dict[str, Any]
 
 
 def diagnose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Attribute what the incumbent loses to causes."""
+    """Attribute the losses of the incumbent to causes."""
     iteration = state.get("iteration", 0) + 1
     incumbent = state.get("incumbent") or session.baseline.model_dump(exclude_unset=True)
     base = {"iteration": iteration, "incumbent": incumbent, "baseline": session.baseline.model_dump(exclude_unset=True)}
-    session.baseline_measured  # noqa: B018 - measured before the budget can run out; without it nothing can be said
+    session.baseline_measured  # noqa: B018 - measured before the budget can run out, as every comparison needs it
     try:
-        known = state.get("diagnosed") == identity(incumbent)  # which costs nothing again, in whatever process
-        found = session.diagnosed(parsed(incumbent)) if known else session.diagnose(parsed(incumbent))
+        repeated = state.get("diagnosed") == identity(incumbent)  # which costs no budget again, in any process
+        diagnosis = session.diagnosed(parsed(incumbent)) if repeated else session.diagnose(parsed(incumbent))
     except SearchBudgetExhausted as spent:
         return base | {"stopped_by": spent.name, **_spent(session)}
     except NoModel as error:
-        return base | {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0]), **_spent(session)}
-    first = state.get("first_diagnosis") or found.summary
-    shown = {"diagnosis": found.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
-    return base | shown | _spent(session)
+        return base | _outage(error) | _spent(session)
+    first = state.get("first_diagnosis") or diagnosis.summary
+    update = {"diagnosis": diagnosis.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
+    return base | update | _spent(session)
 
 
 def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Targeted edits of the incumbent, and one merge of two configs that win on different queries."""
+    """Propose edits of the incumbent, and one merge of two configs that win on different queries."""
     if state.get("stopped_by"):
         return {"proposals": []}
     incumbent = parsed(state["incumbent"])
@@ -58,8 +58,7 @@ def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     except SearchBudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
     except NoModel as error:
-        outage = {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0])}
-        return {"proposals": [], **outage, **_spent(session)}
+        return {"proposals": [], **_outage(error), **_spent(session)}
     proposals = [_proposal({} if edit.faults else next_data(incumbent, edit), edit) for edit in proposed.edits]
     merge = _merge(session, state)
     if merge and identity(merge["data"]) not in {*tried, *(identity(p["data"]) for p in proposals)}:
@@ -72,46 +71,47 @@ def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def validate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Levels 1 and 2; what fails is told and never measured."""
-    kept, rows = [], list(state.get("rows", []))
+    """Check the proposals at levels 1 and 2; faulty ones become rows and are never measured."""
+    sound, rows = [], list(state.get("rows", []))
     for proposal in state["proposals"]:
         faults = proposal["faults"] or session.faults(proposal["data"])
         if faults:
             rows.append(_row(session, state, proposal, None, "invalid", "; ".join(faults)))
         else:
-            kept.append(proposal)
-    return {"proposals": kept, "rows": rows, "tried": [*state.get("tried", []), *(identity(p["data"]) for p in kept)]}
+            sound.append(proposal)
+    tried = [*state.get("tried", []), *(identity(p["data"]) for p in sound)]
+    return {"proposals": sound, "rows": rows, "tried": tried}
 
 
 def evaluate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Measure each proposal on cached rankings; what needs a reranker that is out is told and not measured."""
+    """Measure each proposal on cached rankings; those that need an unavailable reranker become rows."""
     measured, rows, outage = [], list(state.get("rows", [])), {}
     stopped = state.get("stopped_by")
     for proposal in state["proposals"]:
         try:
-            found = session.measure(parsed(proposal["data"]))
+            result = session.measure(parsed(proposal["data"]))
         except SearchBudgetExhausted as spent:
             stopped = spent.name
             break
         except NoModel as error:
-            outage = {"unavailable": told(error.diagnostics[0])}
+            outage = {"unavailable": diagnostic_line(error.diagnostics[0])}
             rows.append(_row(session, state, proposal, None, "unavailable", outage["unavailable"]))
             continue
-        measured.append(proposal | {"train": found.train_nudcg, "validation": found.validation_nudcg})
+        measured.append(proposal | {"train": result.train_nudcg, "validation": result.validation_nudcg})
     return {"proposals": measured, "rows": rows, "stopped_by": stopped, **outage, **_spent(session)}
 
 
 def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Accept or send back each trial; go on, look wider, or stop."""
+    """Accept or refuse each trial; then go on, widen the sweep, or stop."""
     incumbent_data = state["incumbent"]
     base, incumbent = session.baseline_measured, session.remeasure(parsed(incumbent_data))
     rows, accepted = list(state.get("rows", [])), []
     trials = [session.remeasure(parsed(proposal["data"])) for proposal in state["proposals"]]
     verdicts = judge_trials(trials, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
-    for proposal, found, (verdict, feedback) in zip(state["proposals"], trials, verdicts, strict=True):
-        rows.append(_row(session, state, proposal, found, verdict, feedback))
+    for proposal, trial, (verdict, feedback) in zip(state["proposals"], trials, verdicts, strict=True):
+        rows.append(_row(session, state, proposal, trial, verdict, feedback))
         if verdict == "accept":
-            accepted.append((found.mean, proposal, rows[-1]))
+            accepted.append((trial.mean, proposal, rows[-1]))
     archive = list(state.get("archive", []))
     update: SearchUpdate = {}
     if accepted:
@@ -125,8 +125,8 @@ def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         fruitless = state.get("fruitless", 0) + 1
         update = {"fruitless": fruitless, "wide": fruitless >= session.settings.patience}
     new = rows[len(state.get("rows", [])) :]
-    shown = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
-    _tell(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in shown} for row in new])
+    columns = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
+    _record(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in columns} for row in new])
     stopped = state.get("stopped_by")
     if not stopped and update["fruitless"] >= 2 * session.settings.patience:
         stopped = "patience"
@@ -143,7 +143,7 @@ def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Choose what goes to the gate, of all that was measured, by all open queries."""
+    """Choose the config for the gate out of all measured ones, by all open queries."""
     from hive_agents.optimizer.certify import queries_to_certify
 
     ended = {"search_ended_by": state.get("stopped_by")}
@@ -154,33 +154,32 @@ def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     chosen = best | {"name": session.write(best, row["reason"] if row else ABLATED, session.baseline.name)}
     if session.tuning.regime == "uncertified":
         needed = {"needed_queries": queries_to_certify(session, chosen), "certificate": None}
-        why = {"status": "stopped", "stopped_by": "too_few_queries"}
-        return {"best": chosen, **why, **ended, **needed, **_spent(session)}
+        stop = {"status": "stopped", "stopped_by": "too_few_queries"}
+        return {"best": chosen, **stop, **ended, **needed, **_spent(session)}
     return {"best": chosen, "status": "certifying", **ended, **_spent(session)}
 
 
 def certify(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Look at the holdout, once a run."""
+    """Let the gate decide on the holdout, once per run."""
     from hive_agents.optimizer.certify import certify_on_holdout
 
     try:
         certificate, evaluation = certify_on_holdout(session, state["best"]["name"], state["run_id"])
     except NoModel as error:
-        why = {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0])}
-        return {"status": "stopped", "certificate": None, **why, **_spent(session)}
-    _tell(
+        return {"status": "stopped", "certificate": None, **_outage(error), **_spent(session)}
+    _record(
         session, state, EventType.OPTIMIZER_CERTIFIED, [{"config": state["best"]["name"], "certificate": certificate}]
     )
     update: SearchUpdate = {"certificate": certificate, "evaluation": evaluation}
     if not state["deploy"]:
         update |= {"status": "stopped", "stopped_by": "no_deploy"}
-    elif not certificate["measurable"]:  # nobody could decide by these figures
+    elif not certificate["measurable"]:  # no person could decide by these figures
         update |= {"status": "stopped", "stopped_by": "too_few_queries"}
     return update | _spent(session)
 
 
 def deploy(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Switch to what the gate certified, or to what a person approved in spite of it."""
+    """Switch to the config that the gate certified, or that a person approved in spite of it."""
     from hive_agents.optimizer.certify import deploy_certified
 
     if state.get("approval_id"):
@@ -190,7 +189,7 @@ def deploy(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def escalate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Ask a person: the diff, the figures, the diagnosis."""
+    """Request a person's approval, with the diff, the certificate and the diagnosis."""
     best, evaluation = state["best"], state["evaluation"]
     stored = session.stored(best["name"])
     bound = evaluation["certificate"]
@@ -220,7 +219,7 @@ def escalate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def decide(workspace: Workspace, state: SearchState) -> SearchUpdate:
-    """Return what the store says of the request: whoever resumes a run can't approve by doing so."""
+    """Read the decision from the store, so that resuming a run can't approve its request."""
     request = ApprovalStore(workspace).get(state["approval_id"])
     if not request.decided:
         return {"status": "escalated"}
@@ -244,6 +243,10 @@ def _deploy_approved(workspace: Workspace, approval_id: str) -> SearchUpdate:
     return {"status": "deployed"}
 
 
+def _outage(error: NoModel) -> SearchUpdate:
+    return {"stopped_by": "unavailable", "unavailable": diagnostic_line(error.diagnostics[0])}
+
+
 def _spent(session: OptimizerSession) -> SearchUpdate:
     spent = {"evaluations": session.budget.evaluations, "seconds": round(session.budget.seconds, 3)}
     return spent | {"usage": session.spending.to_json()}
@@ -260,7 +263,7 @@ def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
 
 
 def _merge(session: OptimizerSession, state: SearchState) -> dict[str, Any] | None:
-    """Return the two accepted configs that together win most queries, merged."""
+    """Return a merge of the two accepted configs with the best mean of each query's higher nUDCG; None under two."""
     archive = state.get("archive", [])
     if len(archive) < 2:
         return None
@@ -272,8 +275,8 @@ def _merge(session: OptimizerSession, state: SearchState) -> dict[str, Any] | No
     return _proposal(next_data(session.baseline, edit), edit)
 
 
-def _tell(session: OptimizerSession, state: SearchState, type: EventType, told: list[dict[str, Any]]) -> None:
-    """In the event log, once for each: a step that is done again tells the same."""
+def _record(session: OptimizerSession, state: SearchState, type: EventType, payloads: list[dict[str, Any]]) -> None:
+    """Record one event per payload, with ids by which a repeated step records nothing twice."""
     run, at = RunStore(session.workspace).get(state["run_id"]), f"{state['run_id']}/{state['iteration']}"
     events = [
         Event(
@@ -282,10 +285,10 @@ def _tell(session: OptimizerSession, state: SearchState, type: EventType, told: 
             run.thread_id,
             stream_id=run.thread_id,
             tenant=run.tenant,
-            payload=one,
+            payload=payload,
             id=derived_id("optimizer", at, type, n),
         )
-        for n, one in enumerate(told)
+        for n, payload in enumerate(payloads)
     ]
     with connected(session.workspace.records) as connection, transaction(connection):
         EventLog.record(connection, events)
@@ -295,7 +298,7 @@ def _row(
     session: OptimizerSession,
     state: SearchState,
     proposal: Mapping[str, Any],
-    found: Measured | None,
+    measured: Measured | None,
     verdict: str,
     feedback: str,
 ) -> dict[str, Any]:
@@ -308,9 +311,9 @@ def _row(
         "reason": proposal["reason"],
         "cause": proposal["cause"],
         "proposer": proposal["proposer"],
-        "train": found.train_nudcg if found else None,
-        "validation": found.validation_nudcg if found else None,
-        "distractors": found.distractors if found else None,
+        "train": measured.train_nudcg if measured else None,
+        "validation": measured.validation_nudcg if measured else None,
+        "distractors": measured.distractors if measured else None,
         "verdict": verdict,
         "feedback": feedback,
         "identity": identity(proposal["data"]),

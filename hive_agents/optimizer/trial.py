@@ -1,4 +1,4 @@
-"""One idea, measured: what the loop passes around and a person reads."""
+"""Trials: measured configs, and their judgement by the rules of the gate and by evidence."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hive_agents.verification import falling_tags
 
 TrialVerdict = Literal["accept", "retry"]
 EVIDENCE = 1.5
-"""A step must gain so many standard errors. The best of some hundred steps looks better than it is: with less, a search
-over few queries learns its noise and does worse on unseen ones than no search at all."""
+"""A step must gain so many standard errors. The best of some hundred steps is overestimated: with less evidence, a
+search over few queries fits their noise and does worse on unseen queries than no search at all."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Measured:
 
     @property
     def nudcg(self) -> Floats:
-        """Of each open query."""
+        """The nUDCG of each open query."""
         return self.scores.nudcg
 
     @property
@@ -49,18 +49,18 @@ class Measured:
 
     @property
     def distractors(self) -> float:
-        """The mean over the open queries."""
+        """The mean number per open query."""
         return float(self.scores.distractors.mean())
 
     @property
     def rerank_ms(self) -> float:
-        """What reranking takes, by the 95th percentile of the open queries; 0 without it."""
+        """The time of reranking a query, as the 95th percentile of the open queries; 0 without reranking."""
         return percentile(sorted((1000 * self.scores.rerank_seconds).tolist()), 0.95) or 0.0
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What stops a config on the open queries, whatever it gains: the `tags` that are shown to lose, or `more`."""
+    """Why the rules refuse a config: `tags` are those proved to fall, `more` tells whether there is another reason."""
 
     why: str
     tags: tuple[str, ...] = ()
@@ -96,13 +96,13 @@ RULES = (
 def judge_trials(
     trials: Sequence[Measured], baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> list[tuple[TrialVerdict, str]]:
-    """Judge each trial: rules first (what the gate would block), then evidence; the feedback says what to do better."""
+    """Return each trial's verdict and feedback: first by the rules of what the gate would block, then by evidence."""
     figures = [_figures(new, baseline, incumbent, tuning, gate) for new in trials]
-    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
+    with ThreadPoolExecutor(1) as thread:  # the caller's thread may have a running loop, as in a notebook
         judgments = thread.submit(asyncio.run, _judged(figures)).result()
     return [
-        ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry", _reasoning(judgment, known))
-        for judgment, known in zip(judgments, figures, strict=True)
+        ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry", _reasoning(judgment, measured))
+        for judgment, measured in zip(judgments, figures, strict=True)
     ]
 
 
@@ -112,18 +112,17 @@ async def _judged(figures: Sequence[Mapping[str, Any]]) -> list[Judgment]:
 
 
 def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
-    """Return all that the rules have against a config, None where they have nothing."""
+    """Return the refusal of a config by all rules that match; None without one."""
     figures = _figures(new, baseline, baseline, tuning, gate)
-    against = {rule.id: rule.description.format_map(figures) for rule in RULES if rule.matches(figures)}
-    if not against:
+    reasons = {rule.id: rule.description.format_map(figures) for rule in RULES if rule.matches(figures)}
+    if not reasons:
         return None
-    tags = tuple(figures["lost_tags"]) if "tag_falls" in against else ()
-    return Refusal("; ".join(against.values()), tags, bool(against.keys() - {"tag_falls"}))
+    tags = tuple(figures["lost_tags"]) if "tag_falls" in reasons else ()
+    return Refusal("; ".join(reasons.values()), tags, bool(reasons.keys() - {"tag_falls"}))
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
-    """Return what the measured figures say: a gain over the incumbent on the open queries that isn't lost in their
-    noise."""
+    """Return the judgment by the gain over the incumbent on the open queries, which must exceed their noise."""
     gain, error = result["gain"], result["error"]
     why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
     proved = gain > EQUAL and gain > EVIDENCE * error
