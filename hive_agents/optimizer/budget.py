@@ -29,7 +29,7 @@ class SearchBudget:
         self._started = time.monotonic()
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of configs that may still be measured."""
         return max(self.max_evaluations - self.evaluations, 0)
 

@@ -80,13 +80,13 @@ class _Group:
         return passing
 
     def boilerplate_of(self, n_chunks: int) -> Floats:
-        """Return each chunk's share of boilerplate, by number in the whole index; 0 for what they can't see."""
+        """Return each chunk's share of boilerplate, by number in the whole index; 0 for hidden chunks."""
         shares = np.zeros(n_chunks)
         shares[self.whole] = self.index.boilerplate_shares(np.arange(len(self.whole)))
         return shares
 
     def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
-        """Return each chunk's factor, by number in the whole index; 1 for what the principal can't see."""
+        """Return each chunk's factor, by number in the whole index; 1 for hidden chunks."""
 
         def computed() -> Floats:
             factors = np.ones(n_chunks)

@@ -1,4 +1,4 @@
-"""Headroom: the best nUDCG that a config of the search space has on the training queries, and what no config mends.
+"""Headroom: the best nUDCG that a config of the search space has on the training queries, and what no config fixes.
 
 Thousands of configs cost as much as hundreds: one fused ranking gives every length of list, and every abstention floor
 is a mask. The best is optimistic, as it is chosen by the queries that it is measured on.
@@ -32,7 +32,7 @@ class OutOfReach:
 
 @dataclass(frozen=True)
 class Headroom:
-    """`best` is the highest mean nUDCG of one config, `changes` what it changes in the baseline.
+    """`best` is the highest mean nUDCG of one config, `changes` are its changes of the baseline.
 
     `each_query` is the mean with the best config of each query: the difference to `best` takes a config for each kind
     of query, the difference to 1 is `out_of_reach`.

@@ -114,7 +114,7 @@ def _swept(situation: Situation, steps: Sequence[Edit], order: Sequence[int]) ->
         return last
     before = float(situation.cache.evaluate(situation.config).nudcg.mean())
     budget = situation.cache.budget
-    limit = len(steps) if budget is None else budget.left // 2
+    limit = len(steps) if budget is None else budget.remaining // 2
     gains: list[float | None] = [None] * len(steps)
     for place in sorted(order[:limit]):
         with suppress(NoModel):

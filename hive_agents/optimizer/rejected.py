@@ -24,11 +24,11 @@ def rejected(session: OptimizerSession, state: Mapping[str, Any]) -> list[dict[s
     bar = session.remeasure(parsed(best)).mean if best is not None and succeeded else session.baseline_measured.mean
     rows = {row["identity"]: row for row in state.get("rows", [])}
     listed: list[dict[str, Any]] = []
-    for data, measured, refused in _refused(session, state, bar):
+    for data, measured, rejection in _refused(session, state, bar):
         if len(listed) == MOST:
             break
         row = rows.get(identity(data))
-        name = session.write(data, row["reason"] if row else refused.reason, session.baseline.name)
+        name = session.write(data, row["reason"] if row else rejection.reason, session.baseline.name)
         listed.append(
             {
                 "config": name,
@@ -36,7 +36,7 @@ def rejected(session: OptimizerSession, state: Mapping[str, Any]) -> list[dict[s
                 "train": measured.train_nudcg,
                 "validation": measured.validation_nudcg,
                 "distractors": measured.distractors,
-                "why": f"{refused.reason}; to accept it: {refused.command(name)}",
+                "why": f"{rejection.reason}; to accept it: {rejection.command(name)}",
             }
         )
     return listed
@@ -60,7 +60,7 @@ def stopped_by_gate(certificate: Mapping[str, Any]) -> str:
     return f"{certificate['decision']} by the gate: {reasons}{more}"
 
 
-class _Refused:
+class _Rejection:
     """The reason of a refusal, and what accepts the config: flags of `hive deploy`, or a pending approval."""
 
     def __init__(self, reason: str, flags: Sequence[str] = (), *, approval: str | None = None) -> None:
@@ -75,7 +75,7 @@ class _Refused:
 
 def _refused(
     session: OptimizerSession, state: Mapping[str, Any], bar: float
-) -> Iterator[tuple[ConfigData, Measured, _Refused]]:
+) -> Iterator[tuple[ConfigData, Measured, _Rejection]]:
     """Yield the configs above `bar` that a rule or the gate refused, best first, down to `best`."""
     best = state.get("best")
     measured = {identity(data): (data, scores) for data, scores in session.measured(state.get("rows", []))}
@@ -91,22 +91,22 @@ def _refused(
             yield data, scores, _by_rule(refusal)
 
 
-def _by_rule(refusal: Refusal) -> _Refused:
+def _by_rule(refusal: Refusal) -> _Rejection:
     flags = ["--override"] if refusal.more else _accepting(refusal.tags)
-    return _Refused(f"{refusal.why} on the open queries", flags)
+    return _Rejection(f"{refusal.why} on the open queries", flags)
 
 
-def _by_gate(state: Mapping[str, Any]) -> _Refused:
+def _by_gate(state: Mapping[str, Any]) -> _Rejection:
     certificate = state.get("certificate")
     if certificate is None:
-        return _Refused("too few queries to prove anything", ["--allow-inconclusive"])
+        return _Rejection("too few queries to prove anything", ["--allow-inconclusive"])
     reason = stopped_by_gate(certificate)
     if state["status"] == "escalated":
-        return _Refused(reason, approval=state["approval_id"])
+        return _Rejection(reason, approval=state["approval_id"])
     if certificate["decision"] == "inconclusive":
-        return _Refused(reason, ["--allow-inconclusive"])
+        return _Rejection(reason, ["--allow-inconclusive"])
     only_tags = all(one["code"] == "HIVE-303" for one in certificate["reasons"])
-    return _Refused(reason, _accepting(certificate["lost_tags"]) if only_tags else ["--override"])
+    return _Rejection(reason, _accepting(certificate["lost_tags"]) if only_tags else ["--override"])
 
 
 def _accepting(tags: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ EQUAL = 1e-12
 NEAR = 0.25
 """Shortfalls of up to so many standard errors are ignored; in repeated splits larger ones cost on unseen queries."""
 SHORT = 0.005
-"""No config is chosen whose mean is further below the best permitted one."""
+"""No config is chosen whose mean is lower than the best permitted one by more than this."""
 RESAMPLES = 300
 _SEED = 11
 

@@ -1,6 +1,6 @@
-"""Why isn't my document first? The smallest edits that would put it there, each with what it costs elsewhere.
+"""Why a document isn't first for a query: the smallest edits that put it first, each with its cost on other queries.
 
-Nothing is estimated: every edit that is told was searched with, and its cost measured on the golden set's open queries.
+Nothing is estimated: every edit is searched with, and its cost is measured on the golden set's open queries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hive_agents.optimizer.space import Edit, apply, changes_from, in_words, par
 from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SearchEngine
 
 MOST = 3
-"""So many edits of filters are told, of boosts, and of all other settings."""
+"""The most edits to return of filters, of boosts, and of all other settings."""
 
 _PAIRED = 10
 _HALVINGS = 12
@@ -29,7 +29,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Cost:
-    """What an edit does to the other golden queries; `lost` and `gained` are sums of nUDCG over those that change."""
+    """The effect of an edit on `n` other golden queries; `lost` and `gained` are sums of nUDCG over all of them."""
 
     n: int
     lose: int
@@ -43,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Way:
-    """One edit that puts the document first: `changes` by JSON path, or in the document; without labels no `cost`."""
+    """An edit that puts the document first: `changes` by JSON path, or of the document; without labels no `cost`."""
 
     kind: Literal["config", "metadata", "words"]
     changes: list[dict[str, Any]]
@@ -52,7 +52,7 @@ class Way:
 
     @property
     def size(self) -> int:
-        """How much is edited: settings, fields, or words."""
+        """The number of edited settings or fields, or of added words."""
         return sum(len(change["words"]) if self.kind == "words" else 1 for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Way:
 
 @dataclass(frozen=True)
 class DocumentRank:
-    """Where a document stands for a query: its rank among documents, None where it isn't returned, and who is first."""
+    """A document's rank for a query among documents, None where it isn't returned, and the document that is first."""
 
     query: str
     doc_id: str
@@ -71,7 +71,7 @@ class DocumentRank:
 
 
 class DocumentQuestion:
-    """One query and the document that should be first; `engine` searches, with any config.
+    """A query and the document that should be first for it.
 
     Raises: HIVE-409 for a query without words, or a document that isn't indexed.
     """
@@ -79,9 +79,9 @@ class DocumentQuestion:
     def __init__(self, engine: SearchEngine, query: str, doc_id: str, config: RetrievalConfig) -> None:
         self.engine, self.query, self.config = engine, query, config
         self.doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
-        known = engine.index(config.collection).doc_ids()
-        if self.doc_id not in known:
-            fix = did_you_mean(self.doc_id, known, "DOC is the path below documents/")
+        doc_ids = engine.index(config.collection).doc_ids()
+        if self.doc_id not in doc_ids:
+            fix = did_you_mean(self.doc_id, doc_ids, "DOC is the path below documents/")
             raise HiveError.of("HIVE-409", f'there is no document "{self.doc_id}" in the index', fix=fix)
 
     def standing(self) -> DocumentRank:
@@ -94,7 +94,7 @@ class DocumentQuestion:
         return bool(returned) and returned[0] == self.doc_id
 
     def distance(self, config: RetrievalConfig) -> tuple[int, int]:
-        """(filters that hide the document, its place among all candidates, behind them where it is none)."""
+        """Return how many filters hide the document, and its place among all candidates, last if it is none."""
         index = self.engine.index(config.collection)
         chunks = index.chunks_of(self.doc_id)
         masks = (index.select({field: condition}) for field, condition in config.conditions.items())
@@ -103,6 +103,7 @@ class DocumentQuestion:
         return hidden, candidates.index(self.doc_id) + 1 if self.doc_id in candidates else len(candidates) + 1
 
     def _ranked(self, config: RetrievalConfig) -> tuple[list[str], list[str]]:
+        """Return the returned documents and all candidates, both best first."""
         index = self.engine.index(config.collection)
         (search,) = self.engine.run_on(index, [self.query], config)
         lists = (search.returned, search.fused.chunks[search.order])
@@ -111,7 +112,7 @@ class DocumentQuestion:
 
 
 class Costs:
-    """The golden queries' scores before an edit; those of the query `beside`, and of a holdout, don't count."""
+    """The golden queries' scores before an edit, without the holdout's and those of the query `beside`."""
 
     def __init__(
         self, golden: GoldenSet, engine: SearchEngine, config: RetrievalConfig, *, beside: str | None = None
@@ -122,11 +123,11 @@ class Costs:
         self._before = _scores(engine, self.golden, config)
 
     def of(self, engine: SearchEngine, config: RetrievalConfig) -> Cost | None:
-        """Return what serving `config` from `engine` would cost; None where there is nothing to measure with."""
+        """Return the cost of serving `config` from `engine`; None without golden queries."""
         if not len(self.golden):
             return None
-        (was, traps), (now, trapped) = self._before, _scores(engine, self.golden, config)
-        deltas = {query.id: b - a for query, a, b in zip(self.golden, was, now, strict=True) if abs(b - a) > _SAME}
+        (before, distractors_before), (after, distractors) = self._before, _scores(engine, self.golden, config)
+        deltas = {query.id: b - a for query, a, b in zip(self.golden, before, after, strict=True) if abs(b - a) > _SAME}
         losses = sorted((delta, query_id) for query_id, delta in deltas.items() if delta < 0)
         gains = [delta for delta in deltas.values() if delta > 0]
         n = len(self.golden)
@@ -137,42 +138,42 @@ class Costs:
             lost=-sum(delta for delta, _ in losses),
             gained=sum(gains),
             difference=sum(deltas.values()) / n,
-            distractors=(sum(trapped) - sum(traps)) / n,
+            distractors=(sum(distractors) - sum(distractors_before)) / n,
             worst=tuple({"id": query_id, "delta": delta} for delta, query_id in losses[:_WORST]),
         )
 
 
 def config_ways(question: DocumentQuestion, costs: Costs | None) -> list[Way]:
-    """Return the edits of the config that put the document first, the smallest of each setting, the cheapest first.
+    """Return the edits of the config that put the document first, the smallest for each setting, the cheapest first.
 
-    Where no single setting does it, pairs of those that bring it nearest are tried.
+    Where no single setting suffices, pairs of those that bring it nearest are tried.
     """
     config = question.config
-    found, near = [], []
+    sufficient, near = [], []
     for edits in _by_setting(question):
-        nearest = next((edit for edit in edits if question.is_first(_with(config, edit))), None)
-        if nearest is not None:
-            found.append(_narrowed(question, nearest))
+        smallest = next((edit for edit in edits if question.is_first(_with(config, edit))), None)
+        if smallest is not None:
+            sufficient.append(_narrowed(question, smallest))
         else:
             near.append(min(edits, key=lambda edit: question.distance(_with(config, edit))))
-    if not found:
+    if not sufficient:
         near.sort(key=lambda edit: question.distance(_with(config, edit)))
         pairs = (_both(*pair) for pair in combinations(near[:_PAIRED], 2))
-        found = [edit for edit in pairs if question.is_first(_with(config, edit))]
+        sufficient = [edit for edit in pairs if question.is_first(_with(config, edit))]
     ways = []
-    for edit in found:
+    for edit in sufficient:
         edited = _with(config, edit)
         changes = changes_from(config, edited)
         ways.append(Way("config", changes, in_words(changes), costs.of(question.engine, edited) if costs else None))
-    told: dict[str, list[Way]] = {}
+    families: dict[str, list[Way]] = {}
     for way in cheapest(ways):
-        family = way.changes[0]["path"].split(".")[0]
-        told.setdefault(family if family in ("filters", "boosts") else "", []).append(way)
-    return cheapest([way for family in told.values() for way in family[:MOST]])
+        block = way.changes[0]["path"].split(".")[0]
+        families.setdefault(block if block in ("filters", "boosts") else "", []).append(way)
+    return cheapest([way for family in families.values() for way in family[:MOST]])
 
 
 def cheapest(ways: Sequence[Way]) -> list[Way]:
-    """Return the ways by what is edited, then by what they cost."""
+    """Return the ways by size, then by cost."""
 
     def rank(way: Way) -> tuple[int, float, float, str]:
         return way.size, way.cost.lost if way.cost else 0.0, -way.cost.gained if way.cost else 0.0, way.told
@@ -181,7 +182,7 @@ def cheapest(ways: Sequence[Way]) -> list[Way]:
 
 
 def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
-    """Yield the edits of each setting, nearest to the present value first; nothing that changes nothing."""
+    """Yield the effective edits of each setting, nearest to the present value first."""
     config, index = question.config, question.engine.index(question.config.collection)
     groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
     for wide in (False, True):
@@ -200,7 +201,7 @@ def _needs_vectors(config: RetrievalConfig) -> bool:
 
 
 def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], float]:
-    """Return what an edit changes, and by how much; each value of a field is a setting of its own."""
+    """Return the setting that an edit changes, and by how much; each value of a field is a separate setting."""
     path, value = edit.values[0]
     was = next((change["a"] for change in changes if change["path"] == path), None)
     if path.startswith("boosts.") and isinstance(value, dict):
@@ -209,13 +210,12 @@ def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, 
         return (path, name), abs(factor - before.get(name, 1.0)) + (factor < before.get(name, 1.0)) * 0.01
     if path.startswith("filters."):
         return (path, repr(value)), 0.0
-    both = isinstance(was, int | float) and isinstance(value, int | float)
-    return (path,), abs(value - was) if both else 0.0
+    numeric = isinstance(was, int | float) and isinstance(value, int | float)
+    return (path,), abs(value - was) if numeric else 0.0
 
 
 def _narrowed(question: DocumentQuestion, edit: Edit) -> Edit:
-    """Return the same edit with its number as near to the present one as it may be, found by halving, on two
-    decimals."""
+    """Return the edit with its number as near as possible to the present one, by bisection, to two decimals."""
     path, value = edit.values[0]
     key = None
     data: Any = question.config.model_dump()
@@ -240,7 +240,7 @@ def _narrowed(question: DocumentQuestion, edit: Edit) -> Edit:
 
 
 def _nearest(holds: Callable[[float], bool], start: float, end: float, step: float) -> float:
-    """Return the number nearest to `start`, a whole number of steps from 0, for which it holds; it holds for `end`.
+    """Return the multiple of `step` nearest to `start` for which `holds`, given that it holds for `end`.
 
     >>> _nearest(lambda number: number >= 1.374, 1.0, 4.0, 0.01), _nearest(lambda number: number <= 17, 60, 5, 1)
     (1.38, 17)

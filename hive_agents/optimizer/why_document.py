@@ -1,6 +1,6 @@
-"""Edits of the document itself: its metadata, where filters or boosts read it, and its words.
+"""Edits of the document that put it first: its metadata, as far as filters or boosts use it, and its words.
 
-Each is made in a copy of the workspace, indexed there, and searched: statistics and embeddings move as they would.
+Each is made in a copy of the workspace, indexed there and searched, so that statistics and embeddings change as well.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_WORDS = 8
 
 
 def document_ways(question: DocumentQuestion, costs: Costs | None) -> list[Way]:
-    """Return the edits of the document that put it first: the fewest words in its title, in its text, and metadata."""
-    with _copied(question.engine.workspace) as place:
-        desk = _Desk(place, question)
+    """Return the edits of the document that put it first: of its metadata, or the fewest words in its title or text."""
+    with _copied(question.engine.workspace) as copy:
+        desk = _Desk(copy, question)
         ways = [*_metadata_ways(desk, costs), *_word_ways(desk, costs)]
     return cheapest(ways)
 
@@ -37,30 +37,25 @@ def document_ways(question: DocumentQuestion, costs: Costs | None) -> list[Way]:
 class _Desk:
     """A copy of the workspace in which the document is rewritten."""
 
-    def __init__(self, place: Workspace, question: DocumentQuestion) -> None:
-        self._place, self._question = place, question
-        self._path = place.documents / question.doc_id
+    def __init__(self, copy: Workspace, question: DocumentQuestion) -> None:
+        self._copy, self.question = copy, question
+        self._path = copy.documents / question.doc_id
         self.text = read_bytes(self._path).decode("utf-8")
-        self.question = question
 
     def first_with(self, text: str) -> SearchEngine | None:
-        """Return the engine over the documents with this text; None where the document isn't first with it."""
+        """Return an engine over the documents with this text; None where the document isn't first with it."""
         atomic_write_text(self._path, text)
-        build_index(self._place)
-        engine = SearchEngine(self._place)
-        question = self._question
-        index = engine.index(question.config.collection)
-        if question.doc_id not in index.doc_ids():
+        build_index(self._copy)
+        engine = SearchEngine(self._copy)
+        question = self.question
+        if question.doc_id not in engine.index(question.config.collection).doc_ids():
             return None
-        return (
-            engine
-            if DocumentQuestion(engine, question.query, question.doc_id, question.config).is_first(question.config)
-            else None
-        )
+        edited = DocumentQuestion(engine, question.query, question.doc_id, question.config)
+        return engine if edited.is_first(question.config) else None
 
 
 def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
-    """Yield the fields that the config filters by or boosts, with each other value that documents have."""
+    """Yield changes of a field that the config filters by or boosts to another value that documents have."""
     config = desk.question.config
     values = filterable_values(desk.question.engine.index(config.collection))
     for field in sorted({*config.filters, *config.boosts} & {*values}):
@@ -77,14 +72,13 @@ def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
 
 
 def _word_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
-    """Yield the fewest words of the query that do it: any one of them, else the rarest ones, else all."""
+    """Yield the fewest words of the query to add: any single one, else the rarest ones, up to `MOST_WORDS`."""
     question = desk.question
     index = question.engine.index(question.config.collection)
-    found = {
+    frequencies = {
         word: len(index.keyword(word, index.n_chunks, BM25Params(), None).chunks) for word in words(question.query)
     }
-    rarest = sorted(found, key=lambda word: found[word])
-    rarest = rarest[:MOST_WORDS]
+    rarest = sorted(frequencies, key=lambda word: frequencies[word])[:MOST_WORDS]
     trials = [[word] for word in rarest] + [rarest[:count] for count in range(2, len(rarest) + 1)]
     for place in ("title", "text"):
         for added in trials:
@@ -92,8 +86,8 @@ def _word_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
             engine = desk.first_with(text) if text is not None else None
             if engine is not None:
                 change = {"path": place, "words": added}
-                told = f'add "{" ".join(added)}" to the {place}'
-                yield Way("words", [change], told, costs.of(engine, question.config) if costs else None)
+                summary = f'add "{" ".join(added)}" to the {place}'
+                yield Way("words", [change], summary, costs.of(engine, question.config) if costs else None)
                 break
 
 
@@ -110,16 +104,16 @@ def with_field(text: str, field: str, value: str) -> str:
     if head is None:
         return f"---\n{line}\n---\n{text}"
     inner = head[1] or ""
-    # A field takes its line, and those behind it that are indented or items of a list.
+    # A field spans its line and the following ones that are indented or list items.
     old = re.search(rf"^{re.escape(field)}[ \t]*:.*\n(?:[ \t-].*\n)*", inner, re.M)
     inner = inner[: old.start()] + line + "\n" + inner[old.end() :] if old else inner + line + "\n"
     return f"---\n{inner}---\n{text[head.end() :]}"
 
 
 def with_words(text: str, place: WordPlace | str, added: list[str]) -> str | None:
-    r"""Return the document with words added to its title, or as a paragraph that begins its text.
+    r"""Return the document with words added to its title, or as the first paragraph of its text.
 
-    None where it has no title to add to.
+    None where it has no title.
 
     >>> with_words("---\ntitle: Keys\n---\n# Top\nBody", "title", ["lost"])
     '---\ntitle: "Keys lost"\n---\n# Top\nBody'
@@ -147,9 +141,9 @@ def _front_matter(text: str, file: str) -> dict[str, Any]:
 
 @contextmanager
 def _copied(workspace: Workspace) -> Iterator[Workspace]:
-    """A copy to write in: documents are linked until they are rewritten, the index is copied as it is now."""
-    with TemporaryDirectory(prefix="hive-why-") as made:
-        root = Path(made) / "workspace"
+    """Yield a writable copy of a workspace: documents are links until they are rewritten, the index is a copy."""
+    with TemporaryDirectory(prefix="hive-why-") as folder:
+        root = Path(folder) / "workspace"
         root.mkdir()
         for name in ("collections", "access", "embeddings"):
             if (workspace.root / name).is_dir():
@@ -157,17 +151,17 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
         if (workspace.root / "hive.toml").is_file():
             shutil.copy(workspace.root / "hive.toml", root)
         shutil.copytree(workspace.documents, root / "documents", copy_function=_linked, symlinks=True)
-        place = Workspace(root)
+        copy = Workspace(root)
         try:
             for name in ("vectors", "embeddings"):
                 if (workspace.state / name).is_dir():
-                    shutil.copytree(workspace.state / name, place.state / name)
+                    shutil.copytree(workspace.state / name, copy.state / name)
             with (
                 closing(sqlite3.connect(workspace.database)) as source,
-                closing(sqlite3.connect(place.database)) as target,
+                closing(sqlite3.connect(copy.database)) as target,
             ):
                 source.backup(target)
-            yield place
+            yield copy
         finally:
             release(root)
 
@@ -175,6 +169,6 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
 def _linked(source: str, target: str) -> str:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # another disk, or one without links
+    except OSError:  # another disk, or a file system without links
         shutil.copy2(source, target, follow_symlinks=False)
     return target
