@@ -63,8 +63,7 @@ class Situation:
 class Proposed:
     """At most `TARGETED` edits to measure, the most promising first, and the edits with faults.
 
-    `fallback` is the reason why another proposer was used than the configured one; `swept` is the sweep behind the
-    edits.
+    `fallback` is the reason why another than the configured proposer was used; `swept` is the sweep of the edits.
     """
 
     edits: tuple[Edit, ...]
