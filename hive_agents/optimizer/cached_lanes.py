@@ -43,10 +43,14 @@ FilterKey = tuple[tuple[str, Condition], ...]
 
 @dataclass
 class _Group:
-    """The queries of one principal, the index that the principal sees, and its chunks' numbers in the whole index."""
+    """The queries of one principal, the index that the principal sees, and its chunks' numbers in the whole index.
+
+    The whole index has `n_chunks` chunks.
+    """
 
     index: SqliteIndex | ScopedIndex
     whole: NDArray[np.intp]
+    n_chunks: int
     rows: list[int]
     texts: list[str]
     masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
@@ -73,23 +77,24 @@ class _Group:
             self.masks[key] = self.index.select(dict(key), checked=True)
         return self.masks[key]
 
-    def passing(self, key: FilterKey, n_chunks: int) -> Mask:
+    def passing(self, key: FilterKey) -> Mask:
         """Return the chunks that pass, in the numbers of the whole index."""
-        passing, mask = np.zeros(n_chunks, np.bool_), self.mask(key)
+        passing, mask = np.zeros(self.n_chunks, np.bool_), self.mask(key)
         passing[self.whole if mask is None else self.whole[mask]] = True
         return passing
 
-    def boilerplate_of(self, n_chunks: int) -> Floats:
-        """Return each chunk's share of boilerplate, by number in the whole index; 0 for hidden chunks."""
-        shares = np.zeros(n_chunks)
+    @cached_property
+    def boilerplate_shares(self) -> Floats:
+        """Each chunk's share of boilerplate, by number in the whole index; 0 for hidden chunks."""
+        shares = np.zeros(self.n_chunks)
         shares[self.whole] = self.index.boilerplate_shares(np.arange(len(self.whole)))
         return shares
 
-    def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
+    def factors_of(self, boosts: Mapping[str, Mapping[str, float]]) -> Floats:
         """Return each chunk's factor, by number in the whole index; 1 for hidden chunks."""
 
         def computed() -> Floats:
-            factors = np.ones(n_chunks)
+            factors = np.ones(self.n_chunks)
             factors[self.whole] = self.index.factors(boosts, np.arange(len(self.whole)))
             return factors
 
@@ -135,11 +140,11 @@ class CachedLanes:
         """
         factors = np.ones(chunks.shape)
         if len(self._groups) == 1:  # its rows are all rows, in order
-            np.take(self._groups[0].factors_of(boosts, self.index.n_chunks), chunks, out=factors, mode="wrap")
+            np.take(self._groups[0].factors_of(boosts), chunks, out=factors, mode="wrap")
             return factors
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
-            factors[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
+            factors[rows] = np.take(group.factors_of(boosts), chunks[rows])
         return factors
 
     def boilerplate_shares(self, chunks: IntArray) -> Floats:
@@ -150,7 +155,7 @@ class CachedLanes:
         shares = np.zeros(chunks.shape)
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
-            shares[rows] = np.take(group.boilerplate_of(self.index.n_chunks), chunks[rows])
+            shares[rows] = np.take(group.boilerplate_shares, chunks[rows])
         return shares
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
@@ -182,7 +187,7 @@ class CachedLanes:
 
     def _passing(self, group: _Group, key: FilterKey, chunks: IntArray) -> Mask:
         passes: Mask = chunks >= 0
-        return passes & group.passing(key, self.index.n_chunks)[chunks] if key else passes
+        return passes & group.passing(key)[chunks] if key else passes
 
 
 def _first(chunks: IntArray, passes: Mask) -> IntArray:
@@ -211,7 +216,8 @@ def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Grou
     for principal, numbers in rows.items():
         scoped = scopes.of(index, principal)
         whole = scoped.whole_numbers if isinstance(scoped, ScopedIndex) else np.arange(index.n_chunks)
-        groups.append(_Group(scoped, whole, numbers, [golden.texts[row] for row in numbers]))
+        texts = [golden.texts[row] for row in numbers]
+        groups.append(_Group(scoped, whole, index.n_chunks, numbers, texts))
     return groups
 
 

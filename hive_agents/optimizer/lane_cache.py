@@ -7,6 +7,7 @@ reranker scores each query and chunk once. The result equals the engine's bit fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -33,8 +34,9 @@ from hive_agents.retrieval import (
     RetrievalConfig,
     SearchEngine,
     boost_key,
-    has_all_words,
     multipliers,
+    terms,
+    terms_of,
     worded_depth,
 )
 
@@ -42,6 +44,9 @@ _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
 """Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""
 _CELLS = 16_000_000
 """The most cells of all cached pools; with many queries fewer pools are cached."""
+
+_CHUNKS = 10_000
+"""The most chunks whose terms are cached."""
 
 _PREFIX, _THINNED_PREFIX = 16, 48
 """How many places of a fused list are ordered, mostly enough for scoring; more where chunks are dropped."""
@@ -98,6 +103,7 @@ class LaneCache:
         self._fused: Recent[tuple[object, ...], FusedLists] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
         self._all_words: Recent[tuple[int, tuple[int, ...]], bool] = Recent(_SCORES * max(1, len(golden)))
+        self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
         """Return the scores of each query. Raises: `SearchBudgetExhausted`."""
@@ -236,9 +242,21 @@ class LaneCache:
         lane, worded = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(queries), np.bool_)
         for row in queries.nonzero()[0].tolist():
             chunks = tuple(chunk for chunk in lane[row].tolist() if chunk >= 0)
-            query = self.golden.texts[row]
-            worded[row] = self._all_words.get((row, chunks), partial(has_all_words, self._index, query, chunks))
+            worded[row] = self._all_words.get((row, chunks), partial(self._has_all_words, row, chunks))
         return worded
+
+    def _has_all_words(self, row: int, chunks: Sequence[int]) -> bool:
+        """Return what `has_all_words` does for the query of a row."""
+        wanted = self._query_terms[row]
+        return any(wanted <= self._chunk_terms.get(chunk, partial(self._read_terms, chunk)) for chunk in chunks)
+
+    def _read_terms(self, chunk: int) -> frozenset[str]:
+        (text,) = self._index.rows([chunk])
+        return terms_of(text, self._index.language)
+
+    @cached_property
+    def _query_terms(self) -> list[frozenset[str]]:
+        return [frozenset(terms(text, self._index.language)) for text in self.golden.texts]
 
     def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> FusedLists:
         most, reranks = config.retrieval.per_document, config.rerank.enabled

@@ -160,12 +160,12 @@ from .stages import (
     Cut as Cut,
     Search as Search,
     finish as finish,
-    has_all_words as has_all_words,
     multipliers as multipliers,
     needs_vectors as needs_vectors,
     require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+    terms_of as terms_of,
     worded_depth as worded_depth,
 )
 from .undeclared import (

@@ -17,7 +17,7 @@ from hive_agents.retrieval.analysis import terms, words
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, boosted, by_boilerplate, rrf
-from hive_agents.retrieval.lanes import ChunkFactors, ChunkNumbers, Lane, LaneIndex
+from hive_agents.retrieval.lanes import ChunkFactors, ChunkNumbers, ChunkRow, Lane, LaneIndex
 from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
 
@@ -148,10 +148,13 @@ def worded_depth(config: RetrievalConfig) -> int:
 
 def has_all_words(index: LaneIndex, query: str, chunks: Sequence[int]) -> bool:
     """Return whether one of the chunks has every term of the query: in its title, heading or text."""
-    wanted = set(terms(query, index.language))
-    return any(
-        wanted.issubset(terms(f"{row.title}\n{row.heading}\n{row.text}", index.language)) for row in index.rows(chunks)
-    )
+    wanted = frozenset(terms(query, index.language))
+    return any(wanted <= terms_of(row, index.language) for row in index.rows(chunks))
+
+
+def terms_of(row: ChunkRow, language: str) -> frozenset[str]:
+    """Return the terms of a chunk's title, heading and text."""
+    return frozenset(terms(f"{row.title}\n{row.heading}\n{row.text}", language))
 
 
 def rerank(
