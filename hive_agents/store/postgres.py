@@ -98,6 +98,7 @@ class PostgresConnection:
         self.has_checkpoints = False
         self._place = place
         self._number: int | None = None
+        self._answered, self._is_long = time.monotonic(), False
         self.raw = opened(place)
         try:
             with other_answers():
@@ -114,8 +115,25 @@ class PostgresConnection:
     def execute(self, sql: str, values: Any = (), /) -> PostgresCursor:
         """Run one statement."""
         parameters = tuple(int(value) if isinstance(value, bool) else value for value in values)
-        cursor = self.raw.execute(translated(sql), parameters)
+        with self._noting_silence():
+            cursor = self.raw.execute(translated(sql), parameters)
         return PostgresCursor(cursor, rows=self.row_factory is not None, all_columns="SELECT *" in sql)
+
+    @contextmanager
+    def _noting_silence(self) -> Iterator[None]:
+        """Raise psycopg's error for an idle transaction also where the server's reason was lost with the connection."""
+        from psycopg import OperationalError, errors
+
+        idle = time.monotonic() - self._answered
+        silent = self.in_transaction and not self._is_long and idle >= IDLE_SECONDS
+        try:
+            yield
+        except OperationalError as error:
+            if silent and error.sqlstate is None:
+                raise errors.IdleInTransactionSessionTimeout(str(error)) from error
+            raise
+        finally:
+            self._answered = time.monotonic()
 
     def executemany(self, sql: str, values: Any, /) -> None:
         """Run one statement for each row, without a round trip for each."""
@@ -132,6 +150,7 @@ class PostgresConnection:
             while cursor.nextset():
                 pass
             self._number = _number_in(cursor)
+            self._answered, self._is_long = time.monotonic(), long
         except BaseException:
             self.raw.rollback()
             raise
