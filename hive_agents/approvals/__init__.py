@@ -1,8 +1,8 @@
-"""Requests that wait for a person: asked once, decided once, and every step of it in the audit log.
+"""Requests to people: filed once, decided once, with every step in the audit log.
 
-It stands on the store, access and events, and knows nothing of what a request will set in motion. Who may decide is in
-`permission`, what needs a person in `policy`, how a decision takes effect in `answers`; what a decision of a new kind
-does belongs to the runtime's `decisions`.
+It imports the store, access and events, and nothing that acts on a decision. Who may decide is in `permission`, which
+calls need a person in `policy`, the changes of a decision in `answers`; the effect of a new kind of decision belongs to
+the runtime's `decisions`.
 """
 
 import lazy_loader

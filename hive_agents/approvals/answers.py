@@ -1,4 +1,4 @@
-"""What a decision, an edit or time changes of a request: the fields, with nothing written yet."""
+"""Changes of a request by a decision, an edit or time: the fields, before anything is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.approvals.request import RESULT, ApprovalRequest, Decision, Ver
 
 
 def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = False) -> dict[str, Any]:
-    """Return what a decision changes; with `for_run` it holds for the same call in the rest of the run, too."""
+    """Return the changes of a decision; with `for_run` it also holds for the same call in the rest of the run."""
     changes: dict[str, Any] = {"decisions": [one.model_dump() for one in [*request.decisions, decision]]}
     if decision.args is not None:
         changes |= content(request, request.context | {"args": decision.args})
@@ -31,7 +31,7 @@ def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = Fals
 
 
 def content(request: ApprovalRequest, context: dict[str, Any], title: str | None = None) -> dict[str, Any]:
-    """Return the changes that give a request another content: the next version, under its own hash."""
+    """Return the changes for new content: the next version, with its hash."""
     changed = request.model_copy(update={"context": context, "title": title or request.title})
     return {
         "context": context,
@@ -58,7 +58,7 @@ def overdue(
 
 
 def later(at: str, hours: float) -> str | None:
-    """`at` plus `hours`; None for 0 hours: nothing is due."""
+    """Return `at` plus `hours`; None for 0 hours, which sets no time."""
     if not hours:
         return None
     return (dt.datetime.fromisoformat(at) + dt.timedelta(hours=hours)).isoformat(timespec="seconds")
@@ -68,7 +68,7 @@ Recheck = Callable[[ApprovalRequest], Sequence[str]]
 
 
 def repeats(request: ApprovalRequest, verb: Verb, by: str, message: str | None, patch: Any) -> bool:
-    """Return whether `by` gave this very answer to the content as it is now."""
+    """Return whether `by` gave the same answer to the present content."""
     mine = [one for one in request.decisions if same_person(one.by, by) and one.version == request.version]
     if not mine or (mine[-1].verb, mine[-1].message) != (verb, message):
         return False
@@ -83,10 +83,10 @@ def repeats(request: ApprovalRequest, verb: Verb, by: str, message: str | None, 
 
 
 def edited_args(request: ApprovalRequest, verb: Verb, patch: Any, recheck: Recheck | None) -> dict[str, Any] | None:
-    """Return the arguments as an edit leaves them; None for another answer.
+    """Return the edited arguments; None for another answer.
 
-    Raises: HIVE-105 with everything that schema, rules and permissions have against the edit, and for a patch of an
-    answer that is none: it would count for nothing.
+    Raises: HIVE-105 with all violations of schema, rules and permissions, and for a patch with another answer, which
+    would be ignored.
     """
     if verb != "edit":
         if patch is not None:

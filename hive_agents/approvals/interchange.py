@@ -52,7 +52,7 @@ def exported(requests: Sequence[Filing], names: Names = "current") -> Any:
 def imported(value: Any, *, requester: str, run_id: str | None = None, thread_id: str | None = None) -> list[Filing]:
     """Filings for an interrupt value of either generation, each with a key of its own within the run.
 
-    An edit needs a schema: where none came along, the arguments may change within the types that they have.
+    An edit needs a schema: without one the arguments may change within their types.
     Raises: HIVE-104 for a value that is neither.
     """
     try:
@@ -77,7 +77,7 @@ def imported(value: Any, *, requester: str, run_id: str | None = None, thread_id
 
 
 def exported_decision(request: ApprovalRequest, names: Names = "current") -> dict[str, Any]:
-    """Return what the paused run is resumed with; a request that expired or was superseded is a rejection."""
+    """Return the value to resume the paused run with; an expired or superseded request is a rejection."""
     last = request.decisions[-1] if request.decisions else None
     verbs: Mapping[str, Verb] = {"approved": "approve", "edited": "edit", "responded": "respond"}
     verb = verbs.get(request.status, "reject")

@@ -1,4 +1,4 @@
-"""A request's history in the audit log, which is authoritative: the row in the database follows it."""
+"""The history of requests in the audit log, which is authoritative: database rows follow it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = ("created_at", "due_at", "remind_at", "on_timeout", "idempotency_key")
 
 
 def append(workspace: Workspace, event: str, request: ApprovalRequest, changes: Mapping[str, Any]) -> None:
-    """Write down how a request stands after an event; `changes` are enough to repeat it on the row before."""
+    """Append the state of a request after an event; `changes` suffice to repeat it on the row before."""
     audit.append(
         workspace,
         KIND,
@@ -37,12 +37,12 @@ def append(workspace: Workspace, event: str, request: ApprovalRequest, changes: 
 
 
 def append_filed(workspace: Workspace, request: ApprovalRequest) -> None:
-    """The first entry: with what the content's hash doesn't cover."""
+    """Append the first entry, with the fields that the content's hash doesn't cover."""
     append(workspace, "requested", request, {name: getattr(request, name) for name in _NAMED})
 
 
 def histories(workspace: Workspace) -> dict[str, list[LogEntry]]:
-    """Return the entries of each request, by its id. Raises: HIVE-413 for a broken log, from which nothing follows."""
+    """Return the entries of each request, by its id. Raises: HIVE-413 for a broken log."""
     found: dict[str, list[LogEntry]] = {}
     for entry in audit.vouched(workspace, KIND):
         found.setdefault(str(entry.get("approval")), []).append(entry)
@@ -50,7 +50,7 @@ def histories(workspace: Workspace) -> dict[str, list[LogEntry]]:
 
 
 def standing_so(workspace: Workspace, status: str) -> list[str] | None:
-    """Return the ids of the requests that stand so by the log; None for a broken log."""
+    """Return the ids of the requests in that state by the log; None for a broken log."""
     try:
         return [id for id, entries in histories(workspace).items() if entries[-1].get("status") == status]
     except HiveError:
@@ -58,7 +58,7 @@ def standing_so(workspace: Workspace, status: str) -> list[str] | None:
 
 
 def answered(workspace: Workspace, ids: Sequence[str]) -> list[str]:
-    """Return those of them that don't wait any more by the log; none where it is broken."""
+    """Return those that aren't pending any more by the log; none if it is broken."""
     try:
         found = histories(workspace)
     except HiveError:
@@ -70,7 +70,7 @@ def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalR
     """Return the request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its
     row.
 
-    Raises: HIVE-413 where the row is not what the log says, so that nobody decides on a forgery, or carries it out.
+    Raises: HIVE-413 where the row contradicts the log, so that no forgery is decided or carried out.
     """
     if not entries:
         raise untrusted(request.id, "the audit log doesn't know it")
@@ -94,7 +94,7 @@ def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalR
 
 
 def filed_hash(entries: Sequence[LogEntry]) -> Any:
-    """Return the hash of what was filed, before anybody edited or revised it."""
+    """Return the hash of the content as filed, before any edit."""
     return entries[0]["content_hash"]
 
 
@@ -110,7 +110,7 @@ def untrusted(request_id: str, why: str) -> HiveError:
 
 
 def changed(request: ApprovalRequest, changes: Mapping[str, Any]) -> ApprovalRequest:
-    """Return the request one step on."""
+    """Return the request after the changes of one step."""
     value = request.model_dump(mode="json") | dict(changes) | {"step": request.step + 1}
     return ApprovalRequest.model_validate(value)
 

@@ -1,4 +1,4 @@
-"""Who is told of a request: approvers by webhook, and the event log."""
+"""Notifications of requests: webhooks of approvers, and the event log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -> list[threading.Thread]:
     """POST `{"occasion", "request"}` to each address of `approvals.notify`, in the background.
 
-    The request's context stays here: an address may belong to a chat that others read.
+    The request's context isn't sent: an address may belong to a chat with other readers.
     """
     addresses = workspace.settings.approvals.notify
     if addresses and not is_trusted(workspace):

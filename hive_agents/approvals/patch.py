@@ -17,11 +17,11 @@ from jsonpatch import (
 from hive_agents.files import MAX_DEPTH, Exceeded, require_bounded
 
 MAX_SIZE = 2_000_000
-"""Characters and parts of what is patched, and of all that a patch adds."""
+"""Most characters and parts of the patched value, and of all additions of a patch."""
 
 
 class PatchError(ValueError):
-    """A patch that is none, or doesn't fit what it is applied to."""
+    """An invalid patch, or one that doesn't fit the value."""
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
@@ -66,14 +66,14 @@ def patched(value: Any, patch: Any) -> Any:
 
 
 def _grown(size: int, value: Any, operation: Any) -> int:
-    """Return what the value may have grown to, before it does. Raises: Exceeded."""
+    """Return a bound of the value's size after the patch. Raises: Exceeded."""
     if not isinstance(operation, dict) or operation.get("op") not in ("copy", "move"):
         return size
     source, target = operation.get("from"), operation.get("path")
     try:
         copied = JsonPointer(str(source)).resolve(value)
     except (JsonPointerException, TypeError, AttributeError, LookupError):
-        return size  # the operation says what is wrong
+        return size  # applying the operation raises the error
     depth = str(target).count("/")
     added = require_bounded(copied, depth=max(MAX_DEPTH - depth, 1), size=MAX_SIZE)
     if operation["op"] == "copy":
@@ -96,7 +96,7 @@ def _merged(value: Any, patch: Any) -> Any:
 
 
 def _applied(value: Any, operation: Any) -> Any:
-    """Change `value`, and return what takes its place. Raises: `PatchError`, in words that quote nothing of it."""
+    """Change `value`, and return the result. Raises: `PatchError`, which quotes nothing of it."""
     told = operation if isinstance(operation, dict) else {}
     verb, path = told.get("op"), told.get("path")
     if verb in ("add", "replace", "test") and "value" not in told:

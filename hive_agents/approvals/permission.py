@@ -1,4 +1,4 @@
-"""Whether a person may decide a request now; every refusal says why and what to do."""
+"""Permission to decide a request; each refusal has a reason and a fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def refused(code: str, message: str, fix: str) -> HiveError:
 
 
 def require_open(request: ApprovalRequest, now: str) -> None:
-    """Raises: HIVE-414 for a request that nobody can decide any more."""
+    """Raise HIVE-414 for a request that can't be decided any more."""
     show = f"see `hive approvals show {request.id}`"
     if request.decided:
         last = request.decisions[-1].by if request.decisions else None
@@ -29,7 +29,7 @@ def require_open(request: ApprovalRequest, now: str) -> None:
 def require_known(
     request: ApprovalRequest, by: str, authn: str, tenant: str | None = None, *, require_token: bool
 ) -> None:
-    """Raise HIVE-415 where the person may not even hear of the request; `tenant` is theirs, None for a local name."""
+    """Raise HIVE-415 where the person may not see the request; `tenant` is theirs, None for a local name."""
     require_proof(authn, require_token=require_token)
     if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
         raise refused(
@@ -60,7 +60,7 @@ def require_permitted(
 
 
 def hindrance(request: ApprovalRequest, by: str) -> Hindrance | None:
-    """Return what keeps `by` from deciding a request, whatever their roles; whoever agreed may still reject it."""
+    """Return why `by` may not decide a request, whatever their roles; a person who agreed may still reject it."""
     if request.approvers.exclude_requester and request.asked_for_by(by):
         return "asked"
     if not by.startswith("user:"):
@@ -71,12 +71,12 @@ def hindrance(request: ApprovalRequest, by: str) -> Hindrance | None:
 
 
 def handed_to(request: ApprovalRequest, by: str) -> str | None:
-    """Return whom `by` handed a request to; None where they didn't."""
+    """Return to whom `by` delegated a request; None if they didn't."""
     return next((one.to for one in request.delegations if same_person(one.by, by)), None)
 
 
 def require_grantable(request: ApprovalRequest, verb: Verb) -> None:
-    """Raises: HIVE-415 for an answer that can't hold for the rest of a run."""
+    """Raise HIVE-415 for an answer that can't hold for the rest of a run."""
     if request.kind != "tool_call" or request.run_id is None or verb not in ("approve", "edit"):
         raise refused("HIVE-415", f"{request.id} can't be granted for a run", "that is for calls of tools only")
     if request.approvers.min > 1:
@@ -84,7 +84,7 @@ def require_grantable(request: ApprovalRequest, verb: Verb) -> None:
 
 
 def require_current(request: ApprovalRequest, version: int | None, content_hash: str | None) -> None:
-    """Raises: HIVE-416 where the content is not the one that was read."""
+    """Raise HIVE-416 where the content has changed since it was read."""
     if version not in (None, request.version) or content_hash not in (None, request.content_hash):
         read = f"version {version}" if version is not None else "another content"
         raise refused(

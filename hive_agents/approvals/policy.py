@@ -1,4 +1,4 @@
-"""Which tools an agent may call: ordered globs, and a person for everything that nobody thought of."""
+"""The tools that an agent may call: ordered globs; a person is asked about all others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hive_agents.files import AnyCase, Format
 ToolDecision = Literal["allow", "ask", "deny"]
 STRICTER: Sequence[ToolDecision] = ("allow", "ask", "deny")
 NAMES = ("args", "tool")
-"""What a rule's condition may look at."""
+"""The names in a rule's condition."""
 
 
 class ToolRule(Format):
     """`match` is a glob over a tool's name: `*`, `?`, `[…]`.
 
     With `when`, a condition over `args` and `tool`, the rule matches only calls for which it is true; a call for which
-    it can't be told is asked about, or denied where the rule denies.
+    it can't be evaluated is asked about, or denied if the rule denies.
 
     >>> rule = ToolRule(match="issue_refund", when="args['amount'] > 50", decision="ask")
     >>> [rule.of("issue_refund", {"amount": amount}) for amount in (51, 50, "a lot")]
@@ -45,7 +45,7 @@ class ToolRule(Format):
         return {name: value for name, value in dump(self).items() if value is not None}
 
     def of(self, tool: str, arguments: Mapping[str, Any]) -> ToolDecision | None:
-        """Return what the rule says of a call; None where it doesn't match."""
+        """Return the rule's decision on a call; None where it doesn't match."""
         if not fnmatchcase(tool, self.match):
             return None
         if self.when is None:
@@ -70,7 +70,7 @@ class ToolPolicy:
         self.otherwise: ToolDecision = otherwise
 
     def decide(self, tool: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
-        """Return what holds for a call; without `arguments` the mildest that any call of the tool may get."""
+        """Return the decision on a call; without `arguments` the most permissive one of the tool's calls."""
         if arguments is None:
             return min(self._possible(tool), key=STRICTER.index)
         said = (rule.of(tool, arguments) for rule in self.rules)

@@ -1,4 +1,4 @@
-"""Which requests the caller may read, and what of them."""
+"""The requests, and their parts, that a caller may read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hive_agents.workspace import Workspace
 
 WITHHELD = "[Not shown: it may say what documents say that cannot be viewed.]"
 _PLAIN = ("agent", "node", "tool", "policy", "visit", "goal_id", "goal_type", "rule_id", "documents")
-"""Parts of a request's context that quote nothing."""
+"""Keys of a request's context that quote no document."""
 READERS = frozenset({"approver", "admin", "operator"})
 
 
 class RequestReader:
-    """Requests as somebody may read them.
+    """Reads requests within a principal's permissions.
 
-    A `principal` reads their tenant's and the workspace's own, less the documents that they may not view; None is the
-    workspace's owner, who reads all.
+    A `principal` reads requests of their tenant and of the workspace, without documents that they may not view; None is
+    the workspace's owner, who reads all.
 
     Raises: HIVE-415 for a principal without the role approver, operator or admin.
     """
@@ -38,7 +38,7 @@ class RequestReader:
 
     @property
     def tenants(self) -> frozenset[str] | None:
-        """Whose requests the caller may read; None for everybody's."""
+        """The tenants whose requests the caller may read; None for all."""
         return None if self._principal is None else frozenset({OWN_TENANT, self._principal.tenant})
 
     def may_read(self, request: ApprovalRequest) -> bool:
@@ -53,7 +53,7 @@ class RequestReader:
 
 
 def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Principal | None) -> None:
-    """Raise HIVE-415 where a token's holder would decide what they can't read; None is nobody with a token."""
+    """Raise HIVE-415 where a token's holder can't read the request that they decide; None is a caller without one."""
     if holder is None:
         return
     gate = ViewGate(permissions_of(workspace), holder)
@@ -63,13 +63,13 @@ def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Pri
 
 
 def _shows_all(workspace: Workspace, request: ApprovalRequest, gate: ViewGate) -> bool:
-    """Return whether the reader may view whatever the run that asks has read, for it may quote all of that."""
+    """Return whether the reader may view all documents that the asking run has read, since it may quote them."""
     read = documents_read(workspace, request.run_id) if request.run_id is not None else {}
     return gate.shows_all(frozenset().union(*read.values()))
 
 
 def _withheld(request: ApprovalRequest) -> ApprovalRequest:
-    """Return who asks for what kind of thing, without a word that quotes a document."""
+    """Return the request's kind and requester, without words that may quote a document."""
     context = {name: value if name in _PLAIN else WITHHELD for name, value in request.context.items()}
     decisions = [one.model_copy(update={"reason": None, "message": None, "args": None}) for one in request.decisions]
     update: dict[str, Any] = {"title": WITHHELD, "context": context, "decisions": decisions, "signals": []}
@@ -77,7 +77,7 @@ def _withheld(request: ApprovalRequest) -> ApprovalRequest:
 
 
 def _viewed(value: Any, gate: ViewGate) -> Any:
-    """Return a JSON value; of its lists named "documents" only the ids that the gate lets through."""
+    """Return a JSON value whose lists named "documents" have only ids that the reader may view."""
     if isinstance(value, list):
         return [_viewed(part, gate) for part in value]
     if not isinstance(value, dict):

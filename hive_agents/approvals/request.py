@@ -1,4 +1,4 @@
-"""What a person is asked: the filing that a run or a command makes, and the request that it becomes."""
+"""Requests: the filing by a run or a command, and the stored request made of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYWORDS = frozenset(f"{_ANNOTATIONS} {_CONSTRAINTS}".split())
 
 
 def check_schema(schema: Any) -> None:
-    """Raises: ValueError naming everything that couldn't be enforced."""
+    """Raise ValueError naming every keyword that couldn't be enforced."""
     found = json_schema.defects(schema)
     if not found:
         unknown = {name for _, inner in json_schema.subschemas(schema) for name in inner.keys() - _KEYWORDS}
@@ -36,7 +36,7 @@ def check_schema(schema: Any) -> None:
 
 
 def faults(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return what of `value` the schema forbids, each with its path; empty where it is valid.
+    """Return the violations of the schema by `value`, each with its path; empty for a valid one.
 
     Arguments that the schema doesn't name would reach the tool unseen, so they need its explicit consent.
 
@@ -64,14 +64,14 @@ OWN_TENANT = "local"
 
 
 class Approvers(Format):
-    """`min` different people have to agree; with `exclude_requester` none of them is who asked, or had it asked."""
+    """`min` different people have to agree; `exclude_requester` excludes the requester and the person it works for."""
 
     min: Annotated[int, Field(ge=1)] = 1
     exclude_requester: bool = False
 
 
 class Diff(Format):
-    """What an approval would change: RFC 6902 operations between two contents, named by their hashes."""
+    """The change that an approval makes: RFC 6902 operations between two contents, named by their hashes."""
 
     json_patch: list[dict[str, Any]]
     before_hash: str | None = None
@@ -79,7 +79,7 @@ class Diff(Format):
 
 
 class Decision(Format):
-    """One person's answer; it counts for the `version` of the content that it names."""
+    """One person's answer, to one `version` of the content."""
 
     verb: Verb
     by: str
@@ -92,7 +92,7 @@ class Decision(Format):
 
 
 class Delegation(Format):
-    """`by` handed a request to `to`, and decides it no more."""
+    """`by` delegated a request to `to`, and may not decide it any more."""
 
     by: str
     to: str
@@ -100,7 +100,7 @@ class Delegation(Format):
 
 
 class Filing(Format):
-    """What is asked, and who may answer how. `context` holds all that a person needs to decide.
+    """A question to people, with who may answer and how. `context` has all that a person needs to decide.
 
     `on_behalf_of` is the person whom an agent that asks works for. `context["args"]` are what an edit changes, as
     `args_schema` allows. Rules and judgements may be decided in bulk by their `context["rule_id"]`.
@@ -143,13 +143,13 @@ class Filing(Format):
 
     @property
     def key(self) -> str | None:
-        """What makes a filing the same filing: its own key, else its run and kind."""
+        """The idempotency key: its own key, else its run and kind."""
         if self.idempotency_key is not None:
             return self.idempotency_key
         return f"run:{self.run_id}:{self.kind}" if self.run_id is not None else None
 
     def asked_for_by(self, name: str) -> bool:
-        """Return whether this person asked, or an agent did that works for them."""
+        """Return whether this person, or an agent that works for them, asked."""
         return any(same_person(name, one) for one in (self.requester, self.on_behalf_of) if one is not None)
 
     @property
@@ -164,7 +164,7 @@ class Filing(Format):
 
     @property
     def hash(self) -> str:
-        """The identity of what would be approved, and by whom it may be."""
+        """The hash of the content and of the rules of who may approve it."""
         names = ("kind", "title", "requester", "tenant", "context", "signals", "diff", "risk", "allowed_decisions")
         value = self.model_dump(mode="json", include={*names, "args_schema", "approvers", "run_id", "thread_id"})
         if self.on_behalf_of is not None:
@@ -208,7 +208,7 @@ class ApprovalRequest(Filing):
 
     @property
     def approvals(self) -> list[Decision]:
-        """Who agreed to the content as it is now."""
+        """The people who agreed to the present content."""
         return [d for d in self.decisions if d.verb in ("approve", "edit") and d.version == self.version]
 
     @property
@@ -220,7 +220,7 @@ class ApprovalRequest(Filing):
         return self.status != "pending"
 
     def answer_of(self, by: str) -> Decision:
-        """Return the last answer of a person who gave one."""
+        """Return the last decision of a person."""
         return next(one for one in reversed(self.decisions) if same_person(one.by, person(by)))
 
     def to_json(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def needs_four_eyes(filing: Filing) -> bool:
 
 
 def batch_hash(requests: Iterable[ApprovalRequest]) -> str:
-    """Return the identity of several requests as they are now: another content, or one more, is another batch."""
+    """Return a hash of the requests' present contents, which changes with any of them."""
     return _digest(sorted([one.id, one.content_hash] for one in requests))
 
 

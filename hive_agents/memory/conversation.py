@@ -31,8 +31,8 @@ _MESSAGES = "SELECT n, key, role, parts, tokens, at FROM messages WHERE conversa
 class ConversationStore:
     """The conversations of one tenant; safe to share between threads, and beside other processes.
 
-    What is in RAM is a cache: every read also takes what another process has appended meanwhile. Another tenant's
-    conversation is as unknown as one that never was.
+    Memory is a cache: each read includes what other processes have appended meanwhile. Another tenant's conversation is
+    unknown.
 
     Raises, in every method: HIVE-409 for an unknown conversation; HIVE-402, HIVE-403, HIVE-407 from the database.
 
@@ -95,7 +95,7 @@ class ConversationStore:
         is_error: bool = False,
         pointer: str | None = None,
     ) -> Entry:
-        """Return the stored message. A `key` names the step that writes it: written again, the first one stands.
+        """Return the stored message. A `key` names the step that writes it: a second write returns the first message.
 
         `is_error` and `pointer` belong to a tool's result; see `Spillover.deliver`.
 
@@ -123,7 +123,7 @@ class ConversationStore:
             return entry
 
     def find(self, conversation_id: str, key: str) -> Entry | None:
-        """Return what a step wrote under that key, if it came so far before a crash."""
+        """Return the message that a step wrote under that key before a crash; None if it didn't."""
         with self._connection() as connection:
             self._known(connection, conversation_id)
             found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
@@ -138,9 +138,9 @@ class ConversationStore:
             return entries[max(since - first + 1, 0) :]
 
     def view(self, conversation_id: str, *, withheld: Collection[int] = (), notice: str = "") -> list[Message]:
-        """Return what the model is sent: compacted, each tool call followed by its result.
+        """Return the messages for the model: compacted, each tool call followed by its result.
 
-        A `notice` stands for the words of `withheld` messages, by their numbers, and of what sums up the conversation.
+        A `notice` replaces the words of `withheld` messages, by their numbers, and of summaries.
         """
         with self._connection() as connection:
             timeline = self._fresh(connection, conversation_id)
@@ -151,7 +151,7 @@ class ConversationStore:
         return sent(lead, groups)
 
     def pointer(self, conversation_id: str) -> ConversationPointer:
-        """Return what a graph keeps in its state instead of messages; its size doesn't grow with the conversation."""
+        """Return the reference for a graph's state; its size doesn't grow with the conversation."""
         with self._connection() as connection:
             entries = self._fresh(connection, conversation_id).entries
             return {"conversation_id": conversation_id, "cursor": entries[-1].n if entries else 0}
@@ -205,13 +205,13 @@ class ConversationStore:
             yield connection
 
     def _fresh(self, connection: RecordsConnection, conversation_id: str) -> Timeline:
-        """Return the conversation with what anybody has appended until now."""
+        """Return the conversation, including what others have appended."""
         timeline = self._known(connection, conversation_id)
         self._read_on(connection, conversation_id, timeline)
         return timeline
 
     def _known(self, connection: RecordsConnection, conversation_id: str) -> Timeline:
-        """Return what is in RAM of a conversation, which may be nothing yet."""
+        """Return the cached part of a conversation, which may be empty."""
         timeline = self._cache.get(conversation_id)
         if timeline is None:
             known = connection.execute(
@@ -256,12 +256,12 @@ class OutputAccumulator:
 
     @property
     def values(self) -> dict[str, Any]:
-        """A copy of what is set, declared keys only: other nodes may share the conversation."""
+        """A copy of the set outputs, declared keys only, since other nodes may share the conversation."""
         stored = self.store.outputs(self.conversation_id)
         return {key: value for key, value in stored.items() if key in self.output_keys}
 
     def set(self, key: str, value: Any) -> None:
-        """Set an output, or set it anew.
+        """Set an output, also again.
 
         Raises: HIVE-103 for a key that isn't declared, HIVE-104 for what isn't plain JSON, HIVE-105 for too much.
         """

@@ -1,4 +1,4 @@
-"""A run's files: what its tools brought back, and what the agent keeps for itself."""
+"""A run's files: results of tools, and files that the agent writes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DataFiles:
         self.elsewhere = elsewhere or {}
 
     def load(self, filename: str, offset: int = 0, limit: int | None = None) -> Page:
-        """`limit` lines after the first `offset` ones, line ends included.
+        """Return `limit` lines after the first `offset` ones, including line ends.
 
         A line over 2,000 characters counts as several: paging reaches every character.
 
@@ -102,9 +102,9 @@ class DataFiles:
             atomic_write(self._writable(filename), encodable(text).encode(), mode=_OWNERS)
 
     def edit(self, filename: str, old: str, new: str) -> None:
-        """Replace the one place where `old` stands.
+        """Replace the only occurrence of `old`.
 
-        Raises: HIVE-409 where it stands nowhere or more than once, or the file is sealed; HIVE-107, HIVE-112, HIVE-113.
+        Raises: HIVE-409 where it doesn't occur exactly once, or the file is sealed; HIVE-107, HIVE-112, HIVE-113.
         """
         if filename in self.elsewhere:
             self.elsewhere[filename].edit(old, new)
@@ -115,7 +115,7 @@ class DataFiles:
             atomic_write(path, encodable(text).encode(), mode=_OWNERS)
 
     def list(self) -> list[DataFile]:
-        """By name, digits as numbers; sizes in bytes."""
+        """Return the files by name, digits sorted as numbers; sizes in bytes."""
         found = []
         if self.folder.is_dir() and not self.folder.is_symlink():
             with os.scandir(self.folder) as entries:
@@ -126,7 +126,7 @@ class DataFiles:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One writer at a time, of all threads and processes."""
+        """Hold the writers' lock, of all threads and processes."""
         self._require_real_folder()
         with locked(self.folder / ".lock", "writing the files of this run"):
             yield
@@ -140,7 +140,7 @@ class DataFiles:
         """Return one more than the highest number that `pattern`'s group finds in the name of a sealed file; under
         `lock`.
 
-        What an agent saves under such a name doesn't count: it could use the numbers up.
+        Files that agents save under such names don't count: they could use up the numbers.
         """
         sealed = [file.name for file in self.list() if file.sealed]
         return max((int(found[1]) for name in sealed if (found := pattern.fullmatch(name))), default=0) + 1
@@ -165,7 +165,7 @@ class DataFiles:
 
 
 def replace_once(text: str, old: str, new: str, filename: str) -> str:
-    """Raises: HIVE-409 where `old` doesn't stand exactly once."""
+    """Return the text with `old` replaced. Raises: HIVE-409 where it doesn't occur exactly once."""
     count = text.count(old) if old else 0
     if count != 1:
         where = "is empty" if not old else "doesn't occur" if not count else f"occurs {count} times"

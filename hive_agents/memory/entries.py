@@ -1,4 +1,4 @@
-"""What a conversation is made of: stored messages, marks of compaction, the pointer to it, and estimates of tokens."""
+"""Parts of a conversation: stored messages, marks of compaction, pointers, and estimates of tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Change = dict[str, Any] | None
 
 
 class ConversationPointer(TypedDict):
-    """All that a graph's state knows of a conversation; `cursor` is the `n` of its last message, 0 when empty."""
+    """The reference to a conversation in a graph's state; `cursor` is the `n` of its last message, 0 when empty."""
 
     conversation_id: str
     cursor: int
@@ -25,7 +25,7 @@ class ConversationPointer(TypedDict):
 class Entry:
     """One stored message; `n` counts from 1, `tokens` is an estimate.
 
-    `pointer` is the line that can stand for a tool's result, whose full text is in a file.
+    `pointer` is the line that can replace a tool's result, whose full text is in a file.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""From one phase to the next: a marker in a conversation that goes on, or a handoff to one that begins anew."""
+"""Transitions between phases: a marker in a continued conversation, or a handoff to a new one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def transition_marker(
 ) -> str:
     """Return the message between two phases of a continuous conversation, after `prompts/agent_transition.md`.
 
-    `completed` and `following` are nodes, `outputs` what the phase has put out, `tools` those of the next phase.
+    `completed` and `following` are nodes, `outputs` those of the completed phase, `tools` those of the next.
 
     Raises: HIVE-105, HIVE-106, HIVE-107 for a pattern that the workspace overrides and got wrong.
     """
@@ -56,7 +56,7 @@ def transition_marker(
 
 
 class ContextHandoff(Format):
-    """What an isolated phase learns of the one before, in place of its conversation; plain JSON.
+    """The summary of the previous phase for an isolated one, instead of its conversation; plain JSON.
 
     >>> handoff = ContextHandoff(source="collect", target="write", summary="Two found.", outputs={"items": [1, 2]})
     >>> print("\\n".join(line for line in handoff.to_text().splitlines() if "--" not in line))
@@ -75,7 +75,7 @@ class ContextHandoff(Format):
     messages: int = 0
 
     def to_text(self) -> str:
-        """Return the first message of the phase that takes over."""
+        """Return the first message of the next phase."""
         parts = [f"The phase {self.source} is completed. What it leaves to {self.target}:"]
         parts += [fenced(f"{self.summary}\n\nOutputs:\n{_outputs(self.outputs)}")]
         if self.files:
@@ -94,7 +94,7 @@ class ContextHandoff(Format):
         files: Iterable[str] = (),
         summarise: Summarise | None = None,
     ) -> ContextHandoff:
-        """Summarised by `summarise`; without it, or where it fails, by the last words of the phase.
+        """Return the handoff, summarised by `summarise`; without it, or where it fails, by the phase's last message.
 
         Raises: HIVE-409 for an unknown conversation.
         """

@@ -1,4 +1,4 @@
-"""Names that become files: none of them leaves its folder, on any system."""
+"""Names for files that can't leave their folder, on any system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def file_name(name: str) -> str:
-    """`name`, if it names a visible file right in a folder.
+    """Return `name` if it names a visible file directly in a folder.
 
     Raises: HIVE-113 for separators, `..`, drives, control characters, hidden or reserved names and over 200 bytes.
     """
@@ -45,7 +45,7 @@ def file_name(name: str) -> str:
 
 
 def folder_name(name: str) -> str:
-    """Return a folder's name for any text; two texts never share one, not even where case doesn't count.
+    """Return a folder's name for any text, distinct for distinct texts also on case-insensitive file systems.
 
     >>> folder_name("digest"), folder_name("Dana@example.org")
     ('digest', 'dana-example-org~bde65a423adfafa4ec21494e')
@@ -58,7 +58,7 @@ def folder_name(name: str) -> str:
 
 
 def run_folder(workspace: Workspace, run_id: str) -> Path:
-    """`.hive/runs/<run_id>`, where a run's tool results and files are; made when something is written.
+    """Return `.hive/runs/<run_id>`, the folder of a run's files, which is made at the first write.
 
     Raises: HIVE-114 where a link on the way may lead elsewhere.
     """

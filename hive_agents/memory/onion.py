@@ -20,7 +20,7 @@ _LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A node that was done, how it ended, and the keys that it wrote."""
+    """A completed node, its status, and the keys that it wrote."""
 
     node: str
     status: str = "completed"
@@ -28,9 +28,9 @@ class Phase:
 
 
 def narrative(path: Sequence[Phase], values: Mapping[str, Any]) -> str:
-    """Return what happened so far, from the path and the data buffer alone: the same input gives the same text.
+    """Return the history so far, a function of the path and the data buffer alone.
 
-    A value stands with the last phase that wrote it, in 300 characters at most; values are data.
+    A value is listed with the last phase that wrote it, in at most 300 characters.
 
     >>> path = [Phase("collect", outputs=("items",)), Phase("write", "failed")]
     >>> print("\\n".join(narrative(path, {"items": [1], "topic": "bees"}).splitlines()[2:-1]))
@@ -63,9 +63,8 @@ def build_prompt(
 ) -> str:
     """Return the system prompt of a turn, after the pattern in `prompts/agent_system.md`.
 
-    `memory` is adapt.md as it is now, and stands there as data: what others said may have got into it. Of `files`,
-    those that compaction wrote are listed as the conversation's history. The layers are put in as they are: a `$` in
-    them stays one.
+    `memory` is the text of adapt.md, inserted as data, since it may quote others. Of `files`, those that compaction
+    wrote are listed as the conversation's history. Layers are inserted literally: a `$` in them stays one.
 
     Raises: HIVE-105, HIVE-106, HIVE-107 for a pattern that the workspace overrides and got wrong.
     """

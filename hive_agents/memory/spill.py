@@ -1,6 +1,6 @@
-"""The pointer pattern: a long tool result goes to a file, and the conversation gets a line that leads to it.
+"""The pointer pattern: a long tool result is saved to a file, and the conversation gets a line with the file's name.
 
-JSON is broken into lines there, so that it can be read page by page.
+JSON is indented there, so that it can be read page by page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hive_agents.text import cut, encodable
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A tool's answer in full, or what went wrong.
+    """A tool's full result, or its error.
 
     >>> ToolResult("3 pages found").is_error
     False
@@ -28,7 +28,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The text for the conversation; `pointer` is the line that may stand for it later, `file` what it points to."""
+    """The text for the conversation; `pointer` is the line that may replace it later, `file` the file's name."""
 
     content: str
     is_error: bool = False
@@ -43,7 +43,7 @@ _NUMBERED = re.compile(r".+_(\d{1,9})\.txt", re.DOTALL)
 
 
 class Spillover:
-    """Where the results of a run go; without `files` nothing is saved, and long results are cut.
+    """Saves long results of a run; without `files` they are cut.
 
     `limit` is `settings.agents.spillover_chars`, in characters. Files are `{tool}_{n}.txt`, numbered over all tools;
     the next number is read from the folder under its lock, so that neither a restart nor a parallel call uses one
@@ -58,7 +58,7 @@ class Spillover:
         self.limit = limit
 
     def deliver(self, tool: str, result: ToolResult) -> Delivery:
-        """Return what the conversation gets of a result.
+        """Return the text of a result for the conversation.
 
         Raises: HIVE-113 where the tool's name can't be part of a file's, HIVE-403 where the file can't be written.
         """
@@ -93,7 +93,7 @@ class Spillover:
 
 
 def require_tool_name(tool: str) -> None:
-    """Raises: HIVE-113 where a tool's name can't be part of a file's name. Ask before the tool runs."""
+    """Raise HIVE-113 where a tool's name can't be part of a file's name; to be called before the tool runs."""
     if not _TOOL.fullmatch(tool):
         raise HiveError.of(
             "HIVE-113",

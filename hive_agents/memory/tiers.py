@@ -1,4 +1,4 @@
-"""What compaction leaves of a conversation, tier by tier: plain functions from one view to a smaller one."""
+"""The tiers of compaction: pure functions from one view of a conversation to a smaller one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tier = Literal["none", "results", "structure", "summary", "emergency"]
 
 @dataclass(frozen=True, slots=True)
 class TierPlan:
-    """A smaller view, and the text that leaves the conversation for its file."""
+    """A smaller view, and the removed text, for its file."""
 
     tier: Tier
     lead: str | None
@@ -67,7 +67,7 @@ def compact_preserving_structure(lead: str | None, groups: Sequence[Group], file
 
 
 def summarised(lead: str | None, groups: Sequence[Group], file: str, summary: str) -> TierPlan:
-    """Tier 3: everything before the last turn goes to `file`; a summary stands for it."""
+    """Tier 3: everything before the last turn goes to `file` and is replaced by a summary."""
     start = last_turn(groups)
     words = f"{conversation_pointer(file)}\n\nSummary of it:\n{summary}"
     return _plan("summary", words, tuple(groups[start:]), transcript(lead, groups[:start]))
@@ -89,7 +89,7 @@ def emergencies(lead: str | None, groups: Sequence[Group], file: str) -> Iterato
 
 
 def transcript(lead: str | None, groups: Sequence[Group]) -> str:
-    """Messages as a person reads them, every character of them."""
+    """Return the messages' full text for a person."""
     sections = _rendered_lead(lead)
     for group in groups:
         sections += [_section(piece, _whole(piece)) for piece in group.pieces]
@@ -97,7 +97,7 @@ def transcript(lead: str | None, groups: Sequence[Group]) -> str:
 
 
 def _plan(tier: Tier, lead: str, groups: tuple[Group, ...], spilled: str) -> TierPlan:
-    # Where nothing leaves the conversation no file is written, and no line may point to it.
+    # Without removed text no file is written, and no line may point to it.
     return TierPlan(tier, lead if spilled else None, groups, spilled)
 
 

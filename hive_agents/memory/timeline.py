@@ -1,4 +1,4 @@
-"""A conversation in memory: which result belongs to which call, and what the model is sent of it."""
+"""A conversation in memory: results matched to calls, and the messages for the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERRUPTED = "[No result: the run was interrupted before this call was done.]"
 
 @dataclass(frozen=True, slots=True)
 class TimelinePiece:
-    """A message as the model is sent it; `n` is its number in the store, 0 where it isn't stored."""
+    """A message for the model; `n` is its number in the store, 0 where it isn't stored."""
 
     n: int
     message: Message
@@ -37,7 +37,7 @@ class TimelinePiece:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A message, and the results of its tool calls in the order of the calls: they stay or go together."""
+    """A message and the results of its tool calls in the order of the calls, which are kept or removed together."""
 
     head: TimelinePiece
     results: tuple[TimelinePiece, ...] = ()
@@ -59,7 +59,7 @@ def tokens_of(lead: str | None, groups: Sequence[Group]) -> int:
 
 
 def sent(lead: str | None, groups: Sequence[Group]) -> list[Message]:
-    """Return the messages in the order that every provider takes: results directly behind their calls."""
+    """Return the messages in an order that every provider accepts: results directly after their calls."""
     return [*_lead(lead), *(piece.message for group in groups for piece in group.pieces)]
 
 

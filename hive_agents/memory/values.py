@@ -48,7 +48,7 @@ def to_json(key: str, value: Any) -> str:
 
 
 def _require_text_keys(value: Any) -> None:
-    # json.dumps would turn the key 1 into "1", and the reader would look for 1 in vain.
+    # json.dumps would turn the key 1 into "1", which a reader wouldn't find as 1.
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):

@@ -1,6 +1,6 @@
 """Receipts: what a deployment, a decision or an answer rests on, as an in-toto Statement that can be derived again.
 
-It stands on all that makes something worth a receipt, and changes none of it. A new kind of receipt is a file here with
+It reads the packages whose results have receipts, and changes nothing. A new kind of receipt is a module here with
 `receipt_of` and `checks_of`, and a line in `kinds`.
 """
 

@@ -1,4 +1,4 @@
-"""The receipt of an answer: the passages it rests on, within what its reader may view, and how they were found."""
+"""The receipt of an answer: the passages it cites, of those that its reader may view, and how they were found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receipt of a person's decision: what exactly was put to whom, who answered how, and the log's lines of it."""
+"""The receipt of a person's decision: the exact request, who decided what, and the audit log's lines about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.workspace import Workspace
 def receipt_of(workspace: Workspace, request_id: str) -> Receipt:
     """Return the receipt of a decided request; its content is there as a hash.
 
-    Raises: HIVE-409 for an unknown or undecided one, HIVE-413 where the audit log doesn't bear it out.
+    Raises: HIVE-409 for an unknown or undecided one, HIVE-413 where the audit log contradicts it.
     """
     request = ApprovalStore(workspace).get(request_id)
     if not request.decided:

@@ -1,4 +1,4 @@
-"""The receipt of a deployment: which text serves, what was measured on what, and where the audit log says so."""
+"""The receipt of a deployment: the config, its evidence, and its place in the audit log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hive_agents.verification import changed_since, distinct, log_verdict
 from hive_agents.workspace import Workspace
 
 _TIMED = "latency"
-"""What is measured in time is never the same twice."""
+"""Measures of time, which differ in every run."""
 
 
 def receipt_of(workspace: Workspace, number: int | None = None) -> Receipt:
     """Return the receipt of a deployment by its number in `hive history`; of the last one without it.
 
-    Raises: HIVE-409 for an unknown one, HIVE-413 where the audit log doesn't vouch for it.
+    Raises: HIVE-409 for an unknown one, HIVE-413 where the audit log contradicts it.
     """
     version, entry = _version(workspace, number)
     facts = {
@@ -43,8 +43,7 @@ def receipt_of(workspace: Workspace, number: int | None = None) -> Receipt:
 def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Rederived]:
     """Yield what can be derived again of a deployment: its record, the log's chain, and the measurement itself.
 
-    Measuring again what was decided spends no look at a holdout: nothing is printed but whether the figures are those
-    of the record.
+    A repeated measurement spends no look at a holdout: only whether its figures equal the record's is reported.
     """
     number = receipt.facts.get("version")
     yield from compared(receipt, receipt_of(workspace, number if isinstance(number, int) else -1))
@@ -84,7 +83,7 @@ def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet
 
 
 def _agree(told: Mapping[str, Any] | None, metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics are those of the record, but for times."""
+    """Return whether the metrics equal those of the record, except times."""
     return told is not None and all(told.get(name) == value for name, value in metrics.items() if _TIMED not in name)
 
 

@@ -1,4 +1,4 @@
-"""The receipt of a comparison by `hive gate`: which files were compared on which labels, and what came out."""
+"""The receipt of a comparison by `hive gate`: the files, the labels and the result."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from hive_agents.verification import (
 from hive_agents.workspace import Workspace
 
 _TIMED = "latency"
-"""What is measured in time is never the same twice."""
+"""Measures of time, which differ in every run."""
 _SIDES = ("before", "after")
 _FILES = ("qrels", "queries", "holdout", "cheap")
 _OF_LEDGER = ("ledger", "uses_left")
-"""What is told of the ledger, and derived from nothing else."""
+"""Facts about the ledger, which can't be derived from the files."""
 
 
 def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: LabelFiles) -> Receipt:
-    """Return the receipt of a finding, with what `before`, `after` and the files of labels were named as.
+    """Return the receipt of a finding, with `before`, `after` and the files of labels as they were given.
 
-    What is a file is a subject; an endpoint, a retriever or a config is a name and nothing more.
+    Files are subjects, with their hashes; endpoints, retrievers and configs are only names.
     """
     given = {"before": before, "after": after} | {name: str(path) for name, path in labels.given.items()}
     facts = _derivable(finding, finding.report()["evaluation"]) | {
@@ -53,10 +53,10 @@ def gate_receipt(finding: RankingsFinding, before: str, after: str, labels: Labe
 
 
 def checks_of(receipt: Receipt) -> Iterator[Rederived]:
-    """Yield what can be derived again: the hash of each file, and figures and decision where all of them are the same.
+    """Yield the repeated checks: the hash of each file and, if all are unchanged, the figures and the decision.
 
-    Files are looked for where the receipt names them, from the present folder. No look at a holdout is spent: nothing
-    is told but whether the figures and the decision are those of the receipt.
+    The receipt's paths are relative to the current folder. No look at a holdout is spent: only whether the figures and
+    the decision equal the receipt's is reported.
     """
     whole = True
     for name, digest in sorted(receipt.subjects.items()):
@@ -83,7 +83,7 @@ def checks_of(receipt: Receipt) -> Iterator[Rederived]:
 
 
 class _GateFacts(Format):
-    """What a receipt says; `evaluation` is as `_derivable` has it, `given` has sources and files by their options."""
+    """A receipt's facts; `evaluation` is a result of `_derivable`, `given` has sources and files by option."""
 
     decision: str
     reasons: list[str]
@@ -112,7 +112,7 @@ class _GateFacts(Format):
 
 
 def _derived(facts: _GateFacts) -> Iterator[Rederived]:
-    """Yield whether the files give the same figures, and those and the thresholds the same decision."""
+    """Yield whether the files lead to the same figures, and figures and thresholds to the same decision."""
     try:
         again = _decided_again(facts)
     except (HiveError, KeyError) as error:
@@ -135,7 +135,7 @@ def _derived(facts: _GateFacts) -> Iterator[Rederived]:
 
 
 def _decided_again(facts: _GateFacts) -> GateFinding | None:
-    """Return what the gate decided, on the files as they are; None where a side is asked anew."""
+    """Return the gate's decision on the present files; None where one side is an endpoint or a retriever."""
     old, new = (open_source(facts.given[side], _no_workspace) for side in _SIDES)
     if old.live or new.live:
         return None
@@ -164,7 +164,7 @@ def _ranked(source: Source, labels: GoldenSet) -> list[FoundList]:
 
 
 def _derivable(finding: GateFinding, evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Return what the same files lead to again: decision, reasons by code, and the figures without times."""
+    """Return the reproducible part of a result: decision, codes of the reasons, and figures without times."""
     for side in ("candidate", "active"):
         evaluation[side] = {name: value for name, value in evaluation[side].items() if _TIMED not in name}
     reasons = [reason.code for reason in finding.reasons]

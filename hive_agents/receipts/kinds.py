@@ -1,4 +1,4 @@
-"""The kinds of receipts: how each is made, and how one that somebody holds is derived again."""
+"""The kinds of receipts: how each is made and verified."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ deployment_receipt = deployment.receipt_of
 async def verify_receipt(
     workspace: Callable[[], Workspace], receipt: Receipt, chat: Callable[[], Chat]
 ) -> list[Rederived]:
-    """Return what became of each thing that a receipt says; `chat` opens its reader's conversation for an answer.
+    """Return a check of each fact of a receipt; `chat` opens the reader's conversation of an answer.
 
     `workspace` is called for all kinds but a comparison by `hive gate`, which needs none.
 
-    A thing that differs was altered, in the receipt or in the workspace; one that is unknown can't be derived any more.
-    Raises: HIVE-409 where the workspace doesn't know what the receipt is of.
+    A fact that differs was altered, in the receipt or in the workspace; an unknown one can't be derived any more.
+    Raises: HIVE-409 where the workspace doesn't have the receipt's object.
     """
     match receipt.kind:
         case "answer":

@@ -1,4 +1,4 @@
-"""The form of a receipt: an in-toto Statement v1, of which the same facts always give the same bytes."""
+"""The format of receipts: in-toto Statement v1, with the same bytes for the same facts."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class _Statement(Format):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What something rests on: `subjects` maps names to SHA-256 in hex, `facts` are hashes, ids and figures, no text.
+    """A receipt: `subjects` maps names to SHA-256 in hex; `facts` are hashes, ids and figures without texts.
 
-    It holds no time of its own: made again of the same records, it has the same bytes.
+    It has no time of creation: made again from the same records, it has the same bytes.
     Source: in-toto Attestation Framework, Statement v1.
     """
 
@@ -79,9 +79,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Rederived:
-    """One thing that was derived again: `same`, `differs`, or `unknown` where it can't be derived any more.
+    """The check of one fact: `same`, `differs`, or `unknown` where it can't be derived any more.
 
-    `told` says why, in words, wherever it isn't the same.
+    `told` is the reason, in words, unless it is `same`.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Who watches over running agents: `health`, the judge that tells, and `queen`, who acts; neither knows of the other.
+"""Supervision of running agents: `health`, the judge that reports, and `queen`, which acts; neither imports the other.
 
-Both stand on runs, events, memory, approvals and models, and meet on the event log only; their graphs are
-`graphs/judge.py` and `graphs/queen.py`, their loops in `runtime`. What is wrong with a run is a new detector in
-`health.detectors`; what the queen does about a ticket is a line in `queen.policy`, what can be said to her one in
-`queen.commands`, what a model may do for her a tool in `queen.tools`.
+Both import runs, events, memory, approvals and models, and communicate by the event log only; their graphs are
+`graphs/judge.py` and `graphs/queen.py`, their loops in `runtime`. A new fault of runs is a detector in
+`health.detectors`; the queen's action on a ticket is a line in `queen.policy`, a command to her one in
+`queen.commands`, an action of her model a tool in `queen.tools`.
 """

@@ -1,7 +1,7 @@
-"""The health judge: it reads what the workers' log says, and tells of what is wrong; nothing else.
+"""The health judge: it reads the workers' log and reports faults; nothing else.
 
 It may read the workspace and publish events, and imports nothing that could start, steer or stop a run. A new cause of
-tickets is a detector in `detectors`, what it looks at a field of `summary`, what a tick does a step of `steps`.
+tickets is a detector in `detectors`, its data a field of `summary`, a part of a tick a step of `steps`.
 """
 
 import lazy_loader

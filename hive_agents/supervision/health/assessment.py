@@ -1,4 +1,4 @@
-"""A model's view of what was found: it may take a finding more seriously, and do nothing else."""
+"""A model's assessment of findings, which may raise their severity and change nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hive_agents.supervision.health.tickets import TicketChange
 from hive_agents.workspace import Workspace
 
 MOST = 40
-"""Findings that one call gets; the gravest come first."""
+"""Most findings in one call, the most severe first."""
 
 _SHOWN = 1_000
 _FINDING = {"run_id", "agent", "node_id", "cause", "severity", "evidence", "first_seen", "ticks"}

@@ -1,4 +1,4 @@
-"""What a tick of the health judge works with."""
+"""The context of a tick of the health judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 OpenModels = Callable[[], Chain | None]
-"""Opens the judge's model; None where there is none."""
+"""Return the judge's model; None without one."""
 
 
 def _now() -> dt.datetime:
@@ -29,7 +29,7 @@ def _now() -> dt.datetime:
 class JudgeContext:
     """The judge may read the workspace and publish; nothing here can start, steer or stop a run.
 
-    `book` and `stores` may be handed on from tick to tick, and save reading the log and conversations again.
+    `book` and `stores` may be shared between ticks, which saves reading the log and conversations again.
     """
 
     workspace: Workspace

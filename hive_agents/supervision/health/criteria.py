@@ -1,4 +1,4 @@
-"""What an agent is measured by: derived from its goal, its prompts and the colony's principles, kept as a file."""
+"""The criteria of an agent: derived from its goal, its prompts and the colony's principles, stored as a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 4_000
 
 
 class Criterion(Format):
-    """A success criterion, a hard constraint, or what a node is judged by."""
+    """A success criterion, a hard constraint, or a node's criterion."""
 
     id: str
     description: str
@@ -41,7 +41,7 @@ class NodeCriteria(Format):
 
 
 class Criteria(FileFormat):
-    """What the health judge measures an agent by. `sources` are the SHA-256 of what it was derived from, by file."""
+    """The health judge's criteria of an agent. `sources` has the SHA-256 of each file they were derived from."""
 
     agent: str
     goal: Criterion
@@ -52,7 +52,7 @@ class Criteria(FileFormat):
     sources: dict[str, str] = {}
 
     def for_model(self) -> dict[str, Any]:
-        """Return what a prompt shows of it; long prompts are cut."""
+        """Return the criteria for a prompt; long texts are cut."""
         phases = [one.model_copy(update={"prompt": one.prompt[:_SHOWN]}) for one in self.phases]
         return self.model_copy(update={"phases": phases}).model_dump(exclude={"principles", "sources"})
 
@@ -60,8 +60,8 @@ class Criteria(FileFormat):
 def align(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
     """Derive the criteria of the agent that serves, and write them to `agents/criteria/<id>.json`.
 
-    Raises: HIVE-107 (exit code 2) for an unknown agent; HIVE-107 for a goal or prompt that isn't there, and what else
-    is wrong with these files; HIVE-403 where it can't be written.
+    Raises: HIVE-107 (exit code 2) for an unknown agent; HIVE-107 for a missing goal or prompt, and all faults of
+    these files; HIVE-403 where it can't be written.
     """
     criteria = derive(workspace, agent, deployed)
     text = json.dumps(criteria.model_dump(mode="json"), ensure_ascii=False, indent=2)
@@ -99,9 +99,9 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
 
 
 def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
-    """Return the criteria as they were aligned, stale or not; derived anew for an agent that never was.
+    """Return the aligned criteria, also stale ones; derived ones for an agent that was never aligned.
 
-    Raises: as `derive`, and every diagnostic of level 1 for a file that was damaged.
+    Raises: as `derive`, and every diagnostic of level 1 for a damaged file.
     """
     path = _file(workspace, agent)
     if not path.is_file():
@@ -112,7 +112,7 @@ def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_
 def stale(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Diagnostic | None:
     """Return HIVE-424 (a warning) where the agent was aligned and its goal, prompts or principles changed since.
 
-    An agent that was never aligned isn't stale: its criteria are derived when they are asked for.
+    An agent that was never aligned isn't stale: its criteria are derived on demand.
     """
     path = _file(workspace, agent)
     if not path.is_file():
@@ -141,7 +141,7 @@ def _file(workspace: Workspace, agent: str) -> Path:
 
 
 def _agent(workspace: Workspace, agent: str, deployed: Deployed) -> tuple[dict[str, Any], str]:
-    """Return the agent that serves and its JSON, checked no further than is needed here."""
+    """Return the serving agent and its JSON, with only the checks that are needed here."""
     file = f"agents/{agent}.json"
     text = deployed(workspace, agent) or _file_text(workspace, agent, file)
     spec = jsontext.parse(text, file)
@@ -163,7 +163,7 @@ def _file_text(workspace: Workspace, agent: str, file: str) -> str:
 
 
 def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:
-    """Return the prompt as it is written; a file of its own counts as a source."""
+    """Return the prompt's text; if it is in a file, that is a source, too."""
     found = _PROMPT.fullmatch(prompt)
     if found is None:
         return prompt

@@ -1,4 +1,4 @@
-"""What is wrong with a run: six pure functions from its health to a finding, or none."""
+"""Detectors: six pure functions from a run's health to a finding or None."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from hive_agents.supervision.health.summary import WorkerHealth
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a run isn't well; each bound belongs to the finding. Settings and agents may have others."""
+    """The bounds of the detectors; settings and agents may override them."""
 
     loop_times: int = 3
-    """As the run's own guard, which ends a node at three: what the judge still sees went round it."""
+    """As the run's own guard, which ends a node at three: a longer loop has evaded it."""
     loop_seconds: float = 240.0
-    """A loop that is still there at the third of the default ticks doesn't end by itself: critical."""
+    """A loop that still runs at the third of the default ticks won't end by itself: critical."""
     stall_seconds: float = 900.0
-    """A tool may take 600 s and tells nothing meanwhile; half as long again is no tool any more."""
+    """A tool may take 600 s without an event; 1.5 times that isn't a tool any more."""
     stall_high_seconds: float = 1_800.0
     retries: int = 6
-    """Of the last ten verdicts: more work goes back than passes."""
+    """Of the last ten verdicts: more retries than acceptances."""
     retries_high: int = 8
-    """Hardly any passes."""
+    """Almost no acceptance."""
     errors: int = 4
-    """Of the same message, in the last twenty outcomes: passing faults are tried again three times."""
+    """Of the same message, in the last twenty outcomes: transient faults are retried three times."""
     errors_high: int = 8
     budget: float = 0.80
     """As `budget.warned`."""
     budget_high: float = 0.95
-    """What is left is about ten steps of the default 200: the last moment at which a person can still choose."""
+    """About ten of the default 200 steps remain: the last moment at which a person can still choose."""
     breaks_critical: int = 3
-    """Broken off three times with nothing done in between, it isn't mended by trying again."""
+    """Interrupted three times without progress in between: another attempt won't help."""
     lease_seconds: float = 60.0
-    """After the end of a lease, or a run's first break: twice the default 30 s, in which a host takes it up again."""
+    """After the end of a lease, or the run's first interruption: twice the default 30 s in which a host resumes it."""
 
     def over(self, *own: Mapping[str, float | None]) -> Thresholds:
-        """Return these, but for those that are set in `own`, of which the last counts most."""
+        """Return these thresholds, overridden by those set in `own`, the last first."""
         bounds: dict[str, Any] = {}
         for some in own:
             bounds |= {name: bound for name, bound in some.items() if bound is not None}
@@ -63,14 +63,14 @@ Detector = Callable[[WorkerHealth, Thresholds], Finding | None]
 _BUDGETS = ("steps", "tool_calls", "tokens", "usd", "seconds", "max_tool_calls")
 _EXHAUSTED = "HIVE-423"
 _BROKEN = ("model_error", "unavailable", "condition_error", "prompt", "fault")
-"""Reasons for an end that say nothing about the agent's work."""
+"""Reasons for an end that are not the agent's fault."""
 
 
 def findings_of(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[Finding]:
-    """Return what is wrong with the run, at most one finding a cause; nothing for one that is well, or ended well.
+    """Return the run's findings, at most one per cause; none for a healthy run.
 
-    A run that gets nowhere because it loops, is sent back or fails all the time isn't told of as stalled, too. Of a
-    run that is over only what ended it is told.
+    A run without progress that loops, is sent back or fails repeatedly isn't stalled as well. For a run that has ended
+    only the cause of its end is a finding.
     """
     limits = thresholds or Thresholds()
     found = [finding for detector in DETECTORS if (finding := detector(health, limits)) is not None]
@@ -80,7 +80,7 @@ def findings_of(health: WorkerHealth, thresholds: Thresholds | None = None) -> l
 
 
 def doom_loop(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find the same calls again and again. High; critical where it lasts, and where it ended the run."""
+    """Find repeated calls. High; critical where it lasts, and where it ended the run."""
     action = "pause it, and tell the agent which calls it repeats and what they gave"
     if _ended(health, "doom_loop"):
         return _final("doom_loop", health, "start it anew with another prompt or other tools")
@@ -101,7 +101,7 @@ def doom_loop(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def stall(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find a run that brings nothing new for long. Medium, then high; critical where it ended the run."""
+    """Find a run without progress. Medium, then high; critical where it ended the run."""
     if _ended(health, "stalled"):
         return _final("stall", health, "start it anew with a prompt that says when the work is done")
     idle = health.idle_seconds
@@ -119,7 +119,7 @@ def stall(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def excessive_retries(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find a node that is sent back most of the time. Medium, then high; critical where its iterations ran out."""
+    """Find a node whose work is mostly sent back. Medium, then high; critical where its iterations ran out."""
     if _ended(health, "max_iterations"):
         return _final("excessive_retries", health, "make its criteria reachable, or its prompt clearer")
     if not health.active or health.retries < limits.retries:
@@ -138,7 +138,7 @@ def excessive_retries(health: WorkerHealth, limits: Thresholds) -> Finding | Non
 
 
 def repeated_errors(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find the same error again and again. Medium, then high."""
+    """Find a repeated error. Medium, then high."""
     error = health.errors[0] if health.errors else None
     if not health.active or error is None or error.count < limits.errors:
         return None
@@ -151,7 +151,7 @@ def repeated_errors(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def budget_burn(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find a budget of which little is left. Medium, then high; critical where it ended the run."""
+    """Find an almost exhausted budget. Medium, then high; critical where it ended the run."""
     if _ended(health, *_BUDGETS) or (health.status == "failed" and _code(health) == _EXHAUSTED):
         return _final("budget_burn", health, "raise the limit, or find out what it was spent on")
     if not health.active or not health.shares or max(health.shares.values()) < limits.budget:
@@ -169,7 +169,7 @@ def budget_burn(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def crash(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Find what failed that isn't the work itself. High, as it can be resumed or started anew; a defect is critical."""
+    """Find a failure outside the agent's work. High, since the run can be resumed; a defect is critical."""
     if health.lost_seconds is not None and health.lost_seconds >= limits.lease_seconds:
         evidence = "whoever worked on it is gone, and nobody has taken it up again"
         action = "start `hive serve`, which takes it up, or resume it by hand"
@@ -184,7 +184,7 @@ def crash(health: WorkerHealth, limits: Thresholds) -> Finding | None:
             evidence=[f"the run broke off{times} since its work last went on: {health.breaks.message}"],
             suggested_action="mend what the error names: it is tried again until then",
         )
-    # Who stops a run is named by `stopped_by`; else there is a diagnostic's code.
+    # `stopped_by` is a person's name or a diagnostic's code.
     broken_off = health.status == "stopped" and (health.stopped_by or "").startswith(("fault", "HIVE-"))
     if not broken_off and not (health.status == "failed" and (health.stopped_by or "") in _BROKEN):
         return None
@@ -197,7 +197,7 @@ DETECTORS: tuple[Detector, ...] = (doom_loop, stall, excessive_retries, repeated
 
 
 def banded(value: float, base: float) -> float:
-    """Return `base`, doubled as often as it stays within `value`, so that evidence doesn't change with each tick.
+    """Return the highest `base * 2**n` up to `value`, so that evidence doesn't change with each tick.
 
     >>> [banded(value, 3) for value in (3, 5, 6, 11, 12)]
     [3, 3, 6, 6, 12]

@@ -1,4 +1,4 @@
-"""What a run's last events say: its verdicts, what it repeats, its errors, and when it last got on."""
+"""A run's history from its last events: verdicts, repetitions, errors, and its last progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_agents.files import Format
 
 VERDICTS = 10
 OUTCOMES = 20
-"""Of so many last results of tools and nodes the errors count."""
+"""The number of last results of tools and nodes whose errors count."""
 
 LONGEST_PERIOD = 3
 _SHOWN = 160
@@ -38,7 +38,7 @@ NOTED = (
 
 
 class RepeatedCalls(Format):
-    """The last turns of a node are `times` times the same `period` turns; `tools` are what they call."""
+    """The last turns of a node: `times` repetitions of the same `period` turns; `tools` are the tools called."""
 
     node: str | None
     tools: list[str]
@@ -70,10 +70,9 @@ class History:
 
 
 def history(events: Sequence[Mapping[str, Any]]) -> History:
-    """Return what the events of a run say; they are rows {type, time, node_id, payload}, oldest first.
+    """Return the history of a run from its events, rows {type, time, node_id, payload}, oldest first.
 
-    Who starts a run again begins with a clean slate: judgements, calls and errors from before don't count, but in the
-    number of all verdicts.
+    Judgements, calls and errors before a restart don't count, except in the number of all verdicts.
     """
     judged = [one["payload"] for one in events if one["type"] == EventType.JUDGMENT_MADE]
     start = max((place for place, one in enumerate(events) if one["type"] in _BEGINS), default=0)
@@ -97,8 +96,8 @@ def history(events: Sequence[Mapping[str, Any]]) -> History:
 
 
 def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return when the last new thing happened: a new output, a finished phase, a call not made before, a start."""
-    # Where many events are left out, the oldest that is known stands for them.
+    """Return the time of the last progress: a new output, a finished phase, a call not made before, a start."""
+    # Where older events are left out, the oldest known one stands in for them.
     found, seen = events[0]["time"] if events else None, set()
     for one in events:
         payload, new = one["payload"], True
@@ -107,7 +106,7 @@ def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
             new = mark not in seen
             seen.add(mark)
         elif one["type"] == EventType.TOOL_COMPLETED:
-            # A call that says nothing of its arguments gets the benefit of the doubt.
+            # A call without a fingerprint counts as new.
             new = payload.get("fingerprint") is None or payload["fingerprint"] not in seen
             seen.add(payload.get("fingerprint"))
         elif one["type"] in (EventType.JUDGMENT_MADE, *_ERRORS, *_ENDS):
@@ -118,7 +117,7 @@ def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _breaks(events: Sequence[Mapping[str, Any]]) -> tuple[Repeated | None, str | None]:
-    """Return how often a host put the run back into its queue, with the error, since it last got on."""
+    """Return how often a host put the run back into its queue since its last progress, and the error."""
     found: list[tuple[str, str]] = []
     for one in events:
         if one["type"] in (EventType.RUN_QUEUED, EventType.RUN_STOPPED) and one["payload"].get("error"):
@@ -145,7 +144,7 @@ def _short(text: Any) -> str | None:
 
 
 def _loop(events: Sequence[Mapping[str, Any]]) -> RepeatedCalls | None:
-    """Return the longest repetition that a node is in now."""
+    """Return the longest current repetition of a node."""
     found = [loop for turns in _turns(events).values() if (loop := _repetition(turns)) is not None]
     return max(found, key=lambda loop: loop.times * loop.period, default=None)
 
@@ -157,7 +156,7 @@ class _Turn:
 
     @property
     def shape(self) -> tuple[tuple[str, str], ...]:
-        """Return (tool, fingerprint) of the calls, in the order of the calls and not of their results."""
+        """Return (tool, fingerprint) of the calls, in the order of the calls."""
         return tuple(self.calls[n] for n in sorted(self.calls))
 
 
@@ -176,7 +175,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> dict[str, list[_Turn]]:
 
 
 def _place(node: str, payload: Mapping[str, Any], ordinal: int) -> tuple[str, str, int]:
-    """Return loop, turn and number of a call, whose key is `node#visit/iteration/n`; a visit goes on with the loop."""
+    """Return loop, turn and number of a call from its key, `node#visit/iteration/n`; a new visit continues the loop."""
     turn, _, n = str(payload.get("call") or "").rpartition("/")
     if not turn or not n.isdigit():
         return node, f"{node}/{ordinal}", 0
@@ -188,7 +187,7 @@ def _belongs(loop: str, node: str) -> bool:
 
 
 def _repetition(turns: Sequence[_Turn]) -> RepeatedCalls | None:
-    """Return how often the last one, two or three turns came one after another; None where they came once."""
+    """Return how often the last one, two or three turns were repeated in a row; None without a repetition."""
     shapes = [turn.shape for turn in turns]
     best: RepeatedCalls | None = None
     for period in range(1, LONGEST_PERIOD + 1):

@@ -1,4 +1,4 @@
-"""The steps of one tick of the health judge, for one tenant; `graphs/judge.py` says what follows on what."""
+"""The steps of one tick of the health judge, for one tenant; `graphs/judge.py` has their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hive_agents.supervision.health.summary import RECENT_TICKS, WorkerHealth, g
 from hive_agents.supervision.health.tickets import TicketChange, emit_escalation_ticket, emit_tick, reconcile, stamp
 
 AGENT = "health_judge"
-"""Who the observations belong to; their conversation is no run's, so it has the judge's name for one."""
+"""The owner of the observations' conversation, which belongs to no run."""
 
 REMEMBERED = 10
 _FURTHEST = dt.timedelta(hours=24)
@@ -31,7 +31,7 @@ TickUpdate = dict[str, Any]
 
 
 async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Return the runs' health, with that of every run that a ticket is open for."""
+    """Return the health of the active runs and of every run with an open ticket."""
     tenant = state["tenant"]
 
     def read() -> list[WorkerHealth]:
@@ -44,7 +44,7 @@ async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Return what the fixed rules find, and what that makes of the tickets."""
+    """Return the detectors' findings and the resulting changes of tickets."""
     runs = [WorkerHealth.model_validate(run) for run in state["runs"]]
     general = context.workspace.settings.health.model_dump()
     findings = {run.run_id: findings_of(run, Thresholds().over(general, run.thresholds)) for run in runs}
@@ -53,7 +53,7 @@ async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def assess(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Return a model's view of it, where there is a model; one that fails changes nothing: the rules decide alone."""
+    """Return the changes as a model assesses them; unchanged without a model or where it fails."""
     changes, tenant = _changes(state), state["tenant"]
     agents = sorted({change.ticket.agent for change in changes if change.kind != "resolved" and change.ticket.agent})
     try:
@@ -64,14 +64,14 @@ async def assess(context: JudgeContext, state: TickState) -> TickUpdate:
         before = await asyncio.to_thread(observations, context, tenant)
         found = await assessed(context.workspace, chain, criteria, before, changes)
     except Exception as error:
-        # Its message may quote what the model said of a run; a log is read by others than tickets.
+        # Its message may quote the model about a run, and the log has more readers than tickets have.
         _log.warning("the health judge's model gave no assessment: %s", type(error).__name__)
         return {}
     return {"changes": [change.model_dump() for change in found]}
 
 
 async def tell(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Publish the tickets, then the tick itself, where something runs or was found."""
+    """Publish the tickets, then the tick itself if there are runs or findings."""
     changes = _changes(state)
     for change in changes:
         if change.kind != "seen":
@@ -83,7 +83,7 @@ async def tell(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def remember(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Append one message a tick with findings to a conversation that goes on for ever."""
+    """Append one message per tick with findings to the tenant's permanent conversation."""
     changes, tenant = _changes(state), state["tenant"]
     store, at = context.store(tenant), stamp(context.now)
 
@@ -99,7 +99,7 @@ async def remember(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 def observation(changes: Sequence[TicketChange], at: str) -> str:
-    """Return what a tick found, a line a ticket."""
+    """Return a tick's findings, one line per ticket."""
     lines = [
         f"- {one.ticket.run_id} {one.ticket.node_id or '-'}: {one.ticket.cause} {one.ticket.severity}, {one.kind}"
         f" (tick {one.ticket.ticks}): {one.ticket.resolution or '; '.join(one.ticket.evidence)}"
@@ -109,13 +109,13 @@ def observation(changes: Sequence[TicketChange], at: str) -> str:
 
 
 def observations(context: JudgeContext, tenant: str) -> list[str]:
-    """Return the latest messages of the tenant's conversation, oldest first; none where there is none yet."""
+    """Return the latest messages of the tenant's conversation, oldest first; [] if there is none yet."""
     store = context.store(tenant)
     return [entry.message.content for id in store.of_run(AGENT) for entry in store.messages(id)[-REMEMBERED:]]
 
 
 def looked_back(context: JudgeContext) -> dt.datetime:
-    """Return from when on failed runs are looked at: the judge's last tick, three ticks at least, a day at most."""
+    """Return the start of the window for failed runs: the judge's last tick, but three ticks to a day ago."""
     ticks = dt.timedelta(seconds=RECENT_TICKS * context.workspace.settings.judge.tick_seconds)
     since = min(context.now - ticks, context.tickets.last_tick or context.now)
     return max(since, context.now - max(_FURTHEST, ticks))

@@ -1,4 +1,4 @@
-"""How the runs are doing: their rows, leases and last events, put into one summary a run."""
+"""The health of runs: rows, leases and last events, in one summary per run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 RECENT_TICKS = 3
-"""A run that went wrong is looked at for so many ticks after its end: the judge may have been away."""
+"""For how many ticks after its end a failed run is examined: the judge may have been down."""
 
 LAST_EVENTS = 200
 MOST_RUNS = 1_000
@@ -31,11 +31,11 @@ class WorkerHealth(Format):
     """One run of an agent, as the detectors see it.
 
     `verdicts` counts judgements by action; `retries` is how many of the last `judged` ones, at most 10, sent the work
-    back, on `judged_node` at last. `loop` is the pattern of tool calls that goes on now. `idle_seconds` is the time
+    back, the last on `judged_node`. `loop` is the current pattern of tool calls. `idle_seconds` is the time
     since progress, None for a run that isn't running. `spent` and `limits` are by measure, `shares` spent over limit
-    where there is one. `errors` are those of the last outcomes, the most frequent first. `breaks` counts how often the
-    run broke off since its work last went on, `broken_seconds` how long ago it first did. `lost_seconds` is how long
-    ago the lease of a running one ran out, None where somebody holds it or let go of it.
+    where there is one. `errors` are those of the last outcomes, the most frequent first. `breaks` counts the
+    interruptions since the last progress, `broken_seconds` is the age of the first. `lost_seconds` is how long ago the
+    lease of a running run expired, None where it is held or was released.
     """
 
     run_id: str
@@ -66,7 +66,7 @@ class WorkerHealth(Format):
 
     @property
     def identical_calls(self) -> int:
-        """Return how often the same calls were made without a break, 1 where they weren't repeated."""
+        """Return how often the same calls were made in a row, 1 without a repetition."""
         return self.loop.times if self.loop is not None else 1
 
     @property
@@ -82,10 +82,10 @@ def get_worker_health_summary(
     since: dt.datetime | None = None,
     also: Collection[str] = (),
 ) -> list[WorkerHealth]:
-    """Return the agents' runs that are under way, those that failed or broke off after `since`, and those of `also`.
+    """Return the health of the active runs, of those that failed or were interrupted after `since`, and of `also`.
 
-    It only reads: one query a table, at most 1,000 runs next to `also`, and the last 200 events of each; none of those
-    that ended before `since`, which is three ticks ago where it isn't given.
+    It only reads: one query per table, at most 1,000 runs besides `also`, and the last 200 events of each. `since` is
+    three ticks ago by default.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 from the database.
     """
@@ -102,7 +102,7 @@ def get_worker_health_summary(
 
 
 def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
-    """Return the tenants with runs to look at."""
+    """Return the tenants with runs to examine."""
     if not workspace.records.exists():
         return set()
     query = f"SELECT DISTINCT tenant FROM runs WHERE graph = ? AND ({_LOOKED_AT})"
@@ -147,7 +147,7 @@ def _events(connection: RecordsConnection, run_ids: list[str]) -> dict[str, list
 
 
 def _leases_that_ended(connection: RecordsConnection, now: float) -> dict[str, float]:
-    """Return how many seconds ago leases ended, by run; one that was let go of has no time, and is nobody's fault."""
+    """Return how many seconds ago leases expired, by run, without those that were released."""
     query = "SELECT run_id, expires_at FROM leases WHERE expires_at > 0 AND expires_at <= ?"
     return {row[0]: now - row[1] for row in connection.execute(query, (now,))}
 
@@ -157,7 +157,7 @@ def _health(row: SelectedRow, past: History, lost_seconds: float | None, now: dt
     spent = {"steps": float(row["steps"]), "tokens": float(row["tokens"]), "usd": float(row["usd"])}
     given = _object(row["limits"])
     limits = {measure: float(given[measure]) for measure in spent if given.get(measure)}
-    # What has told its end is no longer idle, though its row may not say so yet.
+    # A run with an event of its end isn't idle, though its row may not be updated yet.
     progress = past.progress or row["started_at"]
     idle = _since(progress, now)
     error = _object(row["error"])

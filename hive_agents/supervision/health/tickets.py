@@ -1,4 +1,4 @@
-"""From findings to tickets: what is opened, updated and resolved, and that it is told once."""
+"""Tickets from findings: opened, updated, resolved, and each published once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TOLD_AGAIN = 10
-"""A ticket on which nothing changes is told again every so many ticks."""
+"""After how many ticks an unchanged ticket is published again."""
 
 _TYPES = {
     "opened": EventType.ESCALATION_OPENED,
@@ -38,14 +38,14 @@ _TYPES = {
 
 
 class TicketChange(Format):
-    """What becomes of a ticket in a tick; `seen` is told by the tick's own event only."""
+    """The change of a ticket in a tick; `seen` is published with the tick's own event only."""
 
     kind: Literal["opened", "updated", "seen", "resolved"]
     ticket: EscalationTicket
     thread_id: str | None = None
 
     def assessed(self, severity: TicketSeverity, assessment: str | None) -> TicketChange:
-        """Return the change with what a model thinks of it: only the severity may change, and only rise."""
+        """Return the change with a model's assessment, which may only raise the severity."""
         if self.kind == "resolved":
             return self
         risen = worst(self.ticket.severity, severity)
@@ -57,7 +57,7 @@ class TicketChange(Format):
 
 
 class TicketBook:
-    """The tickets of a workspace, as its event log has them: another judge, or the next one, knows the same."""
+    """The tickets of a workspace, read from its event log, so that all judges have the same."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._log = EventLog(workspace)
@@ -66,7 +66,7 @@ class TicketBook:
         self.last_tick: dt.datetime | None = None
 
     def catch_up(self) -> None:
-        """Read what was told since. Raises: HIVE-402, HIVE-403, HIVE-407."""
+        """Read the events since the last call. Raises: HIVE-402, HIVE-403, HIVE-407."""
         events = self._log.replay(self._seq, types=TICKET_EVENTS)
         if not events:
             return
@@ -89,11 +89,11 @@ def reconcile(
     findings: Mapping[str, Sequence[Finding]],
     now: dt.datetime,
 ) -> list[TicketChange]:
-    """Return what becomes of the `tickets`, open and resolved, of one tenant.
+    """Return the changes of the `tickets`, open and resolved, of one tenant.
 
-    `findings` are by run; `runs` are all that there are of those with open tickets, and a ticket whose run isn't among
-    them is resolved: the run was deleted. While a run is queued, waits or is paused its tickets rest, unless something
-    new is known.
+    `findings` are by run; `runs` are the existing ones of those with open tickets, and a ticket whose run isn't among
+    them is resolved: the run was deleted. While a run is queued, waits or is paused its tickets don't change without a
+    new finding.
     """
     at = stamp(now)
     changes: list[TicketChange] = []
@@ -118,7 +118,7 @@ def reconcile(
 
 
 async def emit_escalation_ticket(publish: Publish, change: TicketChange) -> None:
-    """Tell of a ticket on the bus, and nowhere else; the log takes each telling once."""
+    """Publish a ticket on the bus; the log stores each event once."""
     ticket = change.ticket
     at = ticket.ticks if change.kind == "updated" else ""
     await publish(ticket.told(_TYPES[change.kind], change.thread_id, at))
@@ -127,7 +127,7 @@ async def emit_escalation_ticket(publish: Publish, change: TicketChange) -> None
 async def emit_tick(
     publish: Publish, tenant: str, runs: int, changes: Sequence[TicketChange], now: dt.datetime
 ) -> None:
-    """Tell that the judge was here. The tick names the tickets it saw, which saves an event for each."""
+    """Publish the judge's tick. It names the tickets seen, which saves an event for each."""
     seen = {change.ticket.id: change.ticket.ticks for change in changes if change.kind in ("updated", "seen")}
     counts = {kind: sum(change.kind == kind for change in changes) for kind in ("opened", "resolved")}
     findings = sum(change.kind != "resolved" for change in changes)
@@ -143,7 +143,7 @@ def stamp(now: dt.datetime) -> str:
 def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicket], at: str) -> TicketChange | None:
     ticket = next((one for one in before if one.status == "open"), None)
     if ticket is None:
-        # What was told of a run's end, and resolved since, isn't told again.
+        # A resolved ticket of a run's end isn't opened again.
         told = run.ended_at is not None and any(_between(run.ended_at, one.last_seen) >= 0 for one in before)
         return None if told else _opened(finding, run, len(before) + 1, at)
     severity, runs = worst(ticket.severity, finding.severity), run.status == "running"
@@ -182,7 +182,7 @@ def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | N
 
 
 def _why_over(run: WorkerHealth) -> str | None:
-    """Return why a ticket is over that nothing is found for any more; None while the run rests."""
+    """Return why a ticket without a finding is resolved; None while the run rests."""
     if run.status == "running":
         return "healthy again"
     if run.active or (run.status == "stopped" and (run.stopped_by or "").startswith("service:")):

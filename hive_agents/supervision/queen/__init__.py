@@ -1,8 +1,8 @@
-"""The queen: she looks after runs by a policy, and answers people in their own scope; she decides nothing for them.
+"""The queen: she acts on tickets by a policy, and answers people within their scope; she decides nothing for them.
 
 She may read runs, tickets, requests and values, control runs, and file requests, and imports nothing that decides a
-request or reads a secret. What a ticket makes her do is in `policy` and `escalations`, what a person's answer makes her
-do in `rulings`; what may be said to her without a model is in `commands`, with one in `tools`, within a `mandate`.
+request or reads a secret. Her actions on tickets are in `policy` and `escalations`, those on a person's answer in
+`rulings`; commands without a model are in `commands`, with one in `tools`, within a `mandate`.
 """
 
 import lazy_loader

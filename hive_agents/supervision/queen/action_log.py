@@ -1,4 +1,4 @@
-"""What she did of her own accord: a row for each ticket and severity, written before and after she acts."""
+"""The queen's own actions: a row per ticket and severity, written before and after each action."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EntryStatus = Literal["begun", "done"]
 
 @dataclass(frozen=True)
 class ActionEntry:
-    """`detail` holds what she acts on, as it was when she decided, and how far she is."""
+    """`detail` has the ticket as it was at the decision, and the progress since."""
 
     key: str
     at: str
@@ -50,7 +50,7 @@ class ActionLog:
         ticket_id: str | None,
         detail: Mapping[str, Any],
     ) -> ActionEntry:
-        """Write down what is about to be done; what was begun under that key before stands."""
+        """Record an action before it begins; an earlier one of the same key stays."""
         row = (key, audit.now(), ticket_id, tenant, run_id, action, "begun", json.dumps(detail))
         with connected(self.workspace.records, rows=True) as connection:
             connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
@@ -61,7 +61,7 @@ class ActionLog:
         return found[0] if found else None
 
     def note(self, entry: ActionEntry, status: EntryStatus | None = None, **detail: Any) -> ActionEntry:
-        """Write down how far she is with it, and return the entry."""
+        """Record the progress of an action, and return the entry."""
         after = entry.detail | detail
         with connected(self.workspace.records, rows=True) as connection:
             update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
@@ -73,7 +73,7 @@ class ActionLog:
         return self._select("ticket_id = ?", ticket_id)
 
     def unfinished(self, run_id: str | None = None) -> Sequence[ActionEntry]:
-        """Return what was begun and not done, oldest first; of one run, or of all."""
+        """Return the unfinished actions, oldest first; of one run, or of all."""
         where = "status = 'begun'"
         return self._select(where) if run_id is None else self._select(f"{where} AND run_id = ?", run_id)
 

@@ -1,4 +1,4 @@
-"""Answers without a model: from the data in the asker's scope, by commands that anybody can read."""
+"""Answers without a model: from the data in the asker's scope, by fixed commands."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HELP = (
 
 
 class Answers:
-    """Her answers to one asker; `last` are the runs last spoken of, `asked` what she asked back."""
+    """Answers to one asker; `last` are the runs last mentioned, `asked` the open question to the asker."""
 
     def __init__(self, colony: Colony, last: Sequence[str] = (), asked: dict[str, Any] | None = None) -> None:
         self.colony, self.last, self.asked = colony, last, asked
         self.reply = Reply()
 
     async def answer(self, text: str) -> Reply:
-        """Return the reply to one message. What the asker may not do, and what doesn't exist, is said in words."""
+        """Return the reply to one message; forbidden actions and unknown names are explained in words."""
         intent = self._chosen(text) or understand(text)
         try:
             if intent.verb == "start":
@@ -51,7 +51,7 @@ class Answers:
         return self.reply
 
     def _chosen(self, text: str) -> Intent | None:
-        """Return what was asked for before, now that the asker has named one of the options."""
+        """Return the earlier intent, now that the asker has chosen an option."""
         if self.asked is None:
             return None
         options, choice = self.asked["options"], text.strip(" .!")
@@ -164,7 +164,7 @@ class Answers:
             self.reply.say(await asyncio.to_thread(self._not_started, intent, workers))
 
     def _not_started(self, intent: Intent, workers: dict[str, Worker]) -> str:
-        """Return why not, and what could be."""
+        """Return why the agent wasn't started, and which could be."""
         if intent.inputs is None:
             return 'The inputs are no JSON object: say start AGENT with {"input": "…"}.'
         if intent.about in workers:
@@ -189,7 +189,7 @@ class Answers:
         self.reply.did(action, row).say(done_line(action, row))
 
     def _meant(self, intent: Intent) -> RunRow | None:
-        """Return the run that is meant; where that isn't clear, she asks back."""
+        """Return the run that a text names; an ambiguous one becomes a question to the asker."""
         found = target(intent.about, self.colony.runs(), self.last)
         if found.unknown is not None:
             self.reply.say(f"There is no run {found.unknown} that you may see.")

@@ -1,4 +1,4 @@
-"""What the queen can see and do, always in the scope of whoever asks."""
+"""The queen's view and actions, always in the scope of the asker."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 QUEEN = "service:queen"
-"""Her name in what she does of her own accord."""
+"""Her name in records of her own actions."""
 
 FORWARDED = "approve lets the run go on, reject stops it, respond tells it your words"
 MOST = 1000
-"""How many runs are looked at, newest first."""
+"""The most runs that are read, newest first."""
 
 Start = Callable[[str, dict[str, Any], "Principal | None"], Awaitable[str]]
 """(agent, inputs, whom it works for) -> the id of the queued run."""
@@ -43,8 +43,8 @@ class Colony:
 
     `runs.scope.Scope` says what that is. Requests are filed here, and never decided.
 
-    `quote` takes secrets out of a text that a run wrote, before anybody shortens it, or gives something else in its
-    place; `hide` takes them out of what was put together from such texts.
+    `quote` redacts secrets in a text written by a run, before it is shortened, or replaces the text; `hide` redacts
+    them in a text composed of such.
 
     Raises, in every method: HIVE-409 (exit code 2) for what doesn't exist in this scope, HIVE-415 for what needs
     another role; HIVE-402, HIVE-403 and HIVE-407 from the database.
@@ -68,7 +68,7 @@ class Colony:
 
     @property
     def by(self) -> str:
-        """The name that is kept with what is done."""
+        """The name that is stored with an action."""
         return QUEEN if self.principal is None else asked_by(self.principal.user)
 
     # What she sees
@@ -78,7 +78,7 @@ class Colony:
         return [self._clean(row) for row in self.scope.runs(self.workspace, status, limit=limit)]
 
     def run(self, run_id: str) -> RunRow:
-        """Return a run; one that exists elsewhere is as unknown as one that never was."""
+        """Return a run; one outside the scope is unknown."""
         try:
             return self._clean(self.scope.run(self.workspace, run_id))
         except NotFound:  # its words may guess at a run of somebody else
@@ -90,7 +90,7 @@ class Colony:
         return [replace(event, payload=self.shown(dict(event.payload))) for event in found]
 
     def tickets(self, *, resolved: bool = False) -> list[EscalationTicket]:
-        """Return the tickets that are open, the gravest first; with `resolved` all of them."""
+        """Return the open tickets, the most severe first; with `resolved` all."""
         found = self._told().values()
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         kept = [one for one in found if (resolved or one.status == "open") and (mine is None or one.run_id in mine)]
@@ -103,7 +103,7 @@ class Colony:
         raise _unknown(f"there is no ticket {ticket_id} that you may see", "ask for the tickets")
 
     def waiting(self, limit: int) -> tuple[list[ApprovalRequest], int]:
-        """Return the newest requests that wait for a person, and how many do; a reader's are of their own runs."""
+        """Return the newest pending requests and their number; a reader sees those of their own runs."""
         if not self.scope.approves:
             found = self._asked_by({row.run_id for row in self.runs()})
             return [*map(self._quoted, found[:limit])], len(found)
@@ -113,11 +113,11 @@ class Colony:
         return [*map(self._quoted, newest)], store.count_pending(tenants)
 
     def waiting_for(self, run_id: str) -> list[ApprovalRequest]:
-        """Return the requests that wait for a person, and that are asked by a run, or about it."""
+        """Return the pending requests by a run or about it."""
         return [*map(self._quoted, self._asked_by({self.run(run_id).run_id}))]
 
     def actions(self, limit: int = 10) -> list[ActionEntry]:
-        """Return what she did of her own accord, newest first."""
+        """Return her own actions, newest first."""
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         found = ActionLog(self.workspace).newest(tenant=self.scope.tenant)
         return [one for one in found if mine is None or one.run_id in mine][:limit]
@@ -128,7 +128,7 @@ class Colony:
         return [f"credential:{name}" for name in CredentialStore(self.workspace).names()]
 
     def value(self, run_id: str, key: str, scope: BufferScope = "execution") -> Any:
-        """Return a value of the data buffer as a run of the asker's sees it; None where there is none."""
+        """Return a value of the data buffer that a run of the asker's sees; None without one."""
         return self.shown(self._buffer(run_id, scope).read(key, scope))
 
     # What she does
@@ -143,7 +143,7 @@ class Colony:
         return runs.stop(self.workspace, self.run(run_id).run_id, self.by)
 
     def steer(self, run_id: str, words: str, *, key: str | None = None) -> RunRow:
-        """Put words into the worker's conversation, read before its next turn; with a `key` they are said once."""
+        """Append a message to the worker's conversation, read before its next turn; with a `key` once."""
         row = self.run(run_id)
         runs.say(self.workspace, row.run_id, words, key=key)
         return row
@@ -188,12 +188,12 @@ class Colony:
         return self.quote(value) if isinstance(value, str) else value
 
     def clean(self, ticket: EscalationTicket) -> EscalationTicket:
-        """Return the ticket without secrets in what it quotes."""
+        """Return the ticket with redacted secrets."""
         quoted = ("evidence", "suggested_action", "assessment", "resolution")
         return ticket.model_copy(update={name: self.shown(getattr(ticket, name)) for name in quoted})
 
     def _told(self) -> dict[str, EscalationTicket]:
-        """Return the tickets of the scope. A tick names those that only lived on, and only later ones count."""
+        """Return the tickets of the scope; ticks name the unchanged ones, of which only later ones count."""
         log, tenant = EventLog(self.workspace), self.scope.tenant
         events = log.replay(types=ESCALATIONS, tenant=tenant)
         last_told = {event.payload.get("id"): event.seq or 0 for event in events}
@@ -203,7 +203,7 @@ class Colony:
         return tickets_of(sorted(events, key=lambda event: event.seq or 0))
 
     def _asked_by(self, run_ids: Collection[str]) -> list[ApprovalRequest]:
-        """Return what waits of these runs, newest first; she asks about a run in a request that is of no run."""
+        """Return the pending requests of these runs, newest first; her own requests about a run belong to no run."""
         store, tenant = ApprovalStore(self.workspace), self.scope.tenant
         about = store.list("pending", tenant=tenant, kind="ticket", requester=QUEEN)
         found = {one.id: one for one in about if one.context.get("run_id") in run_ids}

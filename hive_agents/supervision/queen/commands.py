@@ -1,4 +1,4 @@
-"""What may be said to the queen without a model: a command with its run, or a question; anything else is neither."""
+"""Commands and questions that the queen understands without a model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CommandVerb = Inquiry | Literal["stop", "pause", "resume", "start", "tell", "dec
 class Intent:
     """`about` names a run, an agent or a status; `words` are for the run, `inputs` to start an agent with.
 
-    `inputs` are None where the text behind the agent's name is no JSON object. `asks` is true of a command with a
-    question mark, "stop r1?", which may be none.
+    `inputs` are None where the text after the agent's name is no JSON object. `asks` is True for a command with a
+    question mark, "stop r1?", which may be a question.
     """
 
     verb: CommandVerb
@@ -90,7 +90,7 @@ _LIKE_ID = re.compile(r"r(?:\d[0-9a-z]*|[0-9a-f]{6,})")
 
 
 def understand(text: str) -> Intent:
-    """Return what a message asks for; a command has to say that and nothing else.
+    """Return the intent of a message; a command must have nothing else in it.
 
     >>> understand("Could you please stop r1?").verb, understand("stop r1 if it fails").verb
     ('stop', 'unknown')
@@ -122,7 +122,7 @@ def means_all(about: str) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """The run; or the `options` among which the asker has to choose; or the name that is `unknown`."""
+    """A run, or the `options` for the asker's choice, or the `unknown` name."""
 
     run: RunRow | None = None
     options: list[RunRow] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A ticket becomes actions: decided once for each severity, carried out in steps that may be repeated."""
+"""Actions on tickets: decided once per severity, carried out in idempotent steps."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _ANSWERS = {
 
 
 class Escalations:
-    """Her policy at work, in every tenant. What she decides is written down before she acts, each step after it."""
+    """Her policy, in every tenant. Decisions are recorded before she acts, each step after it."""
 
     def __init__(self, colony: Colony, log: ActionLog) -> None:
         self.colony, self.log = colony, log
 
     def current(self, ticket: EscalationTicket) -> EscalationTicket:
-        """Return the ticket as the log has it by now: who comes late acts on how it stands, not on how it stood."""
+        """Return the ticket's present state in the log, on which a late queen has to act."""
         events = EventLog(self.colony.workspace).replay(types=ESCALATIONS, run_id=ticket.run_id)
         return self.colony.clean(tickets_of(events).get(ticket.id, ticket))
 
     def is_due(self, ticket: EscalationTicket) -> bool:
-        """Return whether it asks for something that she hasn't decided on yet."""
+        """Return whether a ticket needs a decision that wasn't made yet."""
         known = [_grade_of(entry) for entry in self.log.of_ticket(ticket.id)]
         wanted = grade(ticket)
         return wanted not in known and (wanted == "resolved" or rises(wanted, known))
 
     def decide(self, ticket: EscalationTicket, words: str = "") -> list[str]:
-        """Return the keys of what is to be done: what was left unfinished, and what is due; `words` are a model's."""
+        """Return the keys of the unfinished and due actions; `words` are a model's."""
         if self.is_due(ticket):
             row = self._row(ticket.run_id)
             actions: tuple[str, ...] = actions_for(ticket.severity, row and row.status)
@@ -62,7 +62,7 @@ class Escalations:
         return [entry.key for entry in self.log.of_ticket(ticket.id) if entry.status == "begun"]
 
     def act(self, key: str) -> list[dict[str, Any]]:
-        """Carry out what was decided, from where it was left; returns {action, run_id, status} of each step."""
+        """Carry out a decision from its last step; return {action, run_id, status} of each step."""
         entry = self.log.find(key)
         if entry is None or entry.status == "done":
             return []
@@ -80,7 +80,7 @@ class Escalations:
         return entry
 
     def _withdraw(self, entry: ActionEntry) -> ActionEntry:
-        """A ticket that is over needs no answer any more, unless its run rests until there is one."""
+        """Withdraw the request about a resolved ticket, unless its run rests until the answer."""
         row = self._row(entry.run_id or "")
         if row is not None and row.status in ("paused", "stopped"):
             return entry

@@ -1,4 +1,4 @@
-"""What an asker's own words allow a model to change: a run's text, or a model's whim, asks for nothing."""
+"""The changes that an asker's own words allow a model; neither texts of runs nor the model can ask for others."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _WHY = re.compile(r"^\W*(?:why|who|when|what|which|how|did|was|is|are|were|has|h
 
 @dataclass(frozen=True)
 class Mandate:
-    """The words of the asker's message, and the runs that they last spoke of with her.
+    """The words of the asker's message, and the runs last mentioned.
 
-    A clause has to begin with the verb, as an order does. A question asks for no change, and neither does what is
-    quoted, or a message with a "not" in it.
+    A clause has to begin with the verb, as an order does. Questions, quotations and messages with a "not" ask for no
+    change.
 
     >>> Mandate("please stop r1a2b3c4d5").refusal("stop") is None, Mandate("why is it stuck?").refusal("stop")
     (True, 'nobody asked to stop anything')
@@ -52,7 +52,7 @@ class Mandate:
     last: Sequence[str] = ()
 
     def refusal(self, verb: str, row: RunRow | None = None, rows: Sequence[RunRow] = ()) -> str | None:
-        """Return why a change isn't what was asked for; None where it is. `row` is one of `rows`, all in sight."""
+        """Return why a change wasn't asked for; None where it was. `row` is one of `rows`, all in sight."""
         intent, agent = understand(self.text), row.agent if row is not None else None
         ordered = {"tell": "steer"}.get(intent.verb, intent.verb) == verb or verb in self._orders(agent)
         if not ordered or intent.asks:
@@ -69,7 +69,7 @@ class Mandate:
         return bool(_CHANGES & self._orders())
 
     def _orders(self, agent: str | None = None) -> set[str]:
-        """Return what the asker's own words order; "stop reporting" is about a run's work, unless that is its agent."""
+        """Return the orders in the asker's words; "stop reporting" is none unless an agent has that name."""
         if _NOT.search(self.text) or _WHY.match(self.text):
             return set()
         clauses = _CLAUSE.finditer(_POLITE.sub(" ", _QUOTED.sub(" ", self.text.casefold())))

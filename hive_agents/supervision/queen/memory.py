@@ -1,4 +1,4 @@
-"""What she remembers of one asker: what was said, the runs last spoken of, and what she asked back."""
+"""The queen's memory of one asker: messages, the runs last mentioned, and her open question."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 AGENT = "queen"
 LAST = 12
-"""How many messages before this one a model is shown."""
+"""The number of earlier messages in a model's prompt."""
 
 
 class Memory:
-    """Her conversation with one person, in that person's tenant; no other person is ever told of it."""
+    """Her conversation with one person, in that person's tenant, which nobody else may read."""
 
     def __init__(self, workspace: Workspace, principal: Principal) -> None:
         self._store = ConversationStore(workspace, tenant=principal.tenant)
@@ -42,5 +42,5 @@ class Memory:
         return found
 
     def recent(self) -> list[Message]:
-        """Return the last messages, oldest first, the one just heard included."""
+        """Return the last messages, oldest first, including the current one."""
         return [entry.message for entry in self._store.messages(self._id)[-LAST - 1 :]]

@@ -1,4 +1,4 @@
-"""What a ticket makes the queen do, without a model: the least that its severity asks for."""
+"""The queen's actions on a ticket, without a model: the least that its severity requires."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TABLE: dict[str, tuple[PolicyAction, ...]] = {
 def actions_for(severity: str, run_status: str | None) -> tuple[PolicyAction, ...]:
     """Return the actions in their order; `run_status` is None for a run that is gone.
 
-    What has ended is neither paused nor spoken to: a person is told of it where it is grave.
+    A run that has ended is neither paused nor steered; a person is asked if it is severe.
 
     >>> actions_for("high", "running"), actions_for("critical", "failed"), actions_for("medium", "done")
     (('pause', 'ask'), ('ask',), ('note',))
@@ -36,12 +36,12 @@ def actions_for(severity: str, run_status: str | None) -> tuple[PolicyAction, ..
 
 
 def grade(ticket: EscalationTicket) -> str:
-    """Return what she acts on once: the severity of an open ticket, or that it is resolved."""
+    """Return the key of her decisions: the severity of an open ticket, or "resolved"."""
     return "resolved" if ticket.status == "resolved" else ticket.severity
 
 
 def rises(severity: str, before: Sequence[str]) -> bool:
-    """Return whether a severity is above all that she has acted on.
+    """Return whether a severity is higher than all that she has acted on.
 
     >>> rises("high", ["medium"]), rises("medium", ["high"]), rises("low", [])
     (True, False, True)

@@ -1,6 +1,6 @@
-"""What she answers: words, the runs that they speak of, and what was done.
+"""Replies of the queen: words, the runs mentioned, and the actions done.
 
-What runs wrote stands there as one line of data.
+Texts of runs are quoted as one line of data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DETAILS = ("tool", "key", "action", "feedback", "measure", "cause", "message", 
 
 @dataclass
 class Reply:
-    """`actions` are {action, run_id, status}: what really happened; `asked` is {verb, options, words}, asked back."""
+    """`actions` are {action, run_id, status}, as they happened; `asked` is the question {verb, options, words}."""
 
     lines: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Reply:
 
 
 def done_line(action: str, row: RunRow) -> str:
-    """Return what a command did, as the run's row says it."""
+    """Return the effect of a command, by the run's row."""
     name = f"{row.run_id} ({row.agent or row.graph})"
     if action == "steer":
         rests = f" It is {row.status}: say resume {row.run_id}." if row.status in ("paused", "stopped") else ""
@@ -78,7 +78,7 @@ def ticket_line(ticket: EscalationTicket) -> str:
 
 
 def event_line(event: Event) -> str:
-    """Return what happened and when, with the details that are short."""
+    """Return an event's time, type and short details."""
     payload: Mapping[str, Any] = event.payload
     error = payload.get("error")
     details = [str(payload[name]) for name in _DETAILS if payload.get(name)]

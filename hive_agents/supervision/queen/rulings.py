@@ -1,4 +1,4 @@
-"""What a person answered to the queen's request is carried out, once the store bears the decision out."""
+"""Effects of a person's answer to the queen's request, once the store confirms the decision."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ PREFIX = "answer/"
 
 
 class Rulings:
-    """approve: the run goes on; reject: it is stopped; respond: it is told these words and goes on."""
+    """approve: the run is resumed; reject: it is stopped; respond: it gets the message and is resumed."""
 
     def __init__(self, colony: Colony, log: ActionLog) -> None:
         self.colony, self.log = colony, log
 
     def missed(self) -> list[str]:
-        """Return the requests of hers that were decided while nobody listened."""
+        """Return her requests that were decided while no queen was running."""
         found = ApprovalStore(self.colony.workspace).list(kind="ticket", requester=QUEEN)
         return [one.id for one in found if _is_hers(one) and one.status in _ACTIONS and one.outcome is None]
 
     def decide(self, approval_id: str) -> list[str]:
-        """Return the key of what is to be done. An event tells where to look; the request in the store counts.
+        """Return the key of the action on a decision. The request in the store counts, not the event.
 
-        Raises: HIVE-413 for a request that the audit log doesn't bear out.
+        Raises: HIVE-413 for a request that contradicts the audit log.
         """
         try:
             request = ApprovalStore(self.colony.workspace).get(approval_id)
@@ -58,9 +58,9 @@ class Rulings:
         return []
 
     def act(self, key: str) -> list[dict[str, Any]]:
-        """Carry the answer out; what has ended meanwhile stays ended. Returns {action, run_id, status} of each step.
+        """Carry out the answer, unless the run has ended; return {action, run_id, status} of each step.
 
-        A run that is still on its way to rest is resumed when it does.
+        A run that hasn't come to rest yet is resumed when it does.
         """
         entry = self.log.find(key)
         if entry is None or entry.status == "done":
@@ -87,7 +87,7 @@ class Rulings:
         return made
 
     def _close(self, entry: ActionEntry) -> None:
-        """Resolve the ticket that the request was about: what is still wrong is found anew, and asked anew."""
+        """Resolve the request's ticket; a fault that persists becomes a new one."""
         log = EventLog(self.colony.workspace)
         events = log.replay(types=ESCALATIONS, run_id=entry.run_id)
         ticket = tickets_of(events).get(entry.ticket_id or "")

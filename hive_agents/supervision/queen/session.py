@@ -1,4 +1,4 @@
-"""What her graph's nodes work with: her policy, one asker's talk, and a model where there is one."""
+"""The context of the queen's graph: her policy, one asker's conversation, and the model, if any."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from hive_agents.supervision.queen.colony import Colony
 
 CALLS = 8
-"""Tool calls of a model in one answer."""
+"""Most tool calls of a model in one answer."""
 _log = logging.getLogger("hive_agents.queen")
 
 
 @dataclass
 class QueenSession:
-    """One message, ticket or decision at work; `colony` is in the scope of whoever it comes from."""
+    """The handling of one message, ticket or decision; `colony` has the scope of its sender."""
 
     colony: Colony
     chain: Chain | None = None
@@ -88,12 +88,12 @@ class QueenSession:
         return Message(role="assistant", content=found.text, tool_calls=named)
 
     async def act(self, text: str, turn: Message) -> list[Message]:
-        """Return the results of the calls of a turn, in their order."""
+        """Return the results of a turn's calls, in their order."""
         hands = Hands(self.colony, Mandate(text, await asyncio.to_thread(self.memory.runs)), self.reply)
         return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
 
     async def answer(self, text: str, fault: str | None) -> None:
-        """Answer from data; after a model's fault it is said so, and what it had done isn't done again."""
+        """Answer from data; after a model's fault the answer says so, and its actions aren't repeated."""
         if self.reply.actions:
             done = ", ".join(f"{one['action']} {one['run_id']}" for one in self.reply.actions)
             self.reply.say(f"The model failed after this was done: {done}.")

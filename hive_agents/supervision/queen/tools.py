@@ -1,4 +1,4 @@
-"""Her verbs as tools of a model: each is checked in the asker's scope and by the asker's words, whatever it says."""
+"""The queen's actions as tools of a model: each is checked against the asker's scope and words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hive_agents.runs import RunRow
 
 LONGEST = 8_000
-"""Characters of one result."""
+"""Most characters of one result."""
 
 RunId = Annotated[str, Field(description="As list_runs shows it.")]
 
@@ -136,13 +136,13 @@ TOOLS = [
 
 
 class Hands:
-    """Carries out a model's calls for one asker; what was done, and the runs touched, is kept in `reply`."""
+    """Carries out a model's calls for one asker; `reply` collects the actions and the runs mentioned."""
 
     def __init__(self, colony: Colony, mandate: Mandate, reply: Reply) -> None:
         self.colony, self.mandate, self.reply = colony, mandate, reply
 
     async def call(self, call: ToolCall) -> str:
-        """Return the result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
+        """Return the result as JSON; {"error"} for an impossible or forbidden call."""
         try:
             if call.name not in _VERBS:
                 raise HiveError.of("HIVE-409", f"there is no tool {one_line(call.name, 60)}")

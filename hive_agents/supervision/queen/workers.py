@@ -1,4 +1,4 @@
-"""The agents that can be given a task, and which of them fits it best."""
+"""Agents for a task, and the choice of the best."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMON = frozenset(
 
 @dataclass(frozen=True)
 class Worker:
-    """An agent as the queen knows it; `about` are its goal's name and description, `inputs` what it must be given."""
+    """An agent's description; `about` is its goal's name and description, `inputs` the required inputs."""
 
     id: str
     about: str
@@ -40,5 +40,5 @@ def pick(task: str, workers: Sequence[Worker]) -> list[Worker]:
 
 
 def _words(text: str) -> set[str]:
-    # "digests" and "digest" are one word here; more grammar than that isn't worth its faults.
+    # "digests" and "digest" are one word here; more stemming would add faults.
     return {word.rstrip("s") or word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _COMMON}
