@@ -1,4 +1,4 @@
-"""Requests as rows of the `approvals` table, and all of them as they stand, with what of them can't be trusted."""
+"""Requests as rows of the `approvals` table, and their states checked against the audit log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hive_agents.store import RecordsConnection
 from hive_agents.workspace import Workspace
 
 Row = tuple[Any, ...]
-"""A row as the database has it; it begins with the request's id."""
+"""A row of the database; the first value is the request's id."""
 
 _COLUMNS = (
     "id tenant kind status title requester risk created_at due_at remind_at version content_hash run_id thread_id"
@@ -50,8 +50,8 @@ def select_those(
 ) -> list[Row]:
     """Return the rows of these runs that have these values in these columns, newest first; None is any of them.
 
-    Of a run and of a requester there are few rows, of what is pending many: where both are asked for, SQLite, which
-    doesn't count, would go through what is pending, so how a row stands isn't asked.
+    A run or a requester has few rows, but many are pending: given both conditions, SQLite, without statistics, would
+    scan the pending ones, so the status isn't a condition then.
     """
     few = run_ids is not None or equal["requester"] is not None
     where, values = ([], []) if few else _standing(pending, ids)
@@ -64,7 +64,7 @@ def select_those(
 
 @dataclass(frozen=True)
 class Order:
-    """An order of rows, and how its places compare. Each has an index, so that a page costs what it shows."""
+    """An order of rows, and its comparison of places. Each has an index, so that a page costs what it shows."""
 
     columns: str
     sort: str
@@ -75,11 +75,11 @@ NEWEST = Order("created_at, rowid", "created_at DESC, rowid DESC", "<")
 _RISK = "CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END"
 _DUE = f"coalesce(due_at, '9999'), {_RISK}, created_at, rowid"
 DUE = Order(_DUE, _DUE, ">")
-"""What is due first, of that the greatest risk, of that the oldest."""
+"""By due time, then by risk, the greatest first, then by age."""
 
 
 def place_of(connection: RecordsConnection, request_id: str, order: Order) -> tuple[Any, ...] | None:
-    """Return where a row stands in an order; None for an unknown id."""
+    """Return a row's place in an order; None for an unknown id."""
     found = connection.execute(f"SELECT {order.columns} FROM approvals WHERE id = ?", (request_id,)).fetchone()
     return None if found is None else tuple(found)
 
@@ -94,7 +94,7 @@ def select_page(
     ids: Collection[str] | None,
     tenants: Collection[str] | None,
 ) -> list[Row]:
-    """Return the rows behind a place, in order; with `ids` those of them alone."""
+    """Return the rows after a place, in order; with `ids` only those."""
     where, values = _standing(pending, ids)
     if tenants is not None:
         where, values = [*where, f"tenant IN ({', '.join('?' * len(tenants))})"], [*values, *tenants]
@@ -116,14 +116,14 @@ def _among(column: str) -> str:
 
 
 def overdue(connection: RecordsConnection, now: str) -> list[str]:
-    """Return the ids of the pending requests of which something is due."""
+    """Return the ids of the pending requests with something due."""
     pending = "SELECT id FROM approvals WHERE status = 'pending' AND"
     found = connection.execute(f"{pending} due_at <= ? UNION {pending} remind_at <= ?", (now, now))
     return [str(id) for (id,) in found.fetchall()]
 
 
 def pending(connection: RecordsConnection) -> list[str]:
-    """Return the ids of the requests that wait, as the rows say."""
+    """Return the ids of the pending requests by the rows."""
     return [str(id) for (id,) in connection.execute("SELECT id FROM approvals WHERE status = 'pending'").fetchall()]
 
 
@@ -136,7 +136,7 @@ def count_pending(connection: RecordsConnection, tenants: Collection[str] | None
 
 
 def request_of(row: Row) -> ApprovalRequest:
-    """Raises: HIVE-413 for a row that holds no request."""
+    """Return the request of a row. Raises: HIVE-413 for an invalid row."""
     *columns, request, decisions = row
     try:
         value = json.loads(request) | dict(zip(_COLUMNS, columns, strict=True)) | {"decisions": json.loads(decisions)}
@@ -146,7 +146,7 @@ def request_of(row: Row) -> ApprovalRequest:
 
 
 def _text(data: bytes) -> str:
-    return data.decode(errors="replace")  # one row that is no text must not hide all others
+    return data.decode(errors="replace")  # one undecodable row must not hide all others
 
 
 def _values(request: ApprovalRequest) -> list[Any]:
@@ -160,7 +160,7 @@ def _values(request: ApprovalRequest) -> list[Any]:
 class Inbox:
     """`damaged` are the others, by id, with what is wrong: HIVE-413.
 
-    While the log is broken nothing can be told apart: `requests` are the rows as they are, to be read and no more.
+    While the log is broken nothing can be verified: `requests` are the unverified rows, for reading only.
     """
 
     requests: list[ApprovalRequest] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Inbox:
 
 
 def inbox(workspace: Workspace, found: Iterable[Row]) -> Inbox:
-    """`found` were read before this is called: entries come before rows, so none of them looks like a forgery."""
+    """Return the inbox of rows read before this call: entries are written before rows, so none looks forged."""
     try:
         histories = log.histories(workspace)
     except HiveError:

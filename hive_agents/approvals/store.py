@@ -1,4 +1,4 @@
-"""The requests of a workspace: filed once, decided once, never approved by time."""
+"""The store of requests: filed once, decided once, never approved by time."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from hive_agents.workspace import Workspace
 
 
 class ApprovalStore:
-    """`recheck` says what rules and permissions have against an edited request; empty lets it pass.
+    """`recheck` returns the violations of rules and permissions by an edited request.
 
-    Every change is one transaction: entry in the audit log, then the row. What a crash leaves in between is
-    caught up by the next reader. A row that the verified log doesn't bear out is damaged: it is told, and nothing else.
+    Every change is one transaction: entry in the audit log, then the row. After a crash in
+    between the next reader updates the row. A row that contradicts the verified log is damaged: it is only reported.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class ApprovalStore:
         self.settings = workspace.settings.approvals
 
     def file(self, filing: Filing) -> ApprovalRequest:
-        """Return a pending request; the same filing again, by its key or its run and kind, is the same request.
+        """Return a pending request; an equal filing, by its key or its run and kind, has the same request.
 
-        Raises: HIVE-416 where an idempotency key comes back with another content, HIVE-413 where the request that
-        is there can't be trusted.
+        Raises: HIVE-416 for an idempotency key with other content, HIVE-413 where the existing request can't be
+        trusted.
         """
         if needs_four_eyes(filing) and not filing.approvers.exclude_requester:
             approvers = filing.approvers.model_copy(update={"exclude_requester": True})
@@ -81,7 +81,7 @@ class ApprovalStore:
             )
             log.append_filed(self.workspace, request)
             rows.insert(connection, request, key)
-            if not request.requester.startswith("agent:"):  # whose runs tell it themselves, with the node that asks
+            if not request.requester.startswith("agent:"):  # whose runs publish it themselves, with the node
                 record(connection, EventType.APPROVAL_REQUESTED, request)
         self._tell("requested", request)
         return request
@@ -96,9 +96,9 @@ class ApprovalStore:
         kind: Kind | None = None,
         requester: str | None = None,
     ) -> list[ApprovalRequest]:
-        """Return requests, newest first; `rule_id` narrows to what one rule asked for, the others to their own fields.
+        """Return requests, newest first; `rule_id` selects those of one rule, the others by their fields.
 
-        Without those that are `damaged`; while the audit log is broken, as the database has them.
+        Without the `damaged` ones; while the audit log is broken, unverified.
         """
         self._act_on_due()
         given: dict[str, Any] = {"tenant": tenant, "kind": kind, "requester": requester, "run_ids": run_ids}
@@ -119,10 +119,10 @@ class ApprovalStore:
         by_due: bool = False,
         after: str | None = None,
     ) -> tuple[Sequence[ApprovalRequest], bool]:
-        """Return so many requests behind the one whose id is `after`, and whether there are more.
+        """Return up to `limit` requests after the one with the id `after`, and whether there are more.
 
-        Newest first; `by_due` what is due first, and of that the greatest risk. Without those that are `damaged`.
-        Raises: HIVE-409 for an id of no request that these tenants have.
+        Newest first; `by_due` by due time and risk. Without the `damaged` ones.
+        Raises: HIVE-409 for an id that is no request of these tenants.
         """
         self._act_on_due()
         order = rows.DUE if by_due else rows.NEWEST
@@ -138,7 +138,7 @@ class ApprovalStore:
                 place = rows.place_of(connection, str(read[-1][0]), order)
 
     def count_pending(self, tenants: Collection[str] | None = None) -> int:
-        """Return how many requests wait, as the database has it."""
+        """Return the number of pending requests by the database."""
         if not self.workspace.records.exists():
             return 0
         with connected(self.workspace.records) as connection:
@@ -153,31 +153,34 @@ class ApprovalStore:
         return rows.place_of(connection, request_id, order)
 
     def batch(self, run_id: str) -> Sequence[ApprovalRequest]:
-        """Return the pending tool calls of a run in the order of its turns; `batch_hash` names them as they are now."""
+        """Return the pending tool calls of a run in the order of its turns, as for `batch_hash`."""
         pending = self.list("pending", kind="tool_call", run_ids=[run_id])
         return sorted(pending, key=lambda one: (len(one.idempotency_key or ""), one.idempotency_key or ""))
 
     def granted(self, filing: Filing) -> str | None:
-        """Return the id of the approval that lets such a call through for the rest of its run; None without one."""
+        """Return the id of the approval that allows such a call for the rest of its run; None without one."""
         if filing.run_id is None:
             return None
         found = (one for one in self.list(run_ids=[filing.run_id]) if one.grant is not None)
         return next((one.id for one in found if one.grant == filing.call_hash), None)
 
     def damaged(self) -> dict[str, Diagnostic]:
-        """Return what is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
+        """Return the diagnostics, HIVE-413, of requests that were altered outside the store, by id."""
         self._act_on_due()
         with connected(self.workspace.records) as connection:
             return inbox(self.workspace, rows.select(connection)).damaged
 
     def get(self, request_id: str) -> ApprovalRequest:
-        """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
+        """Return a request.
+
+        Raises: HIVE-409 for an unknown id, HIVE-413 for one altered outside the store or a broken log.
+        """
         self._act_on_due()
         with connected(self.workspace.records) as connection:
             return self._find(connection, request_id)
 
     def read(self, request_id: str) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
-        """As `get`; while the audit log is broken, the request as the database has it, with HIVE-413 as a warning."""
+        """As `get`; while the audit log is broken, the unverified request, with HIVE-413 as a warning."""
         verdict = audit.verify(self.workspace)
         if verdict.ok:
             return self.get(request_id), ()
@@ -204,8 +207,8 @@ class ApprovalStore:
     ) -> ApprovalRequest:
         """Answer a request; the same answer by the same person again changes nothing.
 
-        With several approvers it stays pending until the last of them. `tenant` is where a token's person belongs,
-        None for a local name, which belongs to none; `holder` is whom a token names. `version` or `content_hash` name
+        With several approvers it stays pending until the last of them. `tenant` is that of a token's person, None for a
+        local name; `holder` is the person a token names. `version` or `content_hash` name
         the content that was read. With `for_run` the same call may be made again in its run without asking.
         `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
@@ -218,7 +221,7 @@ class ApprovalStore:
         require_known(seen, *who, require_token=self.settings.require_token)
         require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
-            self._catch_up(request_id)  # the answer before this one may have been cut off half written
+            self._catch_up(request_id)  # the previous answer may be incomplete after a crash
             return seen
         if for_run:
             require_grantable(seen, verb)
@@ -249,14 +252,14 @@ class ApprovalStore:
         return decided
 
     def revise(self, request_id: str, *, title: str | None = None, context: dict[str, Any]) -> ApprovalRequest:
-        """Change what a pending request asks; what was agreed to before counts no more."""
+        """Change a pending request's content; earlier approvals don't count any more."""
         with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             require_open(request, self.now())
             return self._write(connection, "revised", request, content(request, context, title))
 
     def supersede(self, request_id: str, why: str) -> ApprovalRequest:
-        """Close a request that the world has overtaken: pending, or approved and not carried out."""
+        """Close an obsolete request: pending, or approved and not carried out."""
         with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             if request.status == "superseded":
@@ -287,22 +290,22 @@ class ApprovalStore:
         return delegated
 
     def record_outcome(self, request_id: str, outcome: dict[str, Any]) -> None:
-        """Remember that a decision was carried out, so that nothing looks for it again."""
+        """Record that a decision was carried out."""
         with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             rows.update(connection, request.model_copy(update={"outcome": outcome}))
 
     def asks(self, run_id: str) -> bool:
-        """Return whether a request of that run waits for a decision."""
+        """Return whether a request of that run is pending."""
         with connected(self.workspace.records) as connection:
             query = "SELECT 1 FROM approvals WHERE run_id = ? AND status = 'pending' LIMIT 1"
             return connection.execute(query, (run_id,)).fetchone() is not None
 
     def sweep(self) -> None:
-        """Remind, escalate and expire whatever is due, and finish the answers that a crash left half written.
+        """Remind, escalate and expire what is due, and complete answers that a crash left incomplete.
 
-        Time rejects or asks louder; it never approves. Whoever reads requests does what is due, too; unfinished
-        answers are looked for here alone, for that needs the whole log.
+        Time rejects or escalates; it never approves. Reading requests does what is due as well, but only this looks for
+        incomplete answers, which needs the whole log.
         """
         if not self.workspace.records.exists():
             return
@@ -321,11 +324,11 @@ class ApprovalStore:
         with connected(self.workspace.records) as connection:
             due = rows.overdue(connection, now)
         for request_id in due:
-            with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
+            with suppress(AuditFault):  # a damaged request must not block others
                 self._act_on(request_id, now)
 
     def _catch_up(self, request_id: str) -> None:
-        """Let a row follow the log: the answer counts, and only now it wakes its run and is told of."""
+        """Update a row from the log: the answer counts, and only now its run is woken and its event published."""
         with connected(self.workspace.records) as connection, transaction(connection):
             request = rows.request_of(self._row(connection, request_id))
             standing = log.standing(request, log.histories(self.workspace).get(request_id, []))

@@ -1,7 +1,7 @@
-"""`hive doctor`: what is wrong with a workspace or its surroundings, and how to mend it.
+"""`hive doctor`: checks of a workspace and its environment, with fixes.
 
-It may use everything that stands below it; nothing but the command line uses it. A new check is a function in
-`examine`, which lists them in order; what concerns readers and their permissions is in `permissions`.
+It may import every package below; only the command line imports it. A new check is a function in `examine`, which lists
+them in order; checks of readers and permissions are in `permissions`.
 """
 
 import lazy_loader

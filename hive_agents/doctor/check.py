@@ -1,4 +1,4 @@
-"""What one check of a workspace found."""
+"""The result of one check of a workspace."""
 
 from __future__ import annotations
 

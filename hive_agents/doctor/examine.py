@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 LITTLE_DISK = 500 << 20
 OLDEST_SERVER = 12
 CLOCK_SKEW = 5.0
-"""Seconds between the clocks of this host and of the records' server."""
+"""The allowed difference of this host's clock and the records server's, in seconds."""
 
 
 def examine(workspace: Workspace) -> list[Check]:
-    """Return one check a part, in order of what depends on what; a check never raises."""
+    """Return the checks, each after those it depends on; none raises."""
     parts: dict[str, Callable[[Workspace], Check | Iterator[Check]]] = {
         "settings": _settings,
         "collections": _collections,
@@ -82,10 +82,7 @@ def examine(workspace: Workspace) -> list[Check]:
 
 
 def _add(found: list[Check], check: Check) -> None:
-    """Add a check; of a fault that another one found already, its name alone.
-
-    A fault of the settings is theirs, however many parts read them.
-    """
+    """Add a check; for a fault that an earlier check found, only that check's name."""
     for n, known in enumerate(found):
         if check.status == "fail" and known.message == check.message:
             if known.name != "settings" and check.name not in known.name.split(", "):
@@ -150,7 +147,7 @@ def _database(workspace: Workspace) -> Check:
 
 
 def _records(workspace: Workspace) -> Check:
-    """Return whether the server that keeps the records can be written, and whether its clock and its room do."""
+    """Return the check of the records server: writable, with a correct clock and free connections."""
     place = workspace.records
     if not isinstance(place, RemoteDatabase):
         gone = None
@@ -201,7 +198,7 @@ def _index(workspace: Workspace) -> Check:
 
 
 def _search(workspace: Workspace) -> Iterator[Check]:
-    """Yield whether each collection's copy is where searches of words go, and where the vectors are."""
+    """Yield the checks of each collection's copy in the search engine for words, and of its vectors there."""
     settings = workspace.settings
     if not settings.search.url:
         yield Check("search", "ok", "words are searched here")
@@ -224,7 +221,7 @@ def _search(workspace: Workspace) -> Iterator[Check]:
 
 
 def _live(workspace: Workspace) -> list[Generation]:
-    """Return the generations that searches read."""
+    """Return the generations of the indexes that searches use."""
     if not workspace.database.exists():
         return []
     with connected(workspace.database) as connection:
@@ -233,10 +230,10 @@ def _live(workspace: Workspace) -> list[Generation]:
 
 
 def _vectors(workspace: Workspace) -> Iterator[Check]:
-    """Yield whether each collection's copy is where searches of vectors go."""
+    """Yield the checks of each collection's copy in the database for vectors."""
     settings = workspace.settings.vectors
     if not settings.url:
-        if not workspace.settings.search.url:  # else it is told there
+        if not workspace.settings.search.url:  # else that check reports it
             yield Check("vectors", "ok", "searched here, exactly")
         return
     database = open_database(workspace)
@@ -263,7 +260,7 @@ def _active(workspace: Workspace) -> Iterator[Check]:
     if active is None:
         yield Check("active config", "warn", "HIVE-408: nothing is deployed", "run `hive deploy CONFIG`")
         return
-    # A file that differs from what serves is how a config slips past the gate: a failure here.
+    # A file that differs from the deployed config would bypass the gate, so this is a failure.
     yield from (check_of("active config", warning) for warning in active.warnings)
     findings = check_config(workspace, active.stored, refresh=False)
     yield from (check_of("active config", finding) for finding in findings)
@@ -303,7 +300,7 @@ def _triggers(workspace: Workspace) -> Iterator[Check]:
 
 
 def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterator[Check]:
-    """Yield what reading each of them finds fault with, or how many there are."""
+    """Yield a check per faulty file, or one with the number of files."""
     faults = 0
     for name in names:
         try:

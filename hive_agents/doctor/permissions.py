@@ -1,4 +1,4 @@
-"""Who may read the documents, and whether anybody does: tenants, labels, grants, keys, the permission service."""
+"""Checks of permissions: tenants, labels, grants, keys, the permission service."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from hive_agents.workspace import Workspace
 
 
 def permissions(workspace: Workspace) -> Iterator[Check]:
-    """Yield what stands against reading, or that nothing does."""
-    # Whoever can't enter the folder reaches nothing below it.
+    """Yield the checks of what prevents reading, or one that nothing does."""
+    # Without access to the folder nothing below it can be read.
     if stat.S_IMODE(workspace.state.stat().st_mode) & 0o077:
         yield Check("permissions", "warn", "others may read .hive", "run `chmod -R go-rwx .hive`")
     else:
@@ -45,7 +45,7 @@ def permissions(workspace: Workspace) -> Iterator[Check]:
 
 
 def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
-    """Tenants that nobody declared, labels that can't be read, and documents that nobody can see."""
+    """Yield undeclared tenants, invalid labels, and documents without readers."""
     if is_open(workspace):
         yield from _open(rules)
         return
@@ -93,7 +93,7 @@ def _open(rules: AccessRules) -> Iterator[Check]:
 
 
 def nobody_sees(workspace: Workspace) -> bool:
-    """Return whether there are documents, and none of them has a reader: a tenant's admins apart, nobody sees any."""
+    """Return whether there are documents and none has a reader, apart from a tenant's admins."""
     if is_open(workspace):
         return False
     documents = _labelled(workspace)
@@ -101,7 +101,7 @@ def nobody_sees(workspace: Workspace) -> bool:
 
 
 def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
-    """(doc_id, labels) of every indexed document, as it was indexed."""
+    """Return (doc_id, labels) of every document, as indexed."""
     if not workspace.database.exists():
         return []
     found = []

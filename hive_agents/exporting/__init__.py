@@ -1,6 +1,6 @@
-"""Configs as the queries of other engines: PostgreSQL, OpenSearch and Qdrant, with all that these need to hold.
+"""Exports of configs as queries of other engines: PostgreSQL, OpenSearch and Qdrant, with the data that they need.
 
-An engine is a file here and a line in `export.ENGINES`. What an engine can't express stands in `Export.differences`.
+An engine is a module here and a line in `export.ENGINES`. What it can't express is in `Export.differences`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What another engine holds of each chunk: text, values of fields, readers and the vector."""
+"""The exported data of each chunk: text, values of fields, readers and the vector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True)
 class Content:
-    """One chunk with what is said of its document.
+    """One chunk with its document's metadata.
 
     `readers` are "tenant,subject", of which a reader needs one. `values` are the filterable fields' values as text,
     `numbers` those of numbers and dates (days since 1970), `newest` the newest date of each date field.
@@ -27,7 +27,7 @@ class Content:
 
     @property
     def length(self) -> int:
-        """The words that BM25 counts, the title's once."""
+        """The length in words for BM25, counting the title once."""
         return len(self.chunk.words) + len(self.chunk.title_words)
 
 
@@ -55,7 +55,7 @@ def contents(workspace: Workspace, index: SqliteIndex) -> Iterator[Content]:
 
 
 def readers_of(principal: Principal) -> list[str]:
-    """Return the value of the parameter `reader` for somebody: who they are to the documents' labels.
+    """Return the value of the parameter `reader` for a principal: their subjects in documents' labels.
 
     >>> readers_of(Principal("acme", "dana", frozenset({"qa"})))
     ['acme,group:qa', 'acme,tenant', 'acme,user:dana']
@@ -64,7 +64,7 @@ def readers_of(principal: Principal) -> list[str]:
 
 
 def _reader(tenant: str, subject: str) -> str:
-    # No name has a comma, so that no two pairs are written alike.
+    # Names have no commas, so distinct pairs have distinct texts.
     return f"{tenant},{subject}"
 
 

@@ -1,4 +1,4 @@
-"""The door: a config and the index it searches become what another engine needs."""
+"""The export of a config and its index for another engine."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ENGINES: Mapping[str, Callable[[ExportPlan], Parts]] = {
 class Export:
     """A config for another engine.
 
-    `texts` are the files that make the index and ask it, by name; `data` are the files that fill it, read while they
-    are written. `request` is the query with its parameters, as `filled` takes it.
+    `texts` are the files that create and query the index, by name; `data` are the files that fill it, generated while
+    they are written. `request` is the query with its parameters, as `filled` takes it.
     """
 
     engine: str
@@ -54,7 +54,7 @@ class Export:
 
 
 def export(workspace: Workspace, index: SqliteIndex, config: RetrievalConfig, engine: str) -> Export:
-    """Return what `engine`, one of `ENGINES`, needs to search like `config` over what `index` holds now.
+    """Return the export for `engine`, one of `ENGINES`, to search the present `index` like `config`.
 
     Raises: HIVE-206 and 207 for filters and boosts that the collection can't have, HIVE-401 where the config needs
     vectors and the index has none.
@@ -82,7 +82,7 @@ def _data(
 
 
 def values_for(export: Export, index: SqliteIndex, query: str, principal: Principal) -> dict[str, Any]:
-    """Return the value of each parameter of an export for one question of somebody."""
+    """Return the value of each parameter of an export for one question of a principal."""
     made: dict[str, Callable[[], Any]] = {
         "reader": lambda: readers_of(principal),
         "query": lambda: query,

@@ -10,7 +10,7 @@ from hive_agents.exporting.plan import Difference, ExportPlan, Parts, not_after_
 from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import date_bound
 
-# Lucene's names of what Snowball calls otherwise.
+# Lucene's names of Snowball stemmers that differ.
 _STEMMERS = {"english": "porter2", "porter": "porter", "german": "german2", "norwegian": "norwegian"}
 _WORD = "(?U)[^\\W_]+(?:['’][^\\W\\d_]+)?"
 
@@ -26,7 +26,7 @@ def parts(plan: ExportPlan) -> Parts:
 
 
 def title_repeats(boost: float) -> int:
-    """Return how often a title stands in the indexed words: the nearest that a whole number comes to its boost."""
+    """Return how often the title is repeated in the indexed words: its boost as an integer."""
     return round(boost)
 
 
@@ -84,7 +84,7 @@ def _index(plan: ExportPlan) -> dict[str, Any]:
         "numbers": {"properties": {name: {"type": "double"} for name in _numbers(plan)}},
     }
     settings: dict[str, Any] = {
-        # With several shards each would count its own documents alone.
+        # Each of several shards would use the statistics of its own documents.
         "number_of_shards": 1,
         "similarity": {"bm25": {"type": "BM25", "k1": bm25.k1, "b": bm25.b}},
         "analysis": analysis,

@@ -1,4 +1,4 @@
-"""What every engine has to do for a config, and what none of them does."""
+"""The engine-independent plan of a config's export, and what no engine can do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Words = Literal["query", "terms"]
 
 @dataclass(frozen=True)
 class Difference:
-    """What the other engine does otherwise; `path` is the place in the config, or `access` for permissions."""
+    """A difference of the other engine; `path` is the place in the config, or `access` for permissions."""
 
     path: str
     message: str
@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value that each query is given by name."""
+    """A named value of each query."""
 
     name: str
     meaning: str
@@ -39,7 +39,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Parts:
-    """What one engine's compiler gives; `words` says in which form the engine is given the question."""
+    """The result of one engine's compiler; `words` is the form of the question for the engine."""
 
     texts: Mapping[str, str]
     data: Mapping[str, Callable[[Iterator[Content]], Iterator[str]]]
@@ -58,7 +58,7 @@ class Age:
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """A config with what has to be looked up in the index to write it down for another engine."""
+    """A config with the data of its index that an export needs."""
 
     config: RetrievalConfig
     index: SqliteIndex
@@ -105,12 +105,12 @@ class ExportPlan:
 
     @property
     def limit(self) -> int:
-        """The most that a list has."""
+        """The most results of a list."""
         dynamic = self.config.dynamic_k.enabled
         return min(self.config.retrieval.top_k, self.config.max_results) if dynamic else self.config.retrieval.top_k
 
     def filter_texts(self, field: str, values: Iterable[Scalar]) -> list[str]:
-        """Return a filter's values as the documents' values are written."""
+        """Return a filter's values in the text form of documents' values."""
         return [filter_text(value, self.index.collection.fields[field].type) for value in values]
 
     def is_date(self, field: str) -> bool:
@@ -118,7 +118,7 @@ class ExportPlan:
 
 
 def parameters(plan: ExportPlan, words: Words) -> tuple[Parameter, ...]:
-    """Return what every query is given, the reader first."""
+    """Return every query's parameters, the reader first."""
     given = [
         Parameter("reader", 'who asks, as a list of "tenant,subject": "acme,user:dana", "acme,group:qa", "acme,tenant"')
     ]
@@ -155,7 +155,7 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
 
 
 def not_after_fusion(plan: ExportPlan) -> Iterator[Difference]:
-    """Yield what an engine leaves out that fuses two lanes by itself: all that looks at a fused list's scores."""
+    """Yield the differences of an engine that fuses two lanes itself: every step on a fused list's scores."""
     config = plan.config
     if config.abstain.min_cosine is not None:
         yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")

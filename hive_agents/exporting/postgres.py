@@ -1,4 +1,4 @@
-"""PostgreSQL with pgvector: one function in SQL that does all that a search does but the reranking."""
+"""PostgreSQL with pgvector: one SQL function that does a whole search except reranking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parts(plan: ExportPlan) -> Parts:
     name = function_name(plan.config.name)
     given = "asked text, reader text[]" + (f", meant vector({plan.index.dimensions})" if plan.vector else "")
     body = _body(plan)
-    # A value of the config can't end the function's text.
+    # No value of the config may end the function's body.
     mark = next(mark for mark in map("$hive{}$".format, count()) if mark not in body)
     query = _FUNCTION.format(name=name, given=given, config=plan.config.name, body=body, columns=_COLUMNS, mark=mark)
     arguments = "asked => %(query)s, reader => %(reader)s" + (", meant => %(embedding)s" if plan.vector else "")
@@ -33,7 +33,7 @@ def parts(plan: ExportPlan) -> Parts:
 
 
 def function_name(config: str) -> str:
-    """Return the name of a config's function; two configs whose names differ in signs alone share one.
+    """Return the name of a config's function; names that differ only in punctuation share one.
 
     >>> function_name("v2-half.life")
     'search_v2_half_life'
@@ -168,7 +168,7 @@ def _body(plan: ExportPlan) -> str:
         steps |= _cliff(plan)
         end += " AND place < coalesce((SELECT place FROM cliff), place + 1)"
     with_ = ",\n".join(f"  {name} AS (\n    {text}\n  )" for name, text in steps.items())
-    # `visible` is read many times; without the word a planner may do the work each time.
+    # `visible` is read many times; without MATERIALIZED the planner may recompute it each time.
     with_ = with_.replace("  visible AS (", "  visible AS MATERIALIZED (", 1)
     shown = ", ".join(f"{lane}_place" if lane in _lanes(plan) else "NULL::bigint" for lane in ("keyword", "vector"))
     return (
@@ -337,7 +337,7 @@ def _column(field: str, kind: str = "field") -> str:
 
 
 def _text(value: str) -> str:
-    # PostgreSQL has no text with a NUL in it.
+    # PostgreSQL's text can't contain NUL.
     return "'" + value.replace("'", "''").replace("\0", " ") + "'"
 
 

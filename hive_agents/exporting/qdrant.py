@@ -14,7 +14,7 @@ from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import date_bound, days_of, terms
 
 _MOST_REPEATS = 8
-"""A lane that weighs more is asked for so many times at most."""
+"""The most repetitions of a lane, which stand for its weight."""
 _NUMBERS, _VALUES, _NEWEST = "numbers", "fields", "newest"
 
 
@@ -62,13 +62,13 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
     yield Difference("retrieval", "equal scores stand in Qdrant's order, not by chunk_id")
     yield from not_after_fusion(plan)
     if retrieval.per_document is not None:
-        # Groups would look deeper than `candidates`, which boosts can tell.
+        # Groups would search deeper than `candidates`, which boosts would reveal.
         told = f"all candidates are returned: keep {retrieval.per_document} of each document, then {plan.limit} in all"
         yield Difference("retrieval.per_document", told)
 
 
 def _repeats(plan: ExportPlan) -> list[int]:
-    """Return how often each lane is asked for: Qdrant's own weights of a fusion mean something else."""
+    """Return the repetitions of each lane, since Qdrant's weights of a fusion have another meaning."""
     if len(plan.weights) == 1:
         return [1]
     keyword, vector = plan.weights
@@ -85,7 +85,7 @@ def _exact(plan: ExportPlan, lanes: Sequence[int]) -> bool:
 
 
 def _collection(plan: ExportPlan) -> dict[str, Any]:
-    """`create` is the body that makes the collection, `indexes` are those of the payload, each a call of its own."""
+    """Return the requests for the collection: `create` is the body, `indexes` the payload's, one call each."""
     create: dict[str, Any] = {"vectors": {}}
     if plan.index.embedding_model is not None:
         create["vectors"] = {"dense": {"size": plan.index.dimensions, "distance": "Cosine"}}
@@ -107,7 +107,7 @@ def _point(plan: ExportPlan, content: Content) -> dict[str, Any]:
     frequencies = {term: float(times) for term, times in Counter(chunk.words).items()}
     for term in chunk.title_words:
         frequencies[term] = frequencies.get(term, 0.0) + bm25.title_boost
-    # Two words with one number, of four thousand million, are taken for one: the one that counts more here.
+    # Two words may have the same hash of 32 bits; the one with the higher weight is kept.
     impacts: dict[int, float] = {}
     for term, tf in frequencies.items():
         if tf > 0:

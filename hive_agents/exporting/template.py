@@ -1,4 +1,4 @@
-"""Requests with named parameters in them."""
+"""Templates of requests with named parameters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NAME = "$parameter"
 
 
 def parameter(name: str) -> dict[str, str]:
-    """Return what stands in a request for a value that is given with each query."""
+    """Return the placeholder of a parameter in a request."""
     return {_NAME: name}
 
 
 def filled(request: Any, values: Mapping[str, Any]) -> Any:
-    """Return the request with a value for each parameter; none is ever left out, the reader's least of all.
+    """Return the request with a value for each parameter; none may be missing, least of all the reader's.
 
     Raises: KeyError for a parameter without a value.
 

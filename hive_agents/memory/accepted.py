@@ -1,4 +1,4 @@
-"""What was accepted for all runs of an agent for a user or a thread: each note with its run, who let it in and when."""
+"""Notes accepted for all runs of an agent for a user or a thread: each with its run, who accepted it and when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST, CHARS = 200, 500
 
 
 class AcceptedNote(Format):
-    """A note that holds for later runs; `run_id` is the run that it comes from, None where a person wrote it."""
+    """A note for later runs; `run_id` is its run, None for one by a person."""
 
     text: str
     run_id: str | None
@@ -30,7 +30,7 @@ class AcceptedNote(Format):
 
 
 class AcceptedNotes:
-    """The notes of one agent `of` a user, or of `thread:ID`. No run writes them: people do.
+    """The notes of one agent `of` a user, or of `thread:ID`, which only people write.
 
     Safe to use from several threads and processes. Methods raise HIVE-407 for a file that is damaged.
     """
@@ -46,7 +46,7 @@ class AcceptedNotes:
         return list(self._read(text))
 
     def text(self) -> str:
-        """Return what the agent is told; "" where there is nothing."""
+        """Return the notes for the agent's prompt; "" without any."""
         return "".join(f"- {note.text} (accepted by {note.by}, {note.at[:10]})\n" for note in self.all())
 
     def add(self, notes: Iterable[AcceptedNote]) -> None:
@@ -65,14 +65,14 @@ class AcceptedNotes:
             self._write(kept)
 
     def replace(self, number: int, note: AcceptedNote) -> None:
-        """Put a note in place of one, by its number from 1 on. Raises: HIVE-409 (exit code 2) for another number."""
+        """Replace a note by its number, from 1. Raises: HIVE-409 (exit code 2) for another number."""
         with locked(self.path.with_name(".accepted.lock"), "writing accepted notes"):
             kept = self.all()
             self._require(number, kept)
             self._write([*kept[: number - 1], note, *kept[number:]])
 
     def remove(self, *, number: int | None = None, run_id: str | None = None) -> int:
-        """Remove the note of a number, those of a run, or without either all; returns how many went."""
+        """Remove the note of a number, those of a run, or without either all; return their number."""
         with locked(self.path.with_name(".accepted.lock"), "writing accepted notes"):
             kept = self.all()
             if number is not None:

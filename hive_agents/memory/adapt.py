@@ -1,4 +1,4 @@
-"""adapt.md: what an agent remembers of one user, from run to run and through every compaction."""
+"""adapt.md: an agent's notes during a run, which survive every compaction."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SECTION = re.compile(r"^## Outputs[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", re.MUL
 
 
 class AgentMemory:
-    """The adapt.md in a folder: what an agent notes while a run goes on. It ends with its run.
+    """The adapt.md in a folder: an agent's notes during one run.
 
-    It takes 16 KB at most, 12 KB of them outside `## Outputs`. Oldest outputs go first, an output that is set anew is
-    the newest. Safe to use from several threads and processes.
+    It has at most 16 KB, 12 KB of them outside `## Outputs`. The oldest outputs are removed first; an output that is
+    set again is the newest. Safe to use from several threads and processes.
 
     >>> import tempfile, pathlib
     >>> from hive_agents import Workspace
@@ -57,9 +57,9 @@ class AgentMemory:
         self._file = workspace.relative(self.path)
 
     def seed(self, identity: str, accounts: Mapping[str, str] | None = None, notes: str = "") -> None:
-        """Write the first version, cut where it is too long; a file that is there stays as it is.
+        """Write the first version, shortened if it is too long; an existing file stays.
 
-        `notes` are those that were accepted for all runs.
+        `notes` are those accepted for all runs.
         """
         lines = "\n".join(f"- {value_line(name, 100)}: {value_line(of, 200)}" for name, of in (accounts or {}).items())
         accounts_part = _cut_bytes(lines, WORDS_CAP // 4) or "none"
@@ -71,7 +71,7 @@ class AgentMemory:
                 self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}{notes_part}\n\n{_HEADING}\n")
 
     def read(self) -> str:
-        """Return the text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
+        """Return the text, "" before `seed`. Raises: HIVE-112 where it is no text."""
         with disk_errors(self.path):
             return jsontext.decode(read_bytes(self.path), self._file) if self.path.exists() else ""
 
@@ -89,7 +89,10 @@ class AgentMemory:
             self._save(text)
 
     def edit(self, old: str, new: str) -> None:
-        """Replace the one place where `old` stands. Raises: HIVE-105 as `save`; HIVE-409 where it isn't one place."""
+        """Replace the only occurrence of `old`.
+
+        Raises: HIVE-105 as `save`; HIVE-409 where it doesn't occur exactly once.
+        """
         with locked(self.path.with_name(".lock"), "writing adapt.md"):
             self._save(replace_once(self.read(), old, new, FILE))
 
@@ -106,10 +109,10 @@ class AgentMemory:
 
 
 def noted_in(workspace: Workspace, run_id: str) -> list[str]:
-    """Return what a run noted: its outputs and the lines that it wrote itself. None of it holds for other runs."""
+    """Return a run's own notes: its outputs and the lines that it wrote. They don't hold for other runs."""
     memory = AgentMemory(workspace, run_folder(workspace, run_id) / "memory")
     before, entries, after = _split(memory.read())
-    # Not who it is, which each run is told anew; but an agent may have written the whole file itself.
+    # Without the identity, which each run gets anew; but an agent may have rewritten the whole file.
     identity, accounts, rest = before.partition("## Accounts\n")
     own = rest.partition("\n\n")[2] if accounts else _IDENTITY.sub("", identity)
     lines = [line.removeprefix("- ").strip() for line in [*own.splitlines(), *entries, *after.splitlines()]]

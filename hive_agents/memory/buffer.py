@@ -1,4 +1,4 @@
-"""The data buffer: values that nodes pass on, in three scopes, each key declared by the node that uses it."""
+"""The data buffer: values shared between nodes, in three scopes; nodes declare the keys that they use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WHERE = "tenant = ? AND scope = ? AND scope_key = ?"
 
 
 class DataBuffer:
-    """What one run sees: its own values, its stream's, and those of the whole tenant; every write is on disk at once.
+    """The values that one run sees: its own, its stream's and the tenant's; each write is stored at once.
 
-    `reads` and `writes` are the keys that may be used, None for all. What may be written may also be read.
+    `reads` and `writes` are the allowed keys, None for all. A key that may be written may also be read.
 
     Raises, in every method: HIVE-103 naming a key that isn't declared; HIVE-402, HIVE-403, HIVE-407 from the database.
 
@@ -67,7 +67,7 @@ class DataBuffer:
         self._locks = {scope: _lock_of(str(workspace.root), *place) for scope, place in self._places.items()}
 
     def for_node(self, input_keys: Iterable[str], output_keys: Iterable[str]) -> DataBuffer:
-        """Return the same values, for a node that declared what it reads and writes."""
+        """Return the buffer limited to the keys that a node declares."""
         return DataBuffer(
             self.workspace,
             tenant=self.tenant,
@@ -102,12 +102,12 @@ class DataBuffer:
         return {key: json.loads(values[key]) for key in sorted(values) if self.reads is None or key in self.reads}
 
     def snapshot(self) -> Mapping[str, Any]:
-        """`read_all` as it is now, read-only all the way down: objects are mapping proxies, lists are tuples."""
+        """Return an immutable copy of `read_all`: objects are mapping proxies, lists are tuples."""
         frozen: Mapping[str, Any] = _frozen(self.read_all())
         return frozen
 
     def write(self, key: str, value: Any, scope: BufferScope = "execution") -> int:
-        """Set a value; returns its version, which counts from 1.
+        """Set a value; return its version, from 1.
 
         Raises: HIVE-104 for what isn't plain JSON, HIVE-105 for more than a million characters of it.
         """
@@ -125,10 +125,10 @@ class DataBuffer:
     def update(
         self, key: str, change: Callable[[Any], Any], scope: BufferScope = "execution", default: Any = None
     ) -> Any:
-        """Set the value to `change(value)` and return it; no write of anybody's is lost in between.
+        """Set the value to `change(value)` and return it, without losing concurrent writes.
 
-        `change` starts from `default` where there is nothing yet. It may be called again when another process was
-        faster, and must not use this buffer itself.
+        `change` gets `default` without a value. It is called again after a concurrent write, and must not use this
+        buffer itself.
 
         Raises: HIVE-104, HIVE-105 as `write`.
         """

@@ -1,4 +1,4 @@
-"""Compaction: a conversation that outgrows the context is sent shorter, and every text that leaves it is in a file."""
+"""Compaction: a conversation that outgrows the context is shortened, and each removed text is kept in a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hive_agents.memory.timeline import Group, difference, tokens_of
 from hive_agents.text import cut, encodable
 
 Summarise = Callable[[str], Awaitable[str]]
-"""The summary of a transcript. Where it fails or says nothing, the next tier does without."""
+"""Return the summary of a transcript; after an error or "" the next tier is used."""
 
 PERCENT = 80
 _SUMMARY_CHARS = 4000
@@ -35,7 +35,7 @@ _ANY_FILE = "conversation_999999999.md"
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What was done, by which tier; tokens are estimates and count the prompt. `file` is the new file."""
+    """The result of a compaction; tokens are estimates and include the prompt. `file` is the new file."""
 
     tier: Tier
     before: int
@@ -64,13 +64,14 @@ async def compact(
     prompt_tokens: int = 0,
     summarise: Summarise | None = None,
 ) -> Compaction:
-    """Bring what is sent below 80 % of the context, by the first tier that is enough; nothing happens where it is.
+    """Shorten the conversation below 80 % of the context, by the first sufficient tier; a shorter one stays.
 
-    `prompt_tokens` is what the system prompt and the tools' schemas cost: they count, and are never cut. adapt.md is a
-    part of that prompt, and so survives every tier. `context_tokens` is `settings.agents.context_tokens` by default.
+    `prompt_tokens` are those of the system prompt and the tools' schemas, which count and are never shortened.
+    adapt.md is a part of that prompt, so it survives every tier. `context_tokens` is `settings.agents.context_tokens`
+    by default.
 
-    A file is written before the mark that points to it: a crash in between leaves a file too many, never a pointer
-    that leads nowhere. Rows of messages are never changed.
+    A file is written before the mark that points to it, so that a crash leaves an unused file and never a broken
+    pointer. Rows of messages are never changed.
 
     Raises: HIVE-105 where the prompt leaves no room, HIVE-409 for an unknown conversation; HIVE-402, HIVE-403.
     """
@@ -144,7 +145,7 @@ async def _summary(view: _View, room: int, summarise: Summarise) -> str | None:
     try:
         summary = await summarise(text)
     except HiveError as error:
-        if error.exit_code == 3:  # what the run stands on failed, or another worker has it
+        if error.exit_code == 3:  # the database failed, or another worker has the run
             raise
         return None
     except Exception:

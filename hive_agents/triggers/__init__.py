@@ -1,7 +1,7 @@
-"""What starts runs by itself: schedules, webhooks and event streams.
+"""Triggers of runs: schedules, webhooks and event streams.
 
-It stands on the store, events and credentials, and starts nothing itself: the runtime fires. A new kind of trigger goes
-to `spec`, with its source beside `sse` and `webhooks`.
+It imports the store, events and credentials; the runtime starts the runs. A new kind of trigger goes to `spec`, its
+source next to `sse` and `webhooks`.
 """
 
 import lazy_loader

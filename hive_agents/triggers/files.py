@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = "triggers"
 AGENT_VERSION = "agent_version"
-"""The kind of an audit entry that tells of an agent's deployment."""
+"""The kind of audit entries of agents' deployments."""
 
 
 def trigger_ids(workspace: Workspace) -> list[str]:
@@ -31,7 +31,7 @@ def trigger_ids(workspace: Workspace) -> list[str]:
 
 
 def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
-    """Return the trigger in `triggers/<id>.json`, which level 1 finds no fault with; `check_trigger` knows more.
+    """Return the trigger in `triggers/<id>.json`, checked at level 1 only.
 
     Raises: HIVE-107 (exit code 2) without such a file, else every fault of it (HIVE-101 to HIVE-113).
     """
@@ -39,7 +39,7 @@ def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
 
 
 def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
-    """As `load_trigger`. Raises: also what level 2 finds, HIVE-431 for one with a secret that nobody trusted."""
+    """As `load_trigger`. Raises: also the faults of level 2, HIVE-431 for one with a secret that isn't trusted."""
     spec, text = _read(workspace, id)
     found = check_trigger(spec, workspace, file=f"{FOLDER}/{id}.json", text=text)
     if has_errors(found):
@@ -50,9 +50,9 @@ def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
 
 
 def reaches(workspace: Workspace, spec: TriggerSpec, who: Principal | None) -> bool:
-    """Return whether somebody sees and fires a trigger: one that works for their tenant, or for the workspace itself.
+    """Return whether a principal may see and fire a trigger: one of their tenant or of the workspace.
 
-    None is the workspace's owner, who reaches all. Raises: the diagnostics of `access/*.json` where a file is faulty.
+    None is the workspace's owner, who may use all. Raises: the diagnostics of `access/*.json` where a file is faulty.
     """
     if who is None or who.tenant == LOCAL_TENANT:
         return True
@@ -60,7 +60,7 @@ def reaches(workspace: Workspace, spec: TriggerSpec, who: Principal | None) -> b
 
 
 def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> TriggerSpec:
-    """As `sound_trigger`; of another tenant's trigger somebody hears what they hear of none."""
+    """As `sound_trigger`; another tenant's trigger is unknown."""
     if who is not None and (
         id not in trigger_ids(workspace) or not reaches(workspace, load_trigger(workspace, id), who)
     ):
@@ -69,7 +69,7 @@ def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> Tri
 
 
 def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, HiveError]]:
-    """Return the sound ones, by id, and by name what is wrong with each of the others."""
+    """Return the valid triggers, by id, and the faults of the others, by file name."""
     sound: list[TriggerSpec] = []
     faulty = {str(found.file): HiveError([found]) for found in json_files(workspace, FOLDER)[1]}
     for id in trigger_ids(workspace):
@@ -81,7 +81,7 @@ def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, Hiv
 
 
 def parse_trigger(text: str, file: str) -> TriggerSpec:
-    """Raises: every fault of level 1."""
+    """Return the trigger in a text. Raises: every fault of level 1."""
     value = jsontext.parse(text, file)
     kind = value.get("type") if isinstance(value, dict) else None
     named = kind.lower() if isinstance(kind, str) else None
@@ -93,7 +93,7 @@ def parse_trigger(text: str, file: str) -> TriggerSpec:
 def check_trigger(
     spec: TriggerSpec, workspace: Workspace, *, file: str | None = None, text: str | None = None
 ) -> list[Diagnostic]:
-    """Return what level 2 says: its agent has to be there, and its secret has to be a reference. `text` gives lines."""
+    """Return the faults of level 2: the agent must exist, the secret must be a reference. `text` gives lines."""
     file = file or f"{FOLDER}/{spec.id}.json"
     found = []
     agents = _agents(workspace)
@@ -103,7 +103,7 @@ def check_trigger(
         found.append(Diagnostic("HIVE-107", f'there is no agent "{spec.agent}"', file, "agent", fix, line))
     secret = spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
     if secret is not None and not is_reference(secret):
-        # What stands there may be the secret itself: no message shows it.
+        # The value may be the secret itself, so no message shows it.
         fix = "store it with `hive credentials set NAME`, and write credential:NAME"
         line = jsontext.line_of(text, ["secret_ref"]) if text else None
         found.append(Diagnostic("HIVE-105", "that is no reference to a secret", file, "secret_ref", fix, line))
@@ -113,8 +113,7 @@ def check_trigger(
 def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     """Write `triggers/<id>.json` and return its name.
 
-    Raises: HIVE-111 (exit code 2) where there is one, every error that `check_trigger` finds, HIVE-114 where the folder
-    is a link that leads elsewhere.
+    Raises: HIVE-111 (exit code 2) where it exists, every error of `check_trigger`, HIVE-114 where the folder is a link.
     """
     file = f"{FOLDER}/{spec.id}.json"
     if spec.id in trigger_ids(workspace):
@@ -140,7 +139,7 @@ def remove_trigger(workspace: Workspace, id: str) -> str:
 
 
 def _agents(workspace: Workspace) -> list[str]:
-    """Return those with a file, and those that were deployed, which serve also when it is gone."""
+    """Return the agents with a file and the deployed ones, which serve without a file, too."""
     found = {path.stem for path in json_files(workspace, "agents")[0]}
     with suppress(HiveError):  # a damaged log is no fault of the trigger; whether its agent runs is seen then
         found |= {str(entry["agent"]) for entry in audit.recorded(workspace, AGENT_VERSION)}

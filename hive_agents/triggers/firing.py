@@ -1,4 +1,4 @@
-"""What triggers need from whoever starts runs, and what they say of its failures."""
+"""The interface of triggers to the code that starts runs, and its failures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Fire(Protocol):
-    """Starts a run of the trigger's agent and returns its id; `hive_agents.runtime.firing.fire` does.
+    """Start a run of the trigger's agent and return its id, as `hive_agents.runtime.firing.fire`.
 
-    A `key` that a run has already starts nothing and gives that run. `scheduled` is the moment it was due, in UTC.
+    The `key` of an existing run returns that run. `scheduled` is the time it was due, in UTC.
 
-    Raises: HiveError; `is_refusal` tells an input that the agent will never take from a fault that may pass.
+    Raises: HiveError; `is_refusal` tells inputs that the agent never accepts from transient faults.
     """
 
     async def __call__(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None: ...
@@ -30,13 +30,12 @@ def key_of(trigger: str, occasion: str) -> str:
 
 
 def is_refusal(error: HiveError) -> bool:
-    """Return whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
+    """Return whether the same input would be refused again: it is invalid, or its key has another run."""
     return isinstance(error, RefusedInput | WrongUsage)
 
 
 def kind_of(error: BaseException) -> str:
-    """Return what a log may hold of a fault: its codes, or its type and where it came from. Messages may be people's
-    words.
+    """Return a fault for a log: its codes, or its type and origin. Messages may quote people.
 
     >>> kind_of(HiveError.of("HIVE-105", "Dear Kim, …")), kind_of(ValueError("Dear Kim, …"))
     ('HIVE-105', 'ValueError')

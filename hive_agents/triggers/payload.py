@@ -1,4 +1,4 @@
-"""From what an event brought to an agent's input."""
+"""Inputs of agents from events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_PATH = 500
 
 
 def parse_path(text: str) -> list[str | int]:
-    """Return the keys and places that a path goes through. Raises: ValueError.
+    """Return the keys and indices of a path. Raises: ValueError.
 
     >>> parse_path("$.body.items[0].name"), parse_path("$")
     (['body', 'items', 0, 'name'], [])
@@ -35,9 +35,9 @@ def parse_path(text: str) -> list[str | int]:
 def input_of(
     constants: Mapping[str, Any], path: str, key: str | None, payload: Mapping[str, Any], file: str
 ) -> dict[str, Any]:
-    """Return the constants, and over them what `path` selects: as the value of `key`, else the keys of an object.
+    """Return the constants, updated by the value at `path`: as the value of `key`, else an object's keys.
 
-    Raises: HIVE-106 where nothing is at the path, HIVE-104 for what is no object while there is no `key`.
+    Raises: HIVE-106 where nothing is at the path, HIVE-104 for another value than an object without `key`.
 
     >>> input_of({"team": "qa"}, "$.body.issue", None, {"body": {"issue": {"title": "x"}}}, "body")
     {'team': 'qa', 'title': 'x'}

@@ -1,4 +1,4 @@
-"""When a schedule ticks: pure functions of a schedule and two moments.
+"""Ticks of schedules: pure functions of a schedule and two times.
 
 A cron schedule of fixed times (neither minute nor hour begins with `*`) ticks once a day for each of its times: at the
 first of two where clocks go back, and as soon as the hour is over that was left out where they go forward, as Debian's
@@ -22,7 +22,7 @@ _DAY, _HOUR, _MINUTE = dt.timedelta(days=1), dt.timedelta(hours=1), dt.timedelta
 
 @dataclass(frozen=True)
 class Ticks:
-    """How many there are, the first and the last of them."""
+    """The number of ticks, the first and the last."""
 
     count: int = 0
     first: dt.datetime | None = None
@@ -60,7 +60,7 @@ def ticks_between(spec: ScheduledSpec, after: dt.datetime, until: dt.datetime, *
             for tick in _of_day(cron, place, day, after):
                 if tick > until:
                     break
-                # A time that was left out can be moved to one that is there anyway.
+                # A skipped time can be moved to one that ticks anyway.
                 if tick > after and tick != last:
                     count, first, last = count + 1, first or tick, tick
         elif cron.fits(day):
@@ -80,7 +80,7 @@ def _of_whole_day(cron: Cron, place: ZoneInfo, day: dt.date) -> Ticks:
 def _of_day(cron: Cron, place: ZoneInfo, day: dt.date, after: dt.datetime) -> Iterator[dt.datetime]:
     """Yield the ticks of a local day, in order, in UTC, without some of those up to `after`.
 
-    With a change of clocks near the day one may be that of the next day, too.
+    With a clock change near the day one may belong to the next day as well.
     """
     start = _midnight(place, day)
     if _has_one_offset(place, day):

@@ -1,4 +1,4 @@
-"""Cron and interval triggers: which are due, which ticks were missed, and one run for each that counts."""
+"""Cron and interval triggers: due and missed ticks, and one run per tick that counts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 GRACE = dt.timedelta(seconds=60)
-"""A tick that is found later than that is missed: until then it is a busy moment, and the run starts."""
+"""A tick that is found later than this is missed; until then its run starts."""
 POLL_SECONDS = 5.0
-"""So long at most until a changed file, a changed clock or a fault that passed is noticed."""
+"""The longest time until a changed file, a changed clock or the end of a fault is noticed."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a trigger's due ticks.
+    """The result of a trigger's due ticks.
 
-    "fired" has a run. "missed" started none. "refused": the agent doesn't take the input; the tick is over. "failed":
-    something else was in the way; the tick is tried again until it is missed.
+    "fired" has a run. "missed" started none. "refused": the agent doesn't accept the input; the tick is done. "failed":
+    any other fault; the tick is tried again until it is missed.
     """
 
     trigger: str
@@ -53,9 +53,9 @@ class _Due:
 
 
 class Scheduler:
-    """Fires the schedules of a workspace, each tick once, whatever dies and wherever clocks jump.
+    """Fires the schedules of a workspace, each tick once, also after crashes and clock changes.
 
-    `fire` starts a run; a tick's key makes that happen once. Several processes may run one each.
+    `fire` starts a run, once per tick's key. Several processes may have a scheduler each.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Scheduler:
         self._faults: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Tick for ever; what goes wrong is logged, and the next tick comes."""
+        """Tick for ever; faults are logged."""
         while True:
             wait = POLL_SECONDS
             try:
@@ -79,7 +79,7 @@ class Scheduler:
             await asyncio.sleep(wait)
 
     async def tick(self, now: dt.datetime) -> list[Outcome]:
-        """Deal with every tick up to `now`; a moment before one that was dealt with changes nothing.
+        """Process every tick up to `now`; an earlier time than the last one changes nothing.
 
         Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
         """
@@ -91,11 +91,11 @@ class Scheduler:
             at = iso(due.last)
             try:
                 run_id = await self._fire(due.spec, dict(due.spec.input), key=key_of(id, at), scheduled=at)
-            except Exception as error:  # whatever it is, the triggers after this one have their ticks
+            except Exception as error:  # the other triggers must not miss their ticks
                 _log.warning("trigger %s at %s: %s", id, at, kind_of(error))
                 if not isinstance(error, HiveError) or not is_refusal(error):
                     return Outcome(id, "failed", due.last)
-        # Only now: a process that dies before this fires the same key again, which starts nothing.
+        # After firing: a process that dies before this fires the same key again, which starts nothing.
         remember = (due.state, due.last, due.missed, run_id)
         await asyncio.to_thread(self._store.ticked, *remember, policy=due.spec.missed, tenant=due.tenant)
         if not due.fires:
@@ -107,7 +107,7 @@ class Scheduler:
         for spec in self._watched():
             try:
                 due = self._due_of(spec, now)
-            except HiveError:  # the database's, and so that of all
+            except HiveError:  # of the database, which concerns all triggers
                 raise
             except Exception as error:
                 _log.warning("trigger %s: %s", spec.id, kind_of(error))
@@ -133,7 +133,7 @@ class Scheduler:
         first = horizon
         for spec in self._watched():
             state = self._store.begin(spec, now)
-            # Not next_tick: a schedule may come once in years, and this looks at the next seconds only.
+            # Not next_tick: a schedule may tick once in years, and only the next seconds matter.
             soon = ticks_between(spec, state.seen_until, horizon, since=state.since)
             first = min(first, soon.first or horizon)
         return max(0.01, (first - now).total_seconds())

@@ -1,4 +1,4 @@
-"""Triggers as data: what starts an agent's runs, with what input, and as whom."""
+"""Models of triggers: what starts an agent's runs, with which input and as whom."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _url(text: str) -> str:
 
 
 def _is_private(url: str) -> bool:
-    """Return whether nobody on the way can read what is sent there."""
+    """Return whether the connection to a URL can't be read on the way."""
     import ipaddress
     from urllib.parse import urlsplit
 

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 60.0
 SILENCE_SECONDS = 300.0
-"""A connection that says nothing for so long is taken for dead."""
+"""Seconds without data after which a connection counts as dead."""
 LARGEST = 1_000_000
 LONGEST_ID = 200
 _PASSING = (408, 425, 429)
-"""4xx that a server means for now."""
+"""4xx statuses that are transient."""
 _log = logging.getLogger(__name__)
 
 
 class _Stop(Exception):
-    """The server doesn't want to be asked again."""
+    """The server refuses further requests."""
 
 
 class StreamSubscription:
-    """Follows one stream; `state` and `error` tell how it stands.
+    """Follows one stream; `state` and `error` are its status.
 
-    A broken connection is opened again, later each time and with the id of the last event that was dealt with. What
-    can't be started is tried again and holds up what comes after it.
+    A broken connection is reopened with backoff and the id of the last processed event. An event whose run can't be
+    started is tried again before later ones.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StreamSubscription:
         self._fails = 0
 
     async def run(self) -> None:
-        """Until it is cancelled, or the server answers 204 or 4xx: then `state` is "stopped", and `error` says why."""
+        """Run until cancelled, or until the server answers 204 or 4xx: `state` is "stopped", `error` the reason."""
         import httpx
         from httpx_sse import SSEError
 
@@ -105,8 +105,8 @@ class StreamSubscription:
             async with aclosing(source.aiter_sse()) as events:
                 async for event in events:
                     bounded.read = 0
-                    # The decoder gives an event without an id that of the one before it; one that says the same again
-                    # is that one, sent twice.
+                    # The decoder gives an event without an id that of the previous one; one with the same id and data
+                    # is the same event, sent twice.
                     if event.id != known:
                         known, first = event.id, (event.event, event.data)
                     own = known if (event.event, event.data) == first else ""
@@ -133,7 +133,7 @@ class StreamSubscription:
             self._last_id = own
 
     async def _taken(self, event: ServerSentEvent, own: str) -> bool:
-        """Return whether the event is dealt with: it has a run, or the agent can't take it."""
+        """Return whether the event is processed: it has a run, or the agent doesn't accept it."""
         content = hashlib.sha256(json.dumps([event.event, event.data]).encode()).hexdigest()[:32]
         name = own if own.isprintable() and len(own) <= LONGEST_ID else sha256(own)
         run_id, now = None, self._now()

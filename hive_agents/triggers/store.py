@@ -1,4 +1,4 @@
-"""What is remembered of each trigger: since when it is watched, when it fired last, what it missed."""
+"""The stored state of triggers: since when each is watched, its last tick, its missed ticks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ID_DAY = dt.timedelta(hours=24)
 
 
 def iso(moment: dt.datetime) -> str:
-    """Return a moment in UTC, as the database, events and keys have it."""
+    """Return a time in UTC in the format of the database, events and keys."""
     return moment.astimezone(dt.UTC).isoformat()
 
 
@@ -38,7 +38,7 @@ class TriggerState:
 
     @property
     def seen_until(self) -> dt.datetime:
-        """The moment up to which no tick is looked at again."""
+        """The time up to which all ticks are processed."""
         return max(self.since, self.last_at or self.since)
 
 
@@ -56,7 +56,7 @@ class TriggerStore:
             return _state(connection, id)
 
     def begin(self, spec: TriggerSpec, now: dt.datetime) -> TriggerState:
-        """Return the trigger's state; one that is new, or whose file says something new, is watched from now on."""
+        """Return the trigger's state; a new or changed trigger is watched from now on."""
         with connected(self.workspace.records, rows=True) as connection:
             found = _state(connection, spec.id)
             if found is None or found.digest != spec.digest:
@@ -73,9 +73,9 @@ class TriggerStore:
     def ticked(
         self, state: TriggerState, last: dt.datetime, missed: Ticks, run_id: str | None, *, policy: str, tenant: str
     ) -> bool:
-        """Remember that every tick up to `last` was dealt with, and tell of those missed, in one transaction.
+        """Record that every tick up to `last` was processed, with events of the missed ones, in one transaction.
 
-        False where another process did so first, or the file changed meanwhile: nothing is counted twice.
+        Return False where another process was first or the file has changed, so that nothing is counted twice.
         """
         values = (iso(last), missed.count, run_id, state.id, state.digest, state.last_at and iso(state.last_at))
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
@@ -89,9 +89,9 @@ class TriggerStore:
             return changed.rowcount == 1
 
     def fired(self, id: str, run_id: str | None, *, at: dt.datetime | None = None, event_id: str | None = None) -> None:
-        """Remember a run that no schedule started; without one it was an event that the agent can't take.
+        """Record a run that no schedule started; without a run, an event that the agent doesn't accept.
 
-        Without `at` a schedule's ticks stay as they are: that is for a person who fires it by hand.
+        Without `at`, for manual firing, a schedule's ticks don't change.
         """
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             connection.execute(
@@ -105,9 +105,9 @@ class TriggerStore:
             connection.execute("DELETE FROM triggers WHERE id = ?", (id,))
 
     def key_of(self, tenant: str, key: str, now: dt.datetime) -> tuple[str, str | None]:
-        """(the key to start a run with, the run that has it already).
+        """Return (the key to start a run with, the run that has it already).
 
-        An id counts as the same for 24 hours after its run was started; later it is somebody's new one.
+        An id is the same for 24 hours after its run was started, then a new one.
         """
         query, first = "SELECT run_id, started_at FROM runs WHERE tenant = ? AND key = ?", key
         with connected(self.workspace.records, rows=True) as connection:

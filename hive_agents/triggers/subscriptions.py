@@ -1,4 +1,4 @@
-"""The SSE triggers of a workspace: each enabled one has a subscription, which follows its file's changes."""
+"""Subscriptions of the enabled SSE triggers, kept in step with their files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Subscriptions:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled; every subscription ends with it."""
+        """Run until cancelled; all subscriptions end with it."""
         try:
             while True:
                 try:
@@ -40,7 +40,7 @@ class Subscriptions:
             await self._end(list(self._tasks))
 
     async def refresh(self) -> None:
-        """Begin what is new, end what is gone or disabled, and begin anew what changed or broke down."""
+        """Start new subscriptions, end removed or disabled ones, and restart changed or failed ones."""
         sound, _ = await asyncio.to_thread(all_triggers, self.workspace)
         wanted = {spec.id: spec for spec in sound if isinstance(spec, SseTrigger) and spec.enabled}
         for id, task in self._tasks.items():

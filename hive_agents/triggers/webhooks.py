@@ -1,4 +1,4 @@
-"""Webhooks: a request that is signed, in time, and new starts a run; everything else starts nothing."""
+"""Webhooks: a signed, recent and new request starts a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Accepted:
-    """`status` is 202 for a new run, 200 for a request that came before."""
+    """`status` is 202 for a new run, 200 for a repeated request."""
 
     status: int
     run_id: str
@@ -49,8 +49,8 @@ class Accepted:
 
 @dataclass(frozen=True)
 class RefusedRequest:
-    """401 not signed as it has to be, 404 no such webhook, 413 too large, 400 no JSON, 422 doesn't fit the agent's
-    inputs, 503 can't be taken now."""
+    """401 invalid signature, 404 no such webhook, 413 too large, 400 no JSON, 422 doesn't fit the agent's
+    inputs, 503 not possible now."""
 
     status: int
     diagnostics: tuple[Diagnostic, ...]
@@ -75,10 +75,10 @@ async def accept(
     *,
     fire: Fire,
 ) -> Accepted | RefusedRequest:
-    """Return what becomes of a POST to `/webhooks/{trigger_id}`. `body` is as it came, byte for byte.
+    """Handle a POST to `/webhooks/{trigger_id}`, whose bytes are `body`.
 
-    Nothing of the body is looked at before its signature was found good. A trigger that isn't there, isn't enabled or
-    is no webhook is looked for as long as a good one.
+    The body isn't parsed before its signature is verified. Unknown, disabled and other triggers take as long as a valid
+    one.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
@@ -96,7 +96,7 @@ async def accept(
     if event_id is None:
         fix = "sign timestamp, full stop and raw body; see docs/triggers.md"
         return _refused(401, "the request is not signed as it has to be, or its time is not now", fix)
-    # Twins that come at once take turns: the second is told of the run of the first.
+    # Concurrent duplicates take turns: the second gets the run of the first.
     async with _turns.setdefault((workspace.root, spec.id, event_id), asyncio.Lock()):
         return await _taken(workspace, spec, event_id, body, now, fire)
 
@@ -122,7 +122,7 @@ async def _taken(
         run_id = await fire(spec, input, key=key, scheduled=iso(now))
     except HiveError as error:
         _, first = await asyncio.to_thread(store.key_of, *wanted)
-        if first is not None:  # its twin came in between, with another body
+        if first is not None:  # a concurrent request had the same id and another body
             return Accepted(200, first)
         return RefusedRequest(422, tuple(error.diagnostics)) if is_refusal(error) else _later(spec, error)
     if run_id is None:
@@ -156,7 +156,7 @@ def _secret(workspace: Workspace, spec: WebhookTrigger | None) -> Secret | None:
 
 
 def _verified(secret: Secret, headers: Headers, body: bytes, now: dt.datetime) -> str | None:
-    """Return the request's id; None where anything about it isn't right, after the same work."""
+    """Return the request's id; None for an invalid request, after the same work."""
     given: dict[str, list[str]] = {name: [] for name in _NAMES}
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         given.get(name.lower(), []).append(value)
@@ -176,6 +176,6 @@ def _refused(status: int, message: str, fix: str) -> RefusedRequest:
 
 
 def _later(spec: WebhookTrigger, error: HiveError) -> RefusedRequest:
-    # What is wrong with the workspace is its owner's to know, not the sender's.
+    # Faults of the workspace are for its owner, not the sender.
     _log.warning("webhook %s started nothing: %s", spec.id, kind_of(error))
     return _refused(503, "the request can't be taken now", "send it again later")
