@@ -171,10 +171,7 @@ class ApprovalStore:
             return inbox(self.workspace, rows.select(connection)).damaged
 
     def get(self, request_id: str) -> ApprovalRequest:
-        """Return a request.
-
-        Raises: HIVE-409 for an unknown id, HIVE-413 for one altered outside the store or a broken log.
-        """
+        """Return a request. Raises: HIVE-409 for an unknown id, HIVE-413 for an altered one or a broken log."""
         self._act_on_due()
         with connected(self.workspace.records) as connection:
             return self._find(connection, request_id)
