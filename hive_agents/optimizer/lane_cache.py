@@ -7,9 +7,8 @@ reranker scores each query and chunk once. The result equals the engine's bit fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +101,6 @@ class LaneCache:
         self._plain: Recent[tuple[_PoolKey, object], FusedScores] = Recent(min(_PLAIN, most))
         self._fused: Recent[tuple[object, ...], FusedLists] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
-        self._all_words: Recent[tuple[int, tuple[int, ...]], bool] = Recent(_SCORES * max(1, len(golden)))
         self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
@@ -241,18 +239,16 @@ class LaneCache:
         filters, params, *_ = self._key(config, 0, 0)
         lane, worded = self.lanes.keyword(filters, params)[:, : worded_depth(config)], np.zeros(len(queries), np.bool_)
         for row in queries.nonzero()[0].tolist():
-            chunks = tuple(chunk for chunk in lane[row].tolist() if chunk >= 0)
-            worded[row] = self._all_words.get((row, chunks), partial(self._has_all_words, row, chunks))
+            chunks = (chunk for chunk in lane[row].tolist() if chunk >= 0)
+            worded[row] = any(self._query_terms[row] <= self._terms_of(chunk) for chunk in chunks)
         return worded
 
-    def _has_all_words(self, row: int, chunks: Sequence[int]) -> bool:
-        """Return what `has_all_words` does for the query of a row."""
-        wanted = self._query_terms[row]
-        return any(wanted <= self._chunk_terms.get(chunk, partial(self._read_terms, chunk)) for chunk in chunks)
+    def _terms_of(self, chunk: int) -> frozenset[str]:
+        def read() -> frozenset[str]:
+            (row,) = self._index.rows([chunk])
+            return terms_of(row, self._index.language)
 
-    def _read_terms(self, chunk: int) -> frozenset[str]:
-        (text,) = self._index.rows([chunk])
-        return terms_of(text, self._index.language)
+        return self._chunk_terms.get(chunk, read)
 
     @cached_property
     def _query_terms(self) -> list[frozenset[str]]:
