@@ -137,7 +137,7 @@ class PostgresConnection:
 
     def executemany(self, sql: str, values: Any, /) -> None:
         """Run one statement for each row, without a round trip for each."""
-        with self.raw.cursor() as cursor:
+        with self._noting_silence(), self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
     def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
