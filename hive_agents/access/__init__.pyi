@@ -22,6 +22,7 @@ from .principal import (
     Principal as Principal,
     is_name as is_name,
     is_subject as is_subject,
+    local_user as local_user,
 )
 from .remote import (
     RemotePermissions as RemotePermissions,
@@ -60,7 +61,6 @@ from .who import (
     Decider as Decider,
     asked_by as asked_by,
     known_principal as known_principal,
-    local_user as local_user,
     owner as owner,
     person as person,
     require_proof as require_proof,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
@@ -47,7 +49,8 @@ def is_subject(value: object) -> bool:
 class Principal:
     """An authenticated user. `service:nightly` is a user's name like any other.
 
-    `token_id` is the id of the token, by which it can be revoked; equality ignores it.
+    `token_id` is the id of the token, by which it can be revoked, and `maker` who made it, in the form of
+    `local_user`; equality ignores both.
 
     Raises: HIVE-409 for an empty or unprintable name and for an unknown role.
 
@@ -60,6 +63,7 @@ class Principal:
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset({"reader"})
     token_id: str | None = field(default=None, compare=False, repr=False)
+    maker: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for what in ("tenant", "user"):
@@ -84,6 +88,18 @@ class Principal:
             "groups": sorted(self.groups),
             "roles": sorted(self.roles),
         }
+
+
+def local_user() -> str:
+    """Return the local user's name in rows and events."""
+    return f"user:{login() or 'local'}"
+
+
+def login() -> str:
+    """Return the operating system's name of the user, "" where it has none."""
+    with suppress(Exception):  # a container's user may have no name
+        return getpass.getuser()
+    return ""
 
 
 RESERVED = frozenset({"tenant", "view"})

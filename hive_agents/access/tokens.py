@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.access.keys import SigningKey, keys_of
-from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name
+from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name, local_user
 from hive_agents.access.rules import AccessRules
 from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.files import Format, atomic_write, locked, read_bytes
@@ -65,8 +65,17 @@ class Token:
         return {"token": self.token, "expires_at": self.expires_at, "principal": self.principal.to_json()}
 
 
-def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: SigningKey | None = None) -> Token:
+def mint(
+    workspace: Workspace,
+    principal: Principal,
+    ttl: int = 3600,
+    *,
+    maker: str | None = None,
+    key: SigningKey | None = None,
+) -> Token:
     """Return a token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
+
+    It names its `maker`, the local user by default.
 
     Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
     """
@@ -92,6 +101,7 @@ def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: Si
         "iat": int(now.timestamp()),
         "exp": int(ends.timestamp()),
         "jti": jti,
+        "maker": maker or local_user(),
     }
     token = jwt.encode(claims, signing.to_sign(), signing.alg, headers={"kid": signing.kid})
     if len(token) > MAX_TOKEN:
@@ -111,12 +121,13 @@ def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -
     keys = {key.kid: key} if key else keys_of(workspace)
     claims = _claims(workspace, token, keys)
     principal = _principal(claims)
-    jti = claims.get("jti")
-    if jti is not None and not is_name(jti):
-        raise refused("its jti is no printable text")
+    jti, maker = claims.get("jti"), claims.get("maker")
+    for name, value in (("jti", jti), ("maker", maker)):
+        if value is not None and not is_name(value):
+            raise refused(f"its {name} is no printable text")
     if jti is not None and is_revoked(workspace, jti, principal.tenant):
         raise refused("it was revoked")
-    return replace(principal, token_id=jti)
+    return replace(principal, token_id=jti, maker=maker)
 
 
 def refused(why: str) -> HiveError:

@@ -6,17 +6,15 @@ has no more rights than the local user.
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
+from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name, local_user, login
 from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.tokens import mint, verify
 from hive_agents.errors import HiveError, NotFound
@@ -307,19 +305,8 @@ def service_principal(workspace: Workspace, service: str) -> Principal:
 
 def owner() -> Principal:
     """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
-    user = _login()
+    user = login()
     return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
-
-
-def local_user() -> str:
-    """Return the local user's name in rows and events."""
-    return f"user:{_login() or 'local'}"
-
-
-def _login() -> str:
-    with suppress(Exception):  # a container's user may have no name
-        return getpass.getuser()
-    return ""
 
 
 def _principals(workspace: Workspace) -> str:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, keys_of, mint, revoke, uses_local_key, verify
+from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key, verify
 from hive_agents.access.keys import local_key
 from hive_agents.errors import HiveError
 from tests.listening import answering
@@ -93,8 +93,15 @@ def test_a_minted_token_names_its_principal(text_workspace: Workspace) -> None:
     assert token.token not in repr(token)
     assert set(token.to_json()) == {"token", "expires_at", "principal"}
     payload = jwt.decode(token.token, options={"verify_signature": False})
-    assert set(payload) == {"iss", "aud", "sub", "tenant", "groups", "roles", "iat", "exp", "jti"}
+    assert set(payload) == {"iss", "aud", "sub", "tenant", "groups", "roles", "iat", "exp", "jti", "maker"}
     assert payload["exp"] - payload["iat"] == 60
+
+
+def test_a_token_names_who_made_it(text_workspace: Workspace) -> None:
+    """The local user, where nobody else is named; an identity provider names none."""
+    assert verify(text_workspace, mint(text_workspace, DANA).token).maker == local_user()
+    made = verify(text_workspace, mint(text_workspace, DANA, maker="user:root").token)
+    assert (made.maker, made) == ("user:root", DANA)
 
 
 def test_groups_and_roles_may_be_left_out(hs256: Workspace) -> None:
@@ -131,6 +138,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"roles": ["root"]}, "not what they must be"),
     ({"jti": 5}, "not valid"),
     ({"jti": " t1"}, "jti"),
+    ({"maker": 5}, "maker"),
     ({"groups": ["x" * 200] * 60}, "no token"),
 ]
 
