@@ -137,13 +137,13 @@ class Lease:
     fence: int
     holder: str
     until: float
-    """When it ends unless it was renewed since it was acquired."""
+    """When it ends by `Leases.ticks` unless it was renewed since it was acquired."""
     _released: bool = field(default=False, init=False)
 
     @property
     def lasts(self) -> bool:
         """Whether at least half of its time is left, so that no other worker can have taken it."""
-        return self.leases.clock() < self.until - self.leases.seconds / 2
+        return self.leases.ticks() < self.until - self.leases.seconds / 2
 
     def renew(self) -> bool:
         """Extend it to the full time; return False if another worker has it."""
@@ -185,14 +185,28 @@ class Lease:
 class Leases:
     """The leases of one workspace, among its records.
 
-    A lease ends `seconds` after it was last renewed, and at once when its holder is a dead process of this host. The
-    clock is the database's.
+    A lease ends `seconds` after it was last renewed, and at once when its holder is a dead process of this host.
+
+    The clock is the database server's, or a given one that all holders share. A file has no clock, and the clocks of
+    two processes may differ or jump: whoever wants a lease there has to have seen for `seconds`, by its own monotonic
+    clock, that it wasn't renewed.
     """
 
     def __init__(
-        self, workspace: Workspace, *, seconds: float = 30.0, clock: Callable[[], float] | None = None
+        self, workspace: Workspace, *, seconds: float | None = None, clock: Callable[[], float] | None = None
     ) -> None:
-        self.workspace, self.seconds, self.clock = workspace, seconds, clock or clock_of(workspace.records)
+        self.workspace, self.clock = workspace, clock or clock_of(workspace.records)
+        self.seconds = workspace.settings.runs.lease_seconds if seconds is None else seconds
+
+    @property
+    def is_clock_shared(self) -> bool:
+        """Whether all holders go by this clock; this host's may be another than theirs, and may jump."""
+        return self.clock is not time.time
+
+    @property
+    def ticks(self) -> Callable[[], float]:
+        """A clock for what this process itself measures."""
+        return self.clock if self.is_clock_shared else time.monotonic
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
         """Return the lease of a free thread; None while another worker, or another run of this process, has it."""
@@ -215,10 +229,10 @@ class Leases:
             for thread_id, run_id in wanted:
                 query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?"
                 found = connection.execute(query, (thread_id,)).fetchone()
-                if found is not None and self._held(found[0], found[2]):
+                if found is not None and self._held(thread_id, *found):
                     continue
                 fence, until = 1 if found is None else int(found[1]) + 1, self.clock() + self.seconds
-                lease = Lease(self, thread_id, run_id, fence, next(unused), until)
+                lease = Lease(self, thread_id, run_id, fence, next(unused), self.ticks() + self.seconds)
                 connection.execute(
                     "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
@@ -231,24 +245,28 @@ class Leases:
     def is_held(self, thread_id: str) -> bool:
         """Return whether a living worker has the thread."""
         with connected(self.workspace.records) as connection:
-            query = "SELECT holder, expires_at FROM leases WHERE thread_id = ?"
+            query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?"
             found = connection.execute(query, (thread_id,)).fetchone()
-        return found is not None and self._held(found[0], found[1])
+        return found is not None and self._held(thread_id, *found)
 
     def held(self) -> frozenset[str]:
         """Return the threads whose leases living workers hold."""
         with connected(self.workspace.records) as connection:
-            query = "SELECT thread_id, holder FROM leases WHERE expires_at > ?"
-            found = connection.execute(query, (self.clock(),)).fetchall()
+            query = "SELECT thread_id, holder, fence, expires_at FROM leases WHERE expires_at > 0"
+            found = connection.execute(query).fetchall()
+        place, named = str(self.workspace.records), {row[0] for row in found}
+        for key in [key for key in list(_watched) if key[0] == place and key[1] not in named]:
+            _watched.pop(key, None)
+        found = [row for row in found if not self._ended(row[0], row[2], row[3])]
         alive = {holder: is_alive(self.workspace, holder) for holder in {row[1] for row in found}}
-        return frozenset(thread for thread, holder in found if alive[holder])
+        return frozenset(row[0] for row in found if alive[row[1]])
 
     def clear(self, thread_id: str) -> None:
         """End the lease of a worker that is dead or whose lease has expired, unless it was released."""
         with connected(self.workspace.records) as connection, transaction(connection):
-            query = "SELECT holder, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
+            query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
             found = connection.execute(query, (thread_id,)).fetchone()
-            if found is not None and not self._held(*found):
+            if found is not None and not self._held(thread_id, *found):
                 connection.execute("UPDATE leases SET expires_at = 0 WHERE thread_id = ?", (thread_id,))
 
     def extend(self, lease: Lease, until: float) -> bool:
@@ -257,8 +275,27 @@ class Leases:
         with connected(self.workspace.records) as connection:
             return connection.execute(update, (until, lease.thread_id, lease.fence)).rowcount == 1
 
-    def _held(self, holder: str, expires_at: float) -> bool:
-        return expires_at > self.clock() and is_alive(self.workspace, holder)
+    def _held(self, thread_id: str, holder: str, fence: int, expires_at: float) -> bool:
+        return not self._ended(thread_id, fence, expires_at) and is_alive(self.workspace, holder)
+
+    def _ended(self, thread_id: str, fence: int, expires_at: float) -> bool:
+        """Return whether a lease was released or not renewed in time, as far as this process has seen."""
+        if self.is_clock_shared:
+            return expires_at <= self.clock()
+        key, state = (str(self.workspace.records), thread_id), (fence, expires_at)
+        if expires_at <= 0:
+            _watched.pop(key, None)
+            return True
+        now = self.ticks()
+        seen, since = _watched.get(key, (state, now))
+        if seen != state:
+            since = now
+        _watched[key] = state, since
+        return now - since >= self.seconds
+
+
+_watched: dict[tuple[str, str], tuple[tuple[int, float], float]] = {}
+"""The leases in files that this process has seen held: their last renewal, and when it was first seen."""
 
 
 LOST = "lost"
@@ -272,11 +309,13 @@ async def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Leas
 
     It polls, since a thread of the pool that waited could be the one that the holder needs to release the lease.
     """
-    until = time.monotonic() + wait
+    until: float | None = None
     while True:
         lease = await taken(partial(leases.acquire, thread_id, run_id))
         if lease is not None:
             return lease
+        # From the first look on: after a wait as long as a lease, one that wasn't renewed is free.
+        until = time.monotonic() + wait if until is None else until
         if time.monotonic() >= until:
             message = f"another worker is busy with run {run_id} or its conversation (waited {wait:.0f} s)"
             fix = "wait until it has finished, then run the command again"

@@ -39,7 +39,8 @@ POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 TAKEN_AT_ONCE = 8
 ASIDE = dt.timedelta(seconds=10)
-"""So long a new running row is left alone: a process stores the row just before it holds the lease."""
+"""So long a new running row is left alone: a process stores the row just before it holds the lease. One that is
+further ahead of this host's clock isn't new: a clock was set back."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
 _PASSES = (Busy, Unwritable, Damaged, AuditFault, LeaseLost)
 """Temporary faults that the run didn't cause."""
@@ -167,7 +168,7 @@ class Dispatcher:
         backoff = self._backoffs.get(due.run_id)
         if backoff is not None and backoff.until > asyncio.get_running_loop().time():
             return False
-        just_begun = due.status == "running" and due.graph != AGENT_GRAPH and _age(due) <= ASIDE
+        just_begun = due.status == "running" and due.graph != AGENT_GRAPH and abs(_age(due)) <= ASIDE
         if due.graph not in KINDS or just_begun:
             return False
         if due.graph == CHAT_GRAPH and due.status == "running":  # the process that asked is dead

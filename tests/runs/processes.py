@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
 from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
-from hive_agents.runs import Leases, RunStore, take
+from hive_agents.runs import Hold, Leases, RunStore, take
 
 THREADS, ROUNDS = 20, 3
 
@@ -70,12 +71,47 @@ def hold(place: Workspace, number: int) -> None:
             tell(error.diagnostics[0].code)
 
 
-JOBS: dict[str, Callable[[Workspace, int], None]] = {job.__name__: job for job in (race, key, hold)}
+def work(place: Workspace, number: int) -> None:
+    """Renew a lease of a second, as a worker does, until this process dies; stdin sets this process's clock."""
+    real, ahead, lost = time.time, [float(number)], threading.Event()
+    time.time = lambda: real() + ahead[0]
+    lease = asyncio.run(take(Leases(place, seconds=1.0), "t1", "r1", 0))
+
+    async def working() -> None:
+        async with Hold(lease, lambda _: lost.set()):
+            await asyncio.to_thread(lost.wait)
+            tell("lost")
+
+    tell("held")
+    worker = threading.Thread(target=asyncio.run, args=(working(),), daemon=True)
+    worker.start()
+    for line in sys.stdin:
+        ahead[0] = float(line)
+        tell("set")
+
+
+def watch(place: Workspace, ahead: int) -> None:
+    """With a clock that is `ahead` seconds wrong, ask for the same lease for as many seconds as each line says."""
+    real = time.time
+    time.time = lambda: real() + ahead
+    leases = Leases(place, seconds=1.0)
+    for line in sys.stdin:
+        try:
+            asyncio.run(take(leases, "t1", "r1", float(line))).release()
+            tell("taken")
+        except HiveError as error:
+            tell(error.diagnostics[0].code)
+
+
+JOBS: dict[str, Callable[[Workspace, int], None]] = {job.__name__: job for job in (race, key, hold, work, watch)}
 
 
 def main(job: str, root: str, processes: str) -> None:
     """Fork processes that have imported everything; one works in this process."""
     place = Workspace(Path(root))
+    if job in ("work", "watch"):
+        JOBS[job](place, int(processes))
+        return
     if processes == "1":
         JOBS[job](place, 0)
         return

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from hive_agents import Workspace
 from hive_agents.runs import Leases, RunStore
@@ -66,7 +69,7 @@ def test_a_worker_that_is_killed_leaves_its_thread_at_once(place: Workspace) -> 
 def test_a_worker_that_lost_its_lease_writes_nothing_more(place: Workspace) -> None:
     """Neither in the ledger nor how its run stands; the one that has it now does."""
     RunStore(place).insert("event_loop", {}, agent="digest", thread_id="t1", run_id="r1")
-    fast = Clock()
+    fast = Clock()  # as if all shared it
     fast.now = 1e12
     with program("hold", place, 1) as worker:
         asks, answers = worker.stdin, worker.stdout
@@ -87,3 +90,43 @@ def test_a_worker_that_lost_its_lease_writes_nothing_more(place: Workspace) -> N
         RunStore(place).update("r1", "done", lease=lease)
         assert RunStore(place).get("r1").status == "done"
         worker.kill()
+
+
+def asked(running: subprocess.Popen[str], line: str) -> str:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    running.stdin.write(f"{line}\n")
+    return running.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("ahead", [7200, -7200])
+def test_a_clock_that_is_two_hours_wrong_takes_no_living_worker_s_lease(place: Workspace, ahead: int) -> None:
+    """Nor does a worker lose it whose own clock jumps, in either direction."""
+    RunStore(place).insert("event_loop", {}, agent="digest", thread_id="t1", run_id="r1")
+    with program("work", place, 0) as worker, program("watch", place, ahead) as other:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "held\n"
+        assert asked(other, "2.5") == "HIVE-402"
+        for jump in (ahead, -ahead, 0):
+            assert asked(worker, str(jump)) == "set"
+            assert asked(other, "1.5") == "HIVE-402"
+        worker.kill()
+        worker.wait()
+        assert asked(other, "30") == "taken"
+        other.kill()
+
+
+@pytest.mark.parametrize("ahead", [7200, -7200])
+def test_a_worker_that_is_frozen_loses_its_lease_by_any_clock(place: Workspace, ahead: int) -> None:
+    """Its process lives and may go on, and finds then that the lease is lost; no clock makes a lease immortal."""
+    RunStore(place).insert("event_loop", {}, agent="digest", thread_id="t1", run_id="r1")
+    with program("work", place, ahead) as worker, program("watch", place, 0) as other:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "held\n"
+        assert asked(other, "1.5") == "HIVE-402"
+        worker.send_signal(signal.SIGSTOP)
+        assert asked(other, "30") == "taken"
+        worker.send_signal(signal.SIGCONT)
+        assert worker.stdout.readline() == "lost\n"
+        worker.kill()
+        other.kill()
