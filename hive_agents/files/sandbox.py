@@ -34,7 +34,8 @@ class JobFailed(Exception):
 class Sandbox:
     """Calls functions by module and name in a child process; arguments and results are plain values and dates.
 
-    The process is started for the first job, and again after one that exceeded its limits; it ends with this process.
+    The process is started for the first job, and again after one that exceeded its limits or left it with over half of
+    its memory, so that no file is the reason why the next one can't be read. It ends with this process.
     """
 
     def __init__(self, *, seconds: float, memory: int) -> None:
@@ -53,7 +54,7 @@ class Sandbox:
             deadline = time.monotonic() + self.seconds
             try:
                 _send(child.stdin, (module, function, arguments, work))
-                answer = _Plain(io.BytesIO(self._received(child, deadline))).load()
+                answer, used_up = _Plain(io.BytesIO(self._received(child, deadline))).load()
             except (OSError, EOFError, pickle.UnpicklingError):
                 self._end()
                 if child.returncode == -signal.SIGXCPU:
@@ -62,6 +63,8 @@ class Sandbox:
             except BaseException:
                 self._end()
                 raise
+            if used_up:
+                self._end()
         if answer[0] == "memory":
             raise Exceeded(f"it takes more than {self.memory // 1_000_000} MB of memory")
         if answer[0] == "failed":
@@ -151,10 +154,20 @@ def serve(memory: int) -> None:
         except BaseException as error:
             named = error.name if isinstance(error, ModuleNotFoundError) else None
             answer = ("failed", type(error).__name__, str(error)[:2000], named)
+        used_up = answer[0] == "memory" or _size() > memory / 2
         try:
-            _send(answers, answer)
+            _send(answers, (answer, used_up))
         except MemoryError:
-            _send(answers, ("memory",))
+            _send(answers, (("memory",), True))
+
+
+def _size() -> int:
+    """Return the size of this process's address space in bytes, 0 where the system doesn't tell."""
+    try:
+        with open("/proc/self/statm", "rb") as told:
+            return int(told.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
 
 
 def _send(stream: BinaryIO | Any, value: Any) -> None:

@@ -40,7 +40,7 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "16"
+VERSION = "17"
 """Of the conversion as a whole; raised when it gives other documents for the same files."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS, _SMALL = ("markdown", "text"), 200_000

@@ -5,20 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
 import openpyxl
+from openpyxl.cell.read_only import ReadOnlyCell
+from openpyxl.worksheet._reader import WorkSheetParser
+from openpyxl.worksheet.cell_range import CellRange
 
 from hive_agents.importing.imported import Imported, TableRow
 from hive_agents.importing.markdown import escape
 from hive_agents.importing.office import checked_package
-from hive_agents.importing.rows import path_part, rows_as_markdown, rows_of_texts
+from hive_agents.importing.rows import path_part, require_document, rows_as_markdown, rows_of_texts
 
 
 def from_xlsx(data: bytes) -> Imported:
-    book = _opened(data)
-    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in _sheets(book)]
+    book, sheets = _read(data)
+    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in sheets]
     title = str(book.properties.title or "").strip()
     return Imported("\n\n".join(parts) + "\n" if parts else "", title or None)
 
@@ -26,7 +30,7 @@ def from_xlsx(data: bytes) -> Imported:
 def xlsx_rows(data: bytes) -> list[TableRow] | None:
     """Return the rows of a workbook whose sheets all have texts, None for any other."""
     documents: list[TableRow] = []
-    sheets = list(_sheets(_opened(data)))
+    _, sheets = _read(data)
     for name, (head, *rows) in sheets:
         table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
         sheet_rows = rows_of_texts(table)
@@ -36,33 +40,60 @@ def xlsx_rows(data: bytes) -> list[TableRow] | None:
     return documents or None
 
 
-def _opened(data: bytes) -> Any:
+def _read(data: bytes) -> tuple[Any, list[tuple[str, list[list[str]]]]]:
+    """Return the workbook, and the names and rows of its sheets."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about unsupported extensions, such as data bars
-        return openpyxl.load_workbook(checked_package(data, "xlsx"), data_only=True)
+        # The other mode makes an object of each cell of a merged or linked area, however large.
+        book = openpyxl.load_workbook(checked_package(data, "xlsx"), read_only=True, data_only=True)
+        return book, list(_sheets(book))
 
 
 def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the name and the rows of each visible sheet that isn't empty."""
+    """Yield the name and the rows of each visible sheet that isn't empty, without empty rows and columns.
+
+    Raises: ImportFailure for a data set. The cost is that of the cells with a value, wherever they are.
+    """
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             continue
-        _repeat_merged(sheet)
-        rows = [[_cell_text(cell) for cell in row] for row in sheet.iter_rows()]
-        rows = [row for row in rows if any(row)]
-        used = [number for number in range(max(map(len, rows), default=0)) if any(row[number] for row in rows)]
-        if used:
-            yield sheet.title, [[row[number] for number in used] for row in rows]
+        texts = _texts(sheet)
+        rows, columns = sorted({row for row, _ in texts}), sorted({column for _, column in texts})
+        require_document(len(rows) * len(columns))
+        if texts:
+            yield sheet.title, [[texts.get((row, column), "") for column in columns] for row in rows]
 
 
-def _repeat_merged(sheet: Any) -> None:
-    """Give each row of a merged cell its value, so that each row is complete."""
-    for area in list(sheet.merged_cells.ranges):
-        first = sheet.cell(area.min_row, area.min_col)
-        sheet.unmerge_cells(str(area))
-        for row in range(area.min_row + 1, area.max_row + 1):
-            below = sheet.cell(row, area.min_col)
-            below.value, below.number_format = first.value, first.number_format
+def _texts(sheet: Any) -> dict[tuple[int, int], str]:
+    """Return the text of each cell that has one, by row and column."""
+    book, texts = sheet.parent, {}
+    with sheet._get_source() as source:
+        parser = WorkSheetParser(
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=book._date_formats,
+            timedelta_formats=book._timedelta_formats,
+        )
+        for _, cells in parser.parse():
+            for cell in cells:
+                if text := _cell_text(ReadOnlyCell(sheet, **cell)):
+                    texts[cell["row"], cell["column"]] = text
+            require_document(len(texts))
+    if parser.merged_cells:
+        _repeat_merged(texts, [CellRange(area.ref) for area in parser.merged_cells.mergeCell])
+    return texts
+
+
+def _repeat_merged(texts: dict[tuple[int, int], str], areas: list[CellRange]) -> None:
+    """Give each row of a merged cell that has a text of its own the merged text, so that each row is complete."""
+    rows = sorted({row for row, _ in texts})
+    for area in areas:
+        text = texts.get((area.min_row, area.min_col), "")
+        for row in rows[bisect_right(rows, area.min_row) : bisect_right(rows, area.max_row)] if text else ():
+            texts[row, area.min_col] = text
+        require_document(len(texts))
 
 
 def _cell_text(cell: Any) -> str:

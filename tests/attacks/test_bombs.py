@@ -144,8 +144,7 @@ def npz_member() -> bytes:
 
 def office(path: Path, parts: dict[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", "<Types/>")
-        for name, data in parts.items():
+        for name, data in {"[Content_Types].xml": b"<Types/>", **parts}.items():
             archive.writestr(name, data)
     return path
 
@@ -182,6 +181,92 @@ def test_a_reader_that_takes_too_long_or_too_much_is_ended_and_the_next_file_is_
         assert sandbox.call("operator", "add", 1, 2) == 3
     finally:
         sandbox.close()
+
+
+def test_a_reader_that_kept_most_of_its_memory_is_ended_so_that_the_next_file_is_read() -> None:
+    """What is left of one job is never the reason why another fails: a library that doesn't load any more."""
+    sandbox = Sandbox(seconds=60.0, memory=600_000_000)
+    try:
+        first = sandbox.call("os", "getpid")
+        assert sandbox.call("os", "getpid") == first
+        with pytest.raises(Exceeded, match="memory"):
+            sandbox.call("builtins", "bytearray", 3_000_000_000)
+        second = sandbox.call("os", "getpid")
+        assert second != first
+        with pytest.raises(JobFailed, match="failed to map segment"):
+            sandbox.call("builtins", "exec", HOARD)
+        assert sandbox.call("os", "getpid") != second
+    finally:
+        sandbox.close()
+
+
+HOARD = "import sys; sys.kept = bytearray(400_000_000); raise OSError('failed to map segment')"
+FAR = "XFD1048576"
+MERGED = f'<mergeCell ref="A1:{FAR}"/>'
+
+
+def workbook(path: Path, sheet: str, *, after: str = "") -> Path:
+    """A workbook whose only sheet has these rows in its data."""
+    namespace = "http://schemas.openxmlformats.org"
+    return office(
+        path,
+        {
+            "_rels/.rels": f'<Relationships xmlns="{namespace}/package/2006/relationships"><Relationship Id="r1" '
+            f'Type="{namespace}/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/>'
+            "</Relationships>".encode(),
+            "xl/workbook.xml": f'<workbook xmlns="{namespace}/spreadsheetml/2006/main" xmlns:r="{namespace}'
+            f'/officeDocument/2006/relationships"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets></workbook>'
+            "".encode(),
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{namespace}/package/2006/relationships"><Relationship'
+            f' Id="r1" Type="{namespace}/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/>'
+            "</Relationships>".encode(),
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{namespace}/spreadsheetml/2006/main"><sheetData>{sheet}'
+            f"</sheetData>{after}</worksheet>".encode(),
+            "[Content_Types].xml": f'<Types xmlns="{namespace}/package/2006/content-types"><Override '
+            'PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+            '.main+xml"/></Types>'.encode(),
+        },
+    )
+
+
+def cell(place: str, text: str) -> str:
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+def cells(*texts: str, row: int) -> str:
+    found = "".join(cell(f"{column}{row}", text) for column, text in zip("ABC", texts, strict=False))
+    return f'<row r="{row}">{found}</row>'
+
+
+@pytest.mark.parametrize(
+    ("sheet", "after"),
+    [
+        (f'<row r="1048576">{cell(FAR, "words")}</row>', ""),
+        ("", f"<mergeCells>{MERGED * 200}</mergeCells>"),
+        ("", f'<hyperlinks><hyperlink ref="A1:{FAR}" location="S!A1"/></hyperlinks>'),
+        ('<row r="1048575" spans="1:16384" ht="10"/>', '<cols><col min="1" max="16384" width="9"/></cols>'),
+    ],
+)
+def test_a_workbook_costs_no_more_than_its_cells(tmp_path: Path, sheet: str, after: str) -> None:
+    """In the process of its reader, whose memory would end it long before it has made cells for all places."""
+    rows = cells("name", "note", row=1) + cells("rotor", "red", row=2) + sheet
+    path = workbook(tmp_path / "a.xlsx", rows, after=after)
+    sandbox = Sandbox(seconds=20.0, memory=400_000_000)
+    try:
+        markdown = sandbox.call(conversion.__name__, "converted", path.read_bytes(), "xlsx")[0]
+    finally:
+        sandbox.close()
+    assert "red" in markdown
+    assert ("words" in markdown) == ("words" in sheet)
+
+
+def test_cells_far_apart_are_a_data_set(tmp_path: Path) -> None:
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    pairs = [first + second for first in letters for second in letters]
+    places = pairs + [f"A{pair}" for pair in pairs]
+    rows = "".join(f'<row r="{at}">{cell(f"{place}{at}", "x")}</row>' for at, place in enumerate(places, 1))
+    with pytest.raises(ImportFailure, match="data set"):
+        convert(workbook(tmp_path / "a.xlsx", rows))
 
 
 def test_a_reader_answers_with_plain_values_alone() -> None:
