@@ -53,7 +53,7 @@ def main() -> int:
 
 def download(folder: Path, requirement: str) -> Path | None:
     """The source distribution, or None after saying what to do."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--no-binary", ":all:", "--dest", str(folder), requirement]
     result = subprocess.run(command, capture_output=True, text=True)
     archive = next(folder.glob("*.tar.gz"), None)
