@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import evaluation, retrieval, verification
-from hive_agents.access import LOCAL_TENANT, AccessRules, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate, owner, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
@@ -37,11 +36,9 @@ def validate_config(name: str, context: ToolContext) -> ToolResult:
     """
     workspace = _operated(context)
     try:
-        findings = verification.check_config(workspace, _config(workspace, name))
+        findings = verification.check_config(workspace, _config(workspace, name), viewer=_viewer(context))
     except HiveError as error:
         findings = error.diagnostics
-    # HIVE-208 suggests values from the documents of all tenants.
-    findings = [replace(finding, fix=None) if finding.code == "HIVE-208" else finding for finding in findings]
     return _told({"ok": not has_errors(findings), "diagnostics": [finding.to_json() for finding in findings]})
 
 
@@ -54,9 +51,10 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
     """
     workspace = _operated(context)
     golden = _part(context, split)
-    stored = _sound(workspace, name, golden)
+    viewer = _viewer(context)
+    stored = _sound(workspace, name, golden, viewer)
     retrieval.build_index(workspace)
-    result = evaluation.evaluate(workspace, config=stored.config, golden=golden)
+    result = evaluation.evaluate(workspace, config=stored.config, golden=golden, reader=viewer)
     worst = sorted(result.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
         {
@@ -80,9 +78,11 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
     """
     workspace = _operated(context)
     golden = _part(context, split)
-    first, second = (_sound(workspace, name, golden) for name in (a, b))
+    viewer = _viewer(context)
+    first, second = (_sound(workspace, name, golden, viewer) for name in (a, b))
     retrieval.build_index(workspace)
-    comparison = evaluation.compare(retrieval.SearchEngine(workspace), first.config, second.config, golden).to_json()
+    engine = retrieval.SearchEngine(workspace)
+    comparison = evaluation.compare(engine, first.config, second.config, golden, reader=viewer).to_json()
     changed = sorted(
         (query for query in comparison["queries"] if query["delta"]), key=lambda query: -abs(query["delta"])
     )
@@ -109,7 +109,7 @@ def propose_config(
         raise HiveError.of("HIVE-409", str(error), fix="give an object of what differs") from None
     file = f"configs/{name}.json"
     stored = verification.stored_from(load_value(retrieval.RetrievalConfig, value, file), file)
-    verification.require_sound(workspace, stored)
+    verification.require_sound(workspace, stored, viewer=_viewer(context))
     with workspace.exclusive("proposing a config"):
         path = workspace.configs / f"{name}.json"
         if not path.exists() and not path.is_symlink():
@@ -132,7 +132,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     workspace = _operated(context)
     golden = evaluation.load_golden(workspace)
     retrieval.build_index(workspace)
-    stored = _sound(workspace, name, golden)
+    stored = _sound(workspace, name, golden, _viewer(context))
     active = retrieval.find_active(workspace)
     if active is None:
         fix = "let a person run `hive deploy CONFIG` first: then there is something to be better than"
@@ -186,20 +186,21 @@ def _config(workspace: Workspace, name: str) -> StoredConfig:
     return verification.named_config(workspace, name if name == "active" else _name(name))
 
 
-def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
+def _viewer(context: ToolContext) -> Principal | None:
+    """Return whom measurements are for; None is the workspace's owner."""
+    return None if context.principal == owner() else context.principal
+
+
+def _sound(workspace: Workspace, name: str, golden: GoldenSet, viewer: Principal | None) -> StoredConfig:
     stored = _config(workspace, name)
-    verification.require_sound(workspace, stored, golden=golden)
+    verification.require_sound(workspace, stored, golden=golden, viewer=viewer)
     return stored
 
 
 def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
-    """Return the split's queries without those of principals of another tenant."""
-    golden, principals = evaluation.load_golden(context.workspace), AccessRules.load(context.workspace).principals
-    assert context.principal is not None
-    tenant = context.principal.tenant
-    users = {user for user, known in principals.items() if known.tenant == tenant or tenant == LOCAL_TENANT}
+    """Return the split's queries that the run's principal may know."""
+    golden = evaluation.viewable_golden(context.workspace, _viewer(context))
     part = golden.split(split)
-    part = part.only(query.id for query in part if query.principal is None or query.principal in users)
     if not len(part):
         fix = 'give queries of the golden set a "split"'
         raise HiveError.of("HIVE-409", f'the golden set has no split "{split}"', file=golden.file, fix=fix)

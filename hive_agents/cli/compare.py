@@ -37,22 +37,22 @@ def command(
     from hive_agents.evaluation import compare, compare_engines
     from hive_agents.verification import visible_part
 
-    surface.asker.operator("measure configs")
+    viewer = surface.asker.operating_viewer("measure configs")
     if engine and b is not None:
         raise HiveError.of("HIVE-409", "--engine compares one config with itself", fix="name one config, or none")
     if not engine and (a is None or b is None):
         raise HiveError.of("HIVE-409", "two configs are needed", fix="hive compare A B, or hive compare [A] --engine")
     place = surface.workspace
     surface.refresh_index()
-    queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
+    queries, hidden, warnings = visible_part(place, golden, split, purpose="compare", viewer=viewer)
     surface.warn(warnings)
-    first = chosen_config(place, a, surface, queries)
+    first = chosen_config(place, a, surface, queries, viewer)
     if engine:
-        engines = compare_engines(place, first, queries)
+        engines = compare_engines(place, first, queries, reader=viewer)
         surface.show(engines.to_json(hide=hidden), *_engine_parts(engines, hidden))
         return
-    second = chosen_config(place, b, surface, queries)
-    comparison = compare(place.engine(), first, second, queries)
+    second = chosen_config(place, b, surface, queries, viewer)
+    comparison = compare(place.engine(), first, second, queries, reader=viewer)
     surface.show(comparison.to_json(hide=hidden), *_parts(comparison, hidden))
 
 

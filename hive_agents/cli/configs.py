@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.cli.surface import Surface
     from hive_agents.evaluation import GoldenSet
     from hive_agents.retrieval import Collection, RetrievalConfig, StoredConfig
@@ -16,12 +17,13 @@ def chosen_config(
     reference: str | None,
     surface: Surface,
     golden: GoldenSet | None = None,
+    viewer: Principal | None = None,
     *,
     refresh: bool = True,
 ) -> RetrievalConfig:
     """Return the config that `reference` names, else the active one. Raises: every diagnostic of a config with errors.
 
-    Filters are checked against the index; `refresh` updates it first.
+    Filters are checked against the index, for a `viewer` against what they may view; `refresh` updates it first.
     """
     from hive_agents.retrieval import active_config
     from hive_agents.verification import named_config, require_sound
@@ -32,7 +34,7 @@ def chosen_config(
         stored = active.stored
     else:
         stored = named_config(workspace, reference)
-    require_sound(workspace, stored, golden=golden, refresh=refresh)
+    require_sound(workspace, stored, golden=golden, refresh=refresh, viewer=viewer)
     return stored.config
 
 

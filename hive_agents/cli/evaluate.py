@@ -37,10 +37,10 @@ def command(
     if accept_golden:
         by = local_user() if viewer is None else surface.asker.decider().by
         accept(place, load_golden(place, golden), by, "hive evaluate --accept-golden")
-    queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")
+    queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate", viewer=viewer)
     surface.warn(warnings)
-    program = chosen_config(place, config, surface, queries)
-    evaluation = evaluate(place, program, golden=queries)
+    program = chosen_config(place, config, surface, queries, viewer)
+    evaluation = evaluate(place, program, golden=queries, reader=viewer)
     record(place, program, evaluation)
     value = evaluation.to_json(split=split and split.lower(), hide=hidden)
     doc_ids = {hit.doc_id for query in evaluation.queries for hit in query.hits}

@@ -107,7 +107,7 @@ class _Session:
         self._golden = golden
         self._tags = tags
         self._split = split
-        self._by = by
+        self._by, self._reader = by, reader
         self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
         self._within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
 
@@ -207,34 +207,32 @@ class _Session:
         self._surface.show(value, f"{summary}: for training only (tag {GENERATED})", *failed, *lines, *more)
 
     def _labelled(self, label_yield: LabelYield | None) -> list[str]:
-        """Return the golden set's questions; add people's, with answers that the reader may view, to `label_yield`."""
-        from hive_agents.evaluation import FILE, GENERATED, load_golden
+        """Return the golden set's questions; add those of people to `label_yield`."""
+        from hive_agents.evaluation import FILE, GENERATED, viewable_golden
 
         if not (self._golden or self._place.root / FILE).exists():
             return []
-        golden = load_golden(self._place, self._golden)
+        golden = viewable_golden(self._place, self._reader, self._golden)
         if label_yield is not None:
             for query in golden:
-                if GENERATED not in query.tags and set(query.relevant) <= set(self._viewable(query.relevant)):
+                if GENERATED not in query.tags:
                     label_yield.add(query)
         return golden.texts
 
     def _add(self, label_yield: LabelYield, query_id: str) -> None:
-        from hive_agents.evaluation import load_golden
+        from hive_agents.evaluation import viewable_golden
 
-        label_yield.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
+        labelled = viewable_golden(self._place, self._reader, self._golden)
+        label_yield.add(next(query for query in labelled if query.id == query_id))
 
     def _save(self, query: str, judged: LabelledQuestion, tags: Sequence[str] = ()) -> dict[str, Any] | None:
         """Write a question's labels and return them; None if there are none."""
         from hive_agents.access import local_user
-        from hive_agents.evaluation import FILE, load_golden, save_label
-        from hive_agents.verification import accept, is_accepted
+        from hive_agents.verification import label
 
         if not (judged.relevant or judged.distractors or judged.irrelevant):
             return None
-        path = self._golden or self._place.root / FILE
-        trusted = not path.exists() or is_accepted(self._place, load_golden(self._place, self._golden))
-        entry = save_label(
+        entry = label(
             self._place,
             query,
             self._collection,
@@ -244,9 +242,10 @@ class _Session:
             tags=[*self._tags, *tags],
             split=self._split,
             path=self._golden,
+            by=self._by or local_user(),
+            reason="hive label",
+            viewer=self._reader,
         )
-        if trusted:
-            accept(self._place, load_golden(self._place, self._golden), self._by or local_user(), "hive label")
         labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
         return {"query_id": entry["id"], **labels}
 

@@ -25,7 +25,7 @@ def command(
     from hive_agents.access import ViewGate, permissions_of
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
-    from hive_agents.evaluation import FILE, load_golden
+    from hive_agents.evaluation import FILE, viewable_golden
     from hive_agents.optimizer import stale_pairs
 
     place = surface.workspace
@@ -34,7 +34,7 @@ def command(
     program = chosen_config(place, config, surface)
     labels = None
     if golden is not None or (place.root / FILE).is_file():
-        golden_set = load_golden(place, golden)
+        golden_set = viewable_golden(place, viewer, golden)
         labels = golden_set if golden_set.collection == program.collection else None
     open_queries = [query.query for query in labels if query.split != "holdout"] if labels else []
     queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents.access import Principal, ViewGate, same_person
+from hive_agents.access import Principal, ViewGate, asked_by, owner, same_person
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.evaluation import FILE, load_golden, question_key, save_label
+from hive_agents.evaluation import FILE, question_key, viewable_golden
 from hive_agents.files import locked
 from hive_agents.retrieval import active_config
 from hive_agents.store import audit, connected, transaction
-from hive_agents.verification import accept as accept_golden, credit, is_accepted
+from hive_agents.verification import credit, label
 from hive_agents.workspace import Workspace
 
 Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
@@ -59,6 +59,7 @@ class FeedbackQueue:
     ) -> None:
         self.workspace, self.person = workspace, person
         self._gate, self._now = gate, now
+        self._viewer = None if person == owner() else person
 
     def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
             comment: str | None = None) -> Item:  # fmt: skip
@@ -167,16 +168,15 @@ class FeedbackQueue:
         """Add the label to the training queries. Raises: HIVE-415 for a question of another split, which measures."""
         collection = active_config(self.workspace).stored.config.collection
         exists = (self.workspace.root / FILE).exists()
-        golden = load_golden(self.workspace) if exists else None
+        golden = viewable_golden(self.workspace, self._viewer) if exists else None
         key = question_key(item.query)
         labelled = next((query for query in golden or () if question_key(query.query) == key), None)
         if labelled is not None and labelled.split != "train":  # without an explicit split it may measure, too
             fix = "label it by hand with `hive label`, or reject the feedback"
             message = "this question is one of those that measure, and feedback only teaches"
             raise HiveError.of("HIVE-415", message, file=FILE, fix=fix, exit_code=1)
-        trusted = golden is None or is_accepted(self.workspace, golden)
         relevant = item.verdict == "relevant"
-        save_label(
+        label(
             self.workspace,
             item.query,
             collection,
@@ -185,9 +185,10 @@ class FeedbackQueue:
             irrelevant=None,
             tags=() if labelled is not None else ["feedback"],
             split="train",
+            by=asked_by(self.person.user),
+            reason="hive feedback",
+            viewer=self._viewer,
         )
-        if trusted:
-            accept_golden(self.workspace, load_golden(self.workspace), f"user:{self.person.user}", "hive feedback")
 
 
 def _question(turn: Turn) -> str:

@@ -11,6 +11,7 @@ from .evaluate import (
     Scopes as Scopes,
     evaluate as evaluate,
     evaluate_interleaved as evaluate_interleaved,
+    scope_of as scope_of,
 )
 from .golden import (
     FILE as FILE,
@@ -19,8 +20,10 @@ from .golden import (
     GoldenSet as GoldenSet,
     OpenSplit as OpenSplit,
     Split as Split,
+    concealed as concealed,
     load_golden as load_golden,
     question_key as question_key,
+    viewable_golden as viewable_golden,
 )
 from .label_yield import (
     LabelYield as LabelYield,

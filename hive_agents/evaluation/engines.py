@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents.access import Principal
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.evaluate import Scopes
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
@@ -107,8 +108,10 @@ class EngineComparison:
         }
 
 
-def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: GoldenSet) -> EngineComparison:
-    """Run each query of the golden set on both sides, in its principal's scope.
+def compare_engines(
+    workspace: Workspace, config: RetrievalConfig, golden: GoldenSet, *, reader: Principal | None = None
+) -> EngineComparison:
+    """Run each query of the golden set on both sides, in its principal's scope and in that of a `reader`.
 
     Raises: HIVE-409 where the settings name no engine, HIVE-105 when the golden set is empty, HIVE-434.
     """
@@ -119,7 +122,7 @@ def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: Golde
         raise HiveError.of("HIVE-409", "there is no engine to compare the embedded one with", fix=fix)
     engine_reasons = {name: why for engine in reversed(engines) for name, why in engine.reasons(config).items()}
     sides = (SearchEngine(workspace, engines=False), SearchEngine(workspace))
-    results = [_searched(side, Scopes(workspace), config, golden) for side in sides]
+    results = [_searched(side, Scopes(workspace, reader), config, golden) for side in sides]
     queries = []
     for query, (embedded, _), (engine_side, _) in zip(golden, *results, strict=True):
         differing = [name for name in embedded.lanes if embedded.lanes[name] != engine_side.lanes[name]]

@@ -69,10 +69,11 @@ def evaluate(
     *,
     golden: GoldenSet | Path | None = None,
     engine: SearchEngine | None = None,
+    reader: Principal | None = None,
 ) -> Evaluation:
     r"""Run every golden query through `config` (None means the active one) and measure the results.
 
-    Raises: as `load_golden` and `SearchEngine.search`.
+    With a `reader` only what they may view is searched. Raises: as `load_golden` and `SearchEngine.search`.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -98,7 +99,7 @@ def evaluate(
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)
     golden.require_queries()
-    scopes = Scopes(engine.workspace)
+    scopes = Scopes(engine.workspace, reader)
     _warm(engine, scopes, resolved, golden)
     return _evaluation(engine, scopes, resolved, golden, [_timed(engine, scopes, query, resolved) for query in golden])
 
@@ -179,4 +180,4 @@ def _evaluation(
         scope = scopes.of(index, query.principal)
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)
         queries.append(judged(query, documents, chunk_ids, golden.k, seconds))
-    return Evaluation(config.name, golden.k, tuple(queries), golden.hash, index.index_hash)
+    return Evaluation(config.name, golden.k, tuple(queries), golden.hash, scopes.of(index, None).index_hash)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from hive_agents.access import AccessRules
+from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate, permissions_of
 from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
@@ -84,6 +84,16 @@ class GoldenQuery(Format):
         """doc_id → 1 relevant, 0 irrelevant, -1 distractor."""
         irrelevant = dict.fromkeys(self.irrelevant or [], 0)
         return irrelevant | dict.fromkeys(self.distractors, -1) | dict.fromkeys(self.relevant, 1)
+
+    @property
+    def lists(self) -> dict[str, list[str] | None]:
+        """The labels by the name of their list."""
+        return {"relevant": self.relevant, "distractors": self.distractors, "irrelevant": self.irrelevant}
+
+    @property
+    def labelled(self) -> list[str]:
+        """The doc_ids that have a label."""
+        return [doc_id for labels in self.lists.values() for doc_id in labels or ()]
 
     def label(self, doc_id: str) -> str:
         return {1: "relevant", -1: "distractor", 0: "irrelevant", None: "unjudged"}[self.qrels.get(doc_id)]
@@ -157,6 +167,57 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
     111 id twice) and the faults of `access/*.json` where a query names a principal,
     HIVE-211 when its collection doesn't exist, HIVE-107 (exit code 2) when there is no such file.
     """
+    text, file = _read(workspace, path)
+    return parse_golden(workspace, text, file)
+
+
+def viewable_golden(workspace: Workspace, viewer: Principal | None, path: Path | None = None) -> GoldenSet:
+    """Return the golden set as `viewer` may know it; None is the workspace's owner, who knows all of it.
+
+    Whatever is listed, labelled or measured for somebody goes through here. It is the set as it would be without the
+    documents that the viewer may not view: their labels are missing, as those of missing documents, and so is a query
+    that has no others, or that asks as somebody of another tenant. `hash` is that of what is left.
+
+    Raises: as `load_golden`; for a viewer a fault of the file says nothing of its queries.
+    """
+    if viewer is None:
+        return load_golden(workspace, path)
+    text, file = _read(workspace, path)
+    try:
+        golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
+        return _checked(workspace, _viewable_part(workspace, golden, viewer), text, file, None)
+    except HiveError as error:
+        raise concealed(error) from None
+
+
+def concealed(error: HiveError) -> HiveError:
+    """Return an error about a golden set as told to somebody who may not know all of its queries."""
+    if not any(diagnostic.path and diagnostic.path.startswith("queries") for diagnostic in error.diagnostics):
+        return error
+    first = error.diagnostics[0]
+    fix = "the workspace's owner sees the fault: hive evaluate"
+    return HiveError.of(first.code, f"{first.file} has a fault", file=first.file, fix=fix, exit_code=error.exit_code)
+
+
+def _viewable_part(workspace: Workspace, golden: GoldenFile, viewer: Principal) -> GoldenFile:
+    known = AccessRules.load(workspace).principals
+    gate = ViewGate(permissions_of(workspace), viewer)
+    may = gate.allowed([doc_id for query in golden.queries for doc_id in query.labelled])
+    left = []
+    for query in golden.queries:
+        asker = known.get(query.principal or "")
+        if asker is not None and viewer.tenant not in (asker.tenant, LOCAL_TENANT):
+            continue
+        if query.labelled and may.isdisjoint(query.labelled):
+            continue
+        lists = query.lists.items()
+        kept = {name: labels and [doc_id for doc_id in labels if doc_id in may] for name, labels in lists}
+        left.append(query.model_copy(update=kept))
+    return golden.model_copy(update={"queries": left})
+
+
+def _read(workspace: Workspace, path: Path | None) -> tuple[str, str]:
+    """Return the text of a golden set and its name."""
     source = path or workspace.root / FILE
     if not source.is_file() and path is not None and (workspace.root / path).is_file():
         source = workspace.root / path
@@ -170,13 +231,18 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
             fix="write one with `hive label QUERY`, or name one with --golden FILE",
             exit_code=2,
         )
-    return parse_golden(workspace, jsontext.decode(read_bytes(source), file), file)
+    return jsontext.decode(read_bytes(source), file), file
 
 
 def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
     """Return the golden set in the text of `file`, which need not be written yet. Raises: as `load_golden`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
-    faults = list(label_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
+    return _checked(workspace, golden, text, file, {doc_id for doc_id, _ in document_files(workspace.documents)})
+
+
+def _checked(workspace: Workspace, golden: GoldenFile, text: str, file: str, doc_ids: set[str] | None) -> GoldenSet:
+    """Return the golden set of a file's content; `doc_ids` as for `label_faults`."""
+    faults = list(label_faults(golden, file, text, doc_ids))
     faults += _unknown_principals(workspace, golden, file, text)
     if faults:
         raise HiveError(faults)
@@ -226,10 +292,9 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
                 fix = f'write "{tag.strip()}"' if tag.strip() else "remove it"
                 message = f'query "{query.id}": "{tag}" is {"padded" if tag.strip() else "blank"}, and no tag'
                 yield fault("HIVE-105", message, "queries", number, "tags", place, fix=fix)
-        lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
         placed: dict[str, str] = {}
-        for name, labels in lists.items():
-            for place, doc_id in enumerate(labels):
+        for name, labels in query.lists.items():
+            for place, doc_id in enumerate(labels or ()):
                 where = ("queries", number, name, place)
                 if doc_ids is not None and doc_id not in doc_ids:
                     fix = did_you_mean(doc_id, doc_ids, "remove the label, or restore the document")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key
+from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key, viewable_golden
 from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.retrieval import Hit, RetrievalConfig, ScopedIndex, SearchEngine
 from hive_agents.workspace import Workspace
@@ -64,17 +66,24 @@ def save_label(
     tags: Sequence[str] = (),
     split: str | None = None,
     path: Path | None = None,
+    viewer: Principal | None = None,
 ) -> dict[str, Any]:
     """Write a query's labels into the golden set; a labelled query keeps its labels of other documents.
 
-    `irrelevant` is None where not all pooled documents were judged: the query isn't fully judged then.
+    `irrelevant` is None where not all pooled documents were judged: the query isn't fully judged then. A `viewer`
+    labels documents that they may view, for a new query where they may not know the labelled one (`viewable_golden`).
+    Returns the labels that they may know.
 
     Raises: level 1 for labels that are not documents, HIVE-213 for a golden set of another collection.
     """
     target = path or workspace.root / FILE
     file = workspace.relative(target)
+    named = {"relevant": relevant, "distractors": distractors, "irrelevant": irrelevant or ()}
     with workspace.exclusive("writing the golden set"):
+        if viewer is not None:
+            _require_viewable(workspace, viewer, named, file)
         old = jsontext.decode(read_bytes(target), file) if target.exists() else None
+        known = None if viewer is None or old is None else {one.id for one in viewable_golden(workspace, viewer, path)}
         empty = {"collection": collection, "k": 10, "queries": []}
         value: dict[str, Any] = empty if old is None else jsontext.parse(old, file)
         load_value(GoldenFile, value, file, old)
@@ -86,9 +95,9 @@ def save_label(
                 path="collection",
                 fix="name another file with --golden FILE",
             )
-        same = next((entry for entry in value["queries"] if question_key(entry["query"]) == question_key(query)), None)
-        entry = same or {"id": _new_id(entry["id"] for entry in value["queries"]), "query": query}
-        named = {"relevant": relevant, "distractors": distractors, "irrelevant": irrelevant or ()}
+        alike = (entry for entry in value["queries"] if question_key(entry["query"]) == question_key(query))
+        same = next((entry for entry in alike if known is None or entry["id"] in known), None)
+        entry = same or {"id": _new_id([one["id"] for one in value["queries"]], viewer), "query": query}
         moved = {doc_id for labels in named.values() for doc_id in labels}
         for name, labels in named.items():
             if name == "irrelevant" and irrelevant is None and name not in entry:
@@ -103,7 +112,25 @@ def save_label(
         text = golden_text(value)
         parse_golden(workspace, text, file)
         atomic_write_text(target, text)
-    return dict(entry)
+        if viewer is None:
+            return dict(entry)
+        seen = next(one for one in viewable_golden(workspace, viewer, path) if one.id == entry["id"])
+        return seen.model_dump(mode="json", exclude_none=True)
+
+
+def _require_viewable(workspace: Workspace, viewer: Principal, named: Mapping[str, Sequence[str]], file: str) -> None:
+    """Raise HIVE-109 for labels of documents that the viewer may not view, as for missing ones."""
+    gate = ViewGate(permissions_of(workspace), viewer)
+    may = gate.allowed([doc_id for labels in named.values() for doc_id in labels])
+    fix = "label a document that you can open"
+    faults = [
+        Diagnostic("HIVE-109", f'there is no document "{doc_id}"', file, name, fix)
+        for name, labels in named.items()
+        for doc_id in labels
+        if doc_id not in may
+    ]
+    if faults:
+        raise HiveError(faults)
 
 
 def golden_text(value: dict[str, Any]) -> str:
@@ -114,6 +141,8 @@ def golden_text(value: dict[str, Any]) -> str:
     return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
 
 
-def _new_id(taken: Iterable[str]) -> str:
+def _new_id(taken: Collection[str], viewer: Principal | None) -> str:
     used = set(taken)
+    if viewer is not None:  # the next number would tell how many queries there are
+        return f"q{secrets.token_hex(5)}"
     return next(name for number in range(1, len(used) + 2) if (name := f"q{number}") not in used)

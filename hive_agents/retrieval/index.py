@@ -297,6 +297,9 @@ class ScopedIndex:
         numbers: NDArray[np.int64] = self._chunk_documents[chunks].astype(np.int64)
         return numbers
 
+    def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
+        return self._fields.missing(field, boost)
+
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
         factors: NDArray[np.float64] = self._fields.factors(boosts)[self._chunk_documents[chunks]]
         return factors

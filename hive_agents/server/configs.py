@@ -10,13 +10,12 @@ from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
-from hive_agents.evaluation import GoldenSet, Split, changed, compare, evaluate, load_golden, record
+from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
 from hive_agents.files import NAME_PATTERN, AnyCase
 from hive_agents.retrieval import StoredConfig, config_files, find_active, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, CallContext
-from hive_agents.server.golden import answerable
 from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
 from hive_agents.verification import (
     check_config,
@@ -65,7 +64,8 @@ class MeasureConfig(Body):
 
 
 class MeasuredConfig(Value):
-    """As `hive evaluate --json`, without the holdout's queries and without hits that the caller may not view."""
+    """As `hive evaluate --json`, without the holdout's queries: the queries, labels, documents and figures are those
+    that there would be without the documents that the caller may not view."""
 
     config: str
     k: int
@@ -80,10 +80,7 @@ class MeasuredConfig(Value):
 
 
 class Compare(Body):
-    """`within` is `everything`, as the gate measures, or `mine`: then only documents that the caller may view are
-    searched, for the queries of which they may view all relevant documents. The workspace's owner always measures
-    everything.
-    """
+    """Measured is what the caller may view, whichever `within` is: the workspace's owner measures everything."""
 
     a: ConfigRef = "active"
     b: ConfigRef
@@ -92,8 +89,11 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Differences are B minus A; each query lists the hits of both configs, with labels, and its `relevant` documents,
-    of those that the caller may view."""
+    """Differences are B minus A; each query lists the hits of both configs, with labels, and its `relevant` documents.
+
+    Queries, labels, documents and figures are those that there would be without the documents that the caller may not
+    view.
+    """
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -200,7 +200,7 @@ def show_config(call: CallContext, name: str) -> ConfigShown:
 def validate(call: CallContext, name: str) -> Checked:
     """Check a config: syntax and semantics."""
     try:
-        findings = check_config(call.workspace, _config(call, name))
+        findings = check_config(call.workspace, _config(call, name), viewer=call.reaches())
     except NotFound:
         raise
     except HiveError as error:
@@ -214,10 +214,10 @@ def validate(call: CallContext, name: str) -> Checked:
 def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     """Measure a config against the golden set. The split `holdout` spends a use of it."""
     call.freshness.refresh(now=True)
-    stored = _config(call, body.config)
-    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate")
-    require_sound(call.workspace, stored, golden=queries)
-    evaluation = evaluate(call.workspace, stored.config, golden=queries)
+    stored, viewer = _config(call, body.config), call.reaches()
+    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate", viewer=viewer)
+    require_sound(call.workspace, stored, golden=queries, viewer=viewer)
+    evaluation = evaluate(call.workspace, stored.config, golden=queries, reader=viewer)
     record(call.workspace, stored.config, evaluation)
     value = evaluation.to_json(split=body.split, hide=hidden)
     gate = ViewGate(permissions_of(call.workspace), call.principal)
@@ -231,14 +231,11 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
 def compare_configs(call: CallContext, body: Compare) -> Compared:
     """Measure two configs side by side."""
     call.freshness.refresh(now=True)
-    first, second = _config(call, body.a), _config(call, body.b)
-    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare")
+    first, second, viewer = _config(call, body.a), _config(call, body.b), call.reaches()
+    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare", viewer=viewer)
     for stored in (first, second):
-        require_sound(call.workspace, stored, golden=queries)
-    reader = call.reaches() if body.within == "mine" else None
-    if reader is not None:
-        queries = _answerable(call, queries)
-    comparison = compare(call.engine, first.config, second.config, queries, reader=reader)
+        require_sound(call.workspace, stored, golden=queries, viewer=viewer)
+    comparison = compare(call.engine, first.config, second.config, queries, reader=viewer)
     value = comparison.to_json(hide=hidden)
     sides = {"a": comparison.a, "b": comparison.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
@@ -327,19 +324,6 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
     ]
     shown, cursor = paged(every, query, lambda one: str(one.id))
     return VersionHistory(versions=shown, next_cursor=cursor)
-
-
-def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
-    """Return the golden set with the queries of which the caller may view all relevant documents.
-
-    Raises: HIVE-409 where there is none.
-    """
-    visible = golden.only(query.id for query in answerable(call, golden))
-    if not visible.queries:
-        why = "there is no question whose relevant documents you can all open"
-        fix = "label questions by documents that you can open, or let somebody measure who can open the others"
-        raise HiveError.of("HIVE-409", why, file=golden.file, path="queries", fix=fix)
-    return visible
 
 
 def _config(call: CallContext, name: str) -> StoredConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,7 +11,6 @@ from hive_agents.copilot import asked_questions, open_scope
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.evaluation import (
     GENERATED,
-    GoldenQuery,
     GoldenSet,
     LabelYield,
     Split,
@@ -20,13 +18,13 @@ from hive_agents.evaluation import (
     open_questions,
     pool,
     question_key,
-    save_label,
+    viewable_golden,
 )
 from hive_agents.files import AnyCase
 from hive_agents.retrieval import find_active, load_collection, words
 from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call, CallContext
-from hive_agents.verification import accept, is_accepted
+from hive_agents.verification import is_accepted, label as save_label
 
 api = Api("configs")
 MOST_OPEN = 200
@@ -73,7 +71,8 @@ class Worth(Value):
 
 
 class Golden(Value):
-    """The golden set's queries; those of the holdout are only counted."""
+    """The golden set's queries, with labels of documents that the caller may view, and those without any; those of the
+    holdout are only counted. `hash` is that of what is shown, `accepted` speaks of the whole set."""
 
     file: str
     hash: str
@@ -100,15 +99,15 @@ class Labelled(Value):
     irrelevant: list[str]
 
 
-@api.get("/api/golden", OPERATOR, tagged=True)
+@api.get("/api/golden", OPERATOR)
 def golden(call: CallContext) -> Golden:
     """The labelled questions without those of the holdout."""
-    golden_set = load_golden(call.workspace)
+    golden_set = viewable_golden(call.workspace, call.reaches())
     listed = [query.model_dump(mode="json") for query in golden_set if query.split != "holdout"]
     return Golden(
         file=golden_set.file,
         hash=golden_set.hash,
-        accepted=is_accepted(call.workspace, golden_set),
+        accepted=_is_accepted(call),
         holdout=sum(query.split == "holdout" for query in golden_set),
         queries=listed,
     )
@@ -116,10 +115,9 @@ def golden(call: CallContext) -> Golden:
 
 @api.post("/api/golden/labels", OPERATOR)
 def label(call: CallContext, body: LabelQuery) -> Labelled:
-    """Label a question, for training unless another split is named."""
+    """Label a question with documents that the caller may view, for training unless another split is named."""
     active = find_active(call.workspace)
     collection = load_collection(call.workspace, active.stored.config.collection if active else None)
-    trusted = _is_trusted(call)
     entry = save_label(
         call.workspace,
         body.query,
@@ -129,9 +127,10 @@ def label(call: CallContext, body: LabelQuery) -> Labelled:
         irrelevant=body.irrelevant,
         tags=body.tags,
         split=body.split,
+        by=call.by,
+        reason="a label by HTTP",
+        viewer=call.reaches(),
     )
-    if trusted:
-        accept(call.workspace, load_golden(call.workspace), call.by, "a label by HTTP")
     labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
     return Labelled(query_id=entry["id"], **labels)
 
@@ -180,11 +179,10 @@ def open_to_label(call: Call) -> OpenQuestions:
 
 @api.get("/api/golden/worth", OPERATOR)
 def worth(call: Call) -> Worth:
-    """The smallest gain that the labels can show, by questions whose answers the caller may view, less the holdout."""
+    """The smallest gain that the labels can show that the caller may view, less the holdout."""
     call.request.app.state.freshness.refresh()
-    open_queries = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
+    queries = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
     reader, collection = call.reaches(), _collection(call)
-    queries = open_queries if reader is None else answerable(call, open_queries)
 
     def count(_: object) -> LabelYield:
         within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
@@ -199,14 +197,6 @@ def worth(call: Call) -> Worth:
     return Worth(questions=n, smallest_gain=counted.smallest_gain(), later=later, enough=counted.enough())
 
 
-def answerable(call: CallContext, queries: Iterable[GoldenQuery]) -> list[GoldenQuery]:
-    """Return the queries of which the caller may view all relevant documents."""
-    queries = list(queries)
-    gate = ViewGate(permissions_of(call.workspace), call.principal)
-    allowed = gate.allowed([doc_id for query in queries for doc_id in query.relevant])
-    return [query for query in queries if allowed.issuperset(query.relevant)]
-
-
 def _collection(call: Call) -> str:
     active = find_active(call.workspace)
     return load_collection(call.workspace, active.stored.config.collection if active else None).name
@@ -214,13 +204,13 @@ def _collection(call: Call) -> str:
 
 def _golden(call: Call) -> GoldenSet | None:
     try:
-        return load_golden(call.workspace)
+        return viewable_golden(call.workspace, call.reaches())
     except NotFound:
         return None  # the first label creates it
 
 
-def _is_trusted(call: CallContext) -> bool:
+def _is_accepted(call: CallContext) -> bool:
     try:
         return is_accepted(call.workspace, load_golden(call.workspace))
-    except NotFound:
-        return True  # this label is its first
+    except HiveError:  # a label that the caller may not know of lacks its document
+        return False

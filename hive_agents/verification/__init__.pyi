@@ -66,6 +66,7 @@ from .generations import (
 from .golden_trust import (
     accept as accept,
     is_accepted as is_accepted,
+    label as label,
 )
 from .holdout import (
     cost_of_look as cost_of_look,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, has_errors
 from hive_agents.evaluation import GoldenSet
 from hive_agents.retrieval import (
@@ -40,10 +41,12 @@ def check_config(
     reranker: bool = False,
     refresh: bool = True,
     index: SqliteIndex | None = None,
+    viewer: Principal | None = None,
 ) -> list[Diagnostic]:
     """Return the findings of levels 1 and 2 on a config that parses.
 
-    Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before.
+    Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before; for a
+    `viewer` against what they may view of it.
     """
     findings = []
     parent = stored.config.parent
@@ -56,7 +59,8 @@ def check_config(
     if refresh and index is None and (stored.config.filters or stored.config.boosts):
         build_index(workspace)
     configured = workspace.settings.models.reranker not in ("", "none")
-    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker or configured, index=index)
+    reranks = reranker or configured
+    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranks, index=index, viewer=viewer)
 
 
 def require_sound(
@@ -66,9 +70,10 @@ def require_sound(
     golden: GoldenSet | None = None,
     reranker: bool = False,
     refresh: bool = True,
+    viewer: Principal | None = None,
 ) -> None:
     """Raise every diagnostic of levels 1 and 2, if one of them is an error."""
-    findings = check_config(workspace, stored, golden=golden, reranker=reranker, refresh=refresh)
+    findings = check_config(workspace, stored, golden=golden, reranker=reranker, refresh=refresh, viewer=viewer)
     if has_errors(findings):
         raise HiveError(findings, exit_code=1)
 

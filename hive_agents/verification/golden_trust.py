@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from hive_agents.errors import Diagnostic
-from hive_agents.evaluation import GoldenSet
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hive_agents.access import Principal
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation import FILE, GoldenSet, concealed, load_golden, save_label
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -26,6 +31,47 @@ def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
         return True
     known = [entry["hash"] for entry in entries if entry["file"] == golden.file]
     return bool(known and known[-1] == golden.hash)
+
+
+def label(
+    workspace: Workspace,
+    query: str,
+    collection: str,
+    *,
+    by: str,
+    reason: str,
+    viewer: Principal | None,
+    relevant: Sequence[str],
+    distractors: Sequence[str],
+    irrelevant: Sequence[str] | None,
+    tags: Sequence[str] = (),
+    split: str | None = None,
+    path: Path | None = None,
+) -> dict[str, Any]:
+    """Write a query's labels as `save_label`; a set that was accepted stays so where a person labels, by `reason`.
+
+    Raises: as `save_label`.
+    """
+    try:
+        exists = (path or workspace.root / FILE).exists()
+        trusted = not exists or is_accepted(workspace, load_golden(workspace, path))
+        entry = save_label(
+            workspace,
+            query,
+            collection,
+            relevant=relevant,
+            distractors=distractors,
+            irrelevant=irrelevant,
+            tags=tags,
+            split=split,
+            path=path,
+            viewer=viewer,
+        )
+        if trusted and by.startswith("user:"):
+            accept(workspace, load_golden(workspace, path), by, reason)
+    except HiveError as error:
+        raise error if viewer is None else concealed(error) from None
+    return entry
 
 
 def change_warning(golden: GoldenSet) -> Diagnostic:

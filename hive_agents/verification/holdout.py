@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation import GoldenSet, load_golden, spent_alpha
+from hive_agents.evaluation import GoldenSet, load_golden, spent_alpha, viewable_golden
 from hive_agents.store import audit
 from hive_agents.verification.certificate import log_verdict
 from hive_agents.verification.ledger import MAX_USES, spend, uses
@@ -27,14 +28,15 @@ def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
 
 
 def visible_part(
-    workspace: Workspace, path: Path | None, split: str | None, purpose: str
+    workspace: Workspace, path: Path | None, split: str | None, purpose: str, viewer: Principal | None = None
 ) -> tuple[GoldenSet, str | None, list[Diagnostic]]:
     """Return the queries to measure, the split whose queries may not be listed, and diagnostics.
 
-    Without a split all queries count and the holdout's stay unlisted. Asking for the holdout spends a use.
+    The queries are those that `viewer` may know, as for `viewable_golden`. Without a split all of them count and the
+    holdout's stay unlisted. Asking for the holdout spends a use.
     Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.
     """
-    golden = load_golden(workspace, path)
+    golden = viewable_golden(workspace, viewer, path)
     if split is None:
         return golden, "holdout", []
     name = split.lower()
@@ -47,7 +49,9 @@ def visible_part(
         return chosen, None, []
     if not (verdict := log_verdict(workspace)).ok:
         raise audit.broken(verdict)
-    use = spend(workspace, chosen, purpose)
+    # Whoever looks at a part of the holdout has looked at it.
+    whole = chosen if viewer is None else load_golden(workspace, path).split("holdout")
+    use = spend(workspace, whole, purpose)
     if use.exhausted:
         message = f"this holdout was used {MAX_USES} times before: it can't prove anything any more"
         return (

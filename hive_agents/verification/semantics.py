@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.evaluation import GoldenSet
-from hive_agents.retrieval import SqliteIndex, StoredConfig, collection_names, load_collection, no_such_collection
+from hive_agents.evaluation import GoldenSet, scope_of
+from hive_agents.retrieval import (
+    ScopedIndex,
+    SqliteIndex,
+    StoredConfig,
+    collection_names,
+    load_collection,
+    no_such_collection,
+)
 from hive_agents.workspace import Workspace
 
 
@@ -19,10 +27,12 @@ def check_semantics(
     golden: GoldenSet | None = None,
     reranker: bool = False,
     index: SqliteIndex | None = None,
+    viewer: Principal | None = None,
 ) -> list[Diagnostic]:
     """Return every diagnostic of level 2, and of level 1 where the collection is broken. Disabled blocks are skipped.
 
     Filters and boosts are checked against the index, so it must be up to date; without an open `index` it is opened.
+    For a `viewer` they are checked against what they may view.
     """
     names = collection_names(workspace)
     name = stored.config.collection
@@ -39,7 +49,8 @@ def check_semantics(
     if stored.config.filters or stored.config.boosts:
         opened = index or SqliteIndex(workspace, collection)
         try:
-            findings += [*_filters(opened, stored), *_boosts(opened, stored)]
+            seen = opened if viewer is None else scope_of(workspace, opened, viewer)
+            findings += [*_filters(seen, stored), *_boosts(seen, stored)]
         finally:
             if index is None:
                 opened.close()
@@ -138,7 +149,7 @@ def _blocks(stored: StoredConfig, reranker: bool) -> Iterator[Diagnostic]:
             )
 
 
-def _filters(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+def _filters(index: SqliteIndex | ScopedIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
     sound = True
     for field, condition in stored.config.conditions.items():
         try:
@@ -157,7 +168,7 @@ def _filters(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
         )
 
 
-def _boosts(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+def _boosts(index: SqliteIndex | ScopedIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
     for field, boost in stored.config.boosts.items():
         try:
             index.factors({field: boost}, np.empty(0, np.intp))

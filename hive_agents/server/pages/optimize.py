@@ -63,7 +63,7 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
     """The labelled hits of two configs for each open query, of those that the reader may view."""
-    compared = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
+    compared = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after}))
     rows = [row | {"hits": {side: _documents(hits) for side, hits in row["hits"].items()}} for row in compared.queries]
     return {
         "rows": sorted(rows, key=lambda row: -abs(row["delta"])),

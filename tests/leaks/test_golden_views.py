@@ -1,0 +1,102 @@
+"""The golden set as an operator may know it: what is hidden from them is missing, in every figure and every answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.evaluation import load_golden, viewable_golden
+from hive_agents.verification import is_accepted
+from tests.leaks.pairs import ASKED, HIDDEN, HIDDEN_QUESTION, MARK, MISSING, OPEN, bearer, made, pair, settled
+from tests.sample import hive
+from tests.server.serving import served
+
+
+async def posted(client: httpx.AsyncClient, place: Workspace, path: str, body: dict[str, Any]) -> httpx.Response:
+    return await client.post(path, json=body, headers=bearer(place))
+
+
+async def test_an_operator_learns_nothing_by_the_golden_set_over_http(tmp_path: Path) -> None:
+    shown = []
+    for place in pair(tmp_path):
+        async with served(place, roles=("http",)) as client:
+            answers = [await client.get("/api/golden", headers=bearer(place))]
+            for split in (None, "train", "holdout"):
+                answers.append(await posted(client, place, "/api/evaluate", {"split": split}))
+                answers.append(await posted(client, place, "/api/compare", {"b": "words", "split": split}))
+            # One's own label for the words of a hidden document: its rank would tell of the document.
+            probe = {"query": f"{MARK} cabinet", "relevant": [OPEN], "split": "train"}
+            answers.append(await posted(client, place, "/api/golden/labels", probe))
+            answers.append(await posted(client, place, "/api/golden/labels", {"query": ASKED, "irrelevant": []}))
+            answers.append(await posted(client, place, "/api/golden/labels", {"query": HIDDEN_QUESTION} | LABELS))
+            answers.append(await posted(client, place, "/api/evaluate", {"split": "train"}))
+            answers.append(await client.get("/api/golden/worth", headers=bearer(place)))
+            answers += [await posted(client, place, f"/api/configs/{name}/validate", {}) for name in ("filtered", "v1")]
+        shown.append([f"{one.status_code} {settled(place, one.text)}" for one in answers])
+    for without, beside in zip(*shown, strict=True):
+        assert without == beside
+    assert MARK in shown[0][10]  # one's own words are there
+    assert '"n":2' in shown[0][3]
+
+
+LABELS = {"relevant": [OPEN], "split": "train"}
+
+
+async def test_a_label_of_a_hidden_document_answers_as_one_of_a_missing_document(tmp_path: Path) -> None:
+    place = made(tmp_path / "ws", hidden=True)
+    before = (place.root / "evals/golden.json").read_bytes()
+    async with served(place, roles=("http",)) as client:
+        for lists in ("relevant", "distractors", "irrelevant"):
+            hidden, missing = [
+                await posted(client, place, "/api/golden/labels", {"query": ASKED, lists: [doc_id]})
+                for doc_id in (HIDDEN, MISSING)
+            ]
+            assert (hidden.status_code, missing.json()["code"]) == (missing.status_code, "HIVE-109")
+            assert hidden.text == missing.text.replace(MISSING, HIDDEN)
+    assert (place.root / "evals/golden.json").read_bytes() == before
+
+
+async def test_labels_that_the_labeller_may_not_know_of_stay(tmp_path: Path) -> None:
+    place = made(tmp_path / "ws", hidden=True)
+    assert is_accepted(place, load_golden(place))
+    async with served(place, roles=("http",)) as client:
+        bodies = {"query": ASKED, "irrelevant": ["open/pump.md"]}, {"query": HIDDEN_QUESTION} | LABELS
+        mine, anew = [(await posted(client, place, "/api/golden/labels", body)).json() for body in bodies]
+    assert mine["distractors"] == ["open/rotor-2.md"]
+    queries = {query.id: query for query in load_golden(place)}
+    assert queries[mine["query_id"]].distractors == ["open/rotor-2.md", f"{MARK}/twin.md"]
+    assert (queries[f"{MARK}0"].relevant, queries[anew["query_id"]].relevant) == ([HIDDEN], [OPEN])
+    assert is_accepted(place, load_golden(place))
+
+
+def test_a_fault_of_the_golden_set_names_no_query_to_whom_it_is_hidden(tmp_path: Path) -> None:
+    place = made(tmp_path / "ws", hidden=True)
+    kim = known_principal(place, "kim")
+    (place.documents / HIDDEN).unlink()  # its labels lack their document: to her they were never there
+    assert [query.id for query in viewable_golden(place, kim)] == [f"o{n}" for n in range(6)]
+    value = json.loads((place.root / "evals/golden.json").read_text())
+    value["queries"].append(value["queries"][0])
+    (place.root / "evals/golden.json").write_text(json.dumps(value))
+    told = hive("label", ASKED, "-r", OPEN, "--as", "kim", "-w", place.root)
+    assert MARK not in f"{told.out}{told.err}"
+
+
+def test_the_owner_knows_all_of_it(tmp_path: Path) -> None:
+    place = made(tmp_path / "ws", hidden=True)
+    measured = hive("evaluate", "--json", "-w", place.root).json
+    assert measured["n"] == 12
+    assert hive("evaluate", "--json", "--as", "kim", "-w", place.root).json["n"] == 6
+    assert hive("evaluate", "--json", "--as", "dana", "-w", place.root).json["n"] == 12
+
+
+@pytest.mark.parametrize("user", ["kim", "dana"])
+def test_what_is_left_has_the_hash_of_a_file_that_has_no_more(tmp_path: Path, user: str) -> None:
+    without, beside = pair(tmp_path)
+    seen = viewable_golden(beside, known_principal(beside, user))
+    assert seen.hash == load_golden(without if user == "kim" else beside).hash
