@@ -31,6 +31,7 @@ from .guarded import (
     guard as guard,
     load_arrays as load_arrays,
     make_folder as make_folder,
+    mapped_array as mapped_array,
     opened as opened,
     parent_of as parent_of,
     read_bytes as read_bytes,

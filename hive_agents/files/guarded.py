@@ -284,10 +284,39 @@ def require_archive(archive: zipfile.ZipFile) -> None:
 
 
 def load_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an `.npz` file, whose shapes are checked against their bytes.
+    """Return the arrays of an `.npz` file, whose shapes are checked against their bytes; nothing is unpickled.
 
-    Raises: Exceeded, and numpy's and zipfile's errors for a damaged file.
+    Raises: OSError; ValueError for any file that isn't one, Exceeded among them.
     """
+    with _as_value_errors():
+        return _arrays(file)
+
+
+def mapped_array(path: Path) -> NDArray[Any]:
+    """Return the memory-mapped array of an `.npy` file; nothing is unpickled.
+
+    Raises: OSError, where the path is a link, too; ValueError for any file that isn't one.
+    """
+    from numpy.lib import format as npy
+
+    with _as_value_errors():
+        # np.load would take an archive, too.
+        mapped: NDArray[Any] = npy.open_memmap(unlinked(path), mode="r")
+        return mapped
+
+
+@contextmanager
+def _as_value_errors() -> Iterator[None]:
+    """Turn whatever numpy and zipfile raise for a hostile file into ValueError."""
+    try:
+        yield
+    except (OSError, ValueError, HiveError):
+        raise
+    except Exception as error:
+        raise ValueError(f"no array file: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
     from numpy.lib import format as npy
 
     arrays = {}

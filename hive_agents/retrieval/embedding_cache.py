@@ -12,8 +12,6 @@ import io
 import os
 import random
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -78,9 +76,11 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
         if str(stored["model"]) != embedder.model_id:
             return None
         hashes, vectors = stored["hashes"], stored["vectors"]
+        if hashes.dtype != np.uint8 or hashes.shape != (len(vectors), 32):
+            return {}
         if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
             return {}
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+    except (OSError, ValueError, KeyError, TypeError):
         return {}  # the vectors of a damaged file are computed again
     if vectors.shape != (len(hashes), embedder.dimensions) or vectors.dtype != np.float32:
         return {}

@@ -11,8 +11,6 @@ import os
 import re
 import threading
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,16 +102,7 @@ class CachedReranker:
             if texts.dtype != np.uint8 or texts.shape != (len(rows), 32) or not np.isfinite(rows).all():
                 return {}
             return {text.tobytes(): Relevance(*row) for text, row in zip(texts, rows.tolist(), strict=True)}
-        except (
-            OSError,
-            EOFError,
-            ValueError,
-            KeyError,
-            TypeError,
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,
-        ):
+        except (OSError, ValueError, KeyError, TypeError):
             return {}  # an unreadable file is scored again
 
     def _write(self, key: bytes, scored: _Scored) -> None:

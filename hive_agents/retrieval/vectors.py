@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, opened, read_bytes, unlinked
+from hive_agents.files import atomic_write, mapped_array, opened, read_bytes
 from hive_agents.workspace import Workspace
 
 Mask = NDArray[np.bool_]
@@ -43,8 +43,8 @@ class VectorIndex:
 
     @classmethod
     def open(cls, path: Path) -> VectorIndex:
-        """Return the index over a memory-mapped `.npy` file."""
-        return cls(np.load(unlinked(path), mmap_mode="r", allow_pickle=False))
+        """Return the index over a memory-mapped `.npy` file. Raises: OSError, ValueError for any other."""
+        return cls(mapped_array(path))
 
     def __len__(self) -> int:
         return len(self._matrix)

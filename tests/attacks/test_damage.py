@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +15,91 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden, question_key
+from tests.conftest import write_document
 from tests.sample import hive
 
 
 def vectors_file(place: Workspace) -> Path:
     (found,) = (place.state / "vectors").glob("*.npy")
     return found
+
+
+def npy(header: str) -> bytes:
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 64
+
+
+def npz(**members: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return data.getvalue()
+
+
+def saved(value: object, *, pickled: bool = False) -> bytes:
+    data = io.BytesIO()
+    np.save(data, np.asarray(value), allow_pickle=pickled)
+    return data.getvalue()
+
+
+class Told:
+    """Whoever unpickles it makes a folder."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("unpickled",)
+
+
+def encrypted(archive: bytes) -> bytes:
+    """The archive with a flag that says that its members need a password."""
+    local, central = archive.index(b"PK\x03\x04") + 6, archive.index(b"PK\x01\x02") + 8
+    return bytes(byte | 1 if at in (local, central) else byte for at, byte in enumerate(archive))
+
+
+HOSTILE = {
+    "an archive": npz(vectors=saved(np.ones((3, 4), np.float32))),
+    "an encrypted archive": encrypted(npz(vectors=saved(1.0))),
+    "an archive of nothing": npz(),
+    "scalars": npz(model=saved("x"), hashes=saved(1), vectors=saved(2.0), checksum=saved(3)),
+    "objects": saved(np.array([Told()], object), pickled=True),
+    "objects in an archive": npz(vectors=saved(np.array([Told()], object), pickled=True)),
+    "a bare pickle": pickle.dumps(Told()),
+    "a header that nests": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "-" * 9000 + "1,)}\n"),
+    "a negative shape": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -9223372036854775808)}\n"),
+    "a shape beyond all numbers": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 99 + ", 4)}\n"),
+    "a type of no size": npy("{'descr': '|V0', 'fortran_order': False, 'shape': (3, 4)}\n"),
+    "other numbers": saved(np.ones((3, 4), np.complex128)),
+    "text": b"no array at all",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_under_the_name_of_vectors_is_a_diagnostic_and_made_anew(
+    indexed: Workspace, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HIVE_INDEX__AUTO_REFRESH", "false")
+    path = vectors_file(indexed)
+    path.write_bytes(HOSTILE[name])
+    path.with_suffix(".json").unlink()
+    told = hive("query", "rotate the key", "--config", "meaning", "-w", indexed.root, "--json")
+    assert (told.code, told.codes) == (3, {"HIVE-406"})
+    assert hive("index", "-w", indexed.root).code == 0
+    assert hive("query", "rotate the key", "--config", "meaning", "-w", indexed.root).code == 0
+    assert not (tmp_path / "unpickled").exists()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_under_the_name_of_a_seed_costs_an_embedding(
+    indexed: Workspace, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in (indexed.state / "embeddings").glob("*.npz"):
+        path.write_bytes(HOSTILE[name])
+    write_document(indexed, "more.md", "# More\n\nAnother text.\n")
+    assert hive("index", "-w", indexed.root, "--json").code == 0
+    assert not (tmp_path / "unpickled").exists()
 
 
 def zero(path: Path, rows: slice = slice(None)) -> None:
