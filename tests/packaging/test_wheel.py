@@ -38,6 +38,10 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
         "hive_agents/_bundled/workspace/evals/golden.json",
     ):
         assert wanted in names
+    # What lies beside packages would lie in everybody's site-packages.
+    (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
+    assert {name.split("/")[0] for name in names} == {"graphs", "hive_agents", info}
+    assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= set(names)
     assert any(name.startswith("hive_agents/_bundled/workspace/embeddings/") for name in names)
     assert not [
         name for name in names if "/.hive/" in name or name.endswith(("active.json", ".pyc")) or "/audit/" in name
