@@ -126,6 +126,11 @@ def trust(workspace: Workspace) -> None:
     atomic_write(_record(workspace), json.dumps(record, indent=2).encode(), mode=0o600)
 
 
+def pins_file(workspace: Workspace, server: str) -> Path:
+    """Return the file beside the record of trust that keeps what an MCP server announced when it was trusted."""
+    return _record(workspace).with_suffix(f".{server}.json")
+
+
 def _inert(what: str, severity: Literal["error", "warning"]) -> Diagnostic:
     fix = "look with `hive trust --diff`, then allow it with `hive trust`"
     return Diagnostic("HIVE-431", f"not trusted on this machine, and inert: {what}", fix=fix, severity=severity)

@@ -41,6 +41,9 @@ from .judges import (
     NodeVerdict as NodeVerdict,
     register_judge as register_judge,
 )
+from .mcp_servers import (
+    announced as announced,
+)
 from .new_agent import (
     new_agent as new_agent,
 )

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.tool import NAME, Tool, as_result, make_tool
+from hive_agents.agents.mcp_listing import (
+    MOST_LISTED,
+    MOST_PAGES,
+    MOST_TOOLS,
+    Announced,
+    ListedTool,
+    compared,
+    pin,
+    pins,
+)
+from hive_agents.agents.mcp_transports import MOST_BYTES, http_client, standard_streams
+from hive_agents.agents.tool import SideEffect, Tool, as_result, make_tool
 from hive_agents.credentials import is_reference, redacted, resolve
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import opened
+from hive_agents.files import Exceeded, opened
 from hive_agents.memory import ToolResult
 from hive_agents.settings import McpServer
 from hive_agents.trust import file_within
@@ -28,18 +40,60 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 CONNECT_SECONDS = 20.0
+LIST_SECONDS = 30.0
+"""For a whole listing, with all of its pages and with the connection."""
 CALL_SECONDS = 120.0
-_MOST_PAGES = 50
+_LOOK = "look with `hive trust --diff`, then allow it with `hive trust`"
 
 
 def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
-    """Yield the tools of each server of the settings, or why it can't list them."""
-    for name, settings in workspace.settings.mcp.servers.items():
+    """Yield the tools of each server of the settings that are as they were trusted, and why others aren't there.
+
+    A server that is reached for the first time since its settings were trusted is trusted as it is.
+    """
+    for server, listing in _listings(workspace):
+        if isinstance(listing, HiveError):
+            yield from listing.diagnostics
+            continue
         try:
-            server = _server(workspace.root, name, settings.model_dump_json())
-            yield from [server.as_tool(listed) for listed in server.list_tools()]
+            yield from server.tools(listing)
         except HiveError as error:
             yield from error.diagnostics
+
+
+def announced(workspace: Workspace, *, accept: bool) -> dict[str, list[Announced] | HiveError]:
+    """Return the tools of each server beside what was trusted, or why it can't list them; `accept` trusts them as they
+    are returned. Only for a trusted workspace. Raises: HIVE-403 where they can't be recorded."""
+    found: dict[str, list[Announced] | HiveError] = {}
+    for server, listing in _listings(workspace, anew=True):
+        if isinstance(listing, HiveError):
+            found[server.name] = listing
+            continue
+        pinned = server.pinned
+        found[server.name] = compared(listing.texts if pinned is None else pinned, listing.tools)
+        if accept:
+            server.pin(listing)
+    return found
+
+
+def _listings(workspace: Workspace, *, anew: bool = False) -> list[tuple[Server, ToolListing | HiveError]]:
+    """Return what each server lists, all asked at once: a slow one costs the others no time."""
+    named = workspace.settings.mcp.servers.items()
+    servers = [_server(workspace.root, name, settings.model_dump_json()) for name, settings in named]
+    asked = [(server, _in_loop(server.listed(anew=anew))) for server in servers]
+    return [(server, future.result()) for server, future in asked]
+
+
+@dataclass(frozen=True)
+class ToolListing:
+    """The tools of a server, and why it has others that aren't used."""
+
+    tools: list[ListedTool]
+    faults: list[str]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        return {tool.name: tool.text for tool in self.tools}
 
 
 class Server:
@@ -47,73 +101,149 @@ class Server:
 
     def __init__(self, workspace: Workspace, name: str, settings: McpServer) -> None:
         self.name, self._settings, self._workspace = name, settings, workspace
-        self._connecting = asyncio.Lock()
+        self._connecting, self._listing = asyncio.Lock(), asyncio.Lock()
         self._client: Any = None
         self._closing: asyncio.Event | None = None
-        self._listed: list[Any] | None = None
+        self._listed: ToolListing | None = None
+        self._compared: Any = None
+        """The connection on which the listing was last read."""
+        self._broken = ""
+        """Why the connection was given up."""
         self._secrets: set[str] = set()
         """Values of the references that the server was given, also before a restart."""
 
-    def list_tools(self) -> list[Any]:
-        """Return the server's tools. Raises: HIVE-432 where it can't be reached, HIVE-411 without the SDK, HIVE-421."""
-        if self._listed is None:
-            try:
-                self._listed = _in_loop(self._list()).result(CONNECT_SECONDS * 2)
-            except Exception as error:
-                raise self._fault(error) from None
+    @property
+    def pinned(self) -> dict[str, str] | None:
+        return pins(self._workspace, self.name, self._settings.model_dump_json())
+
+    def pin(self, listing: ToolListing) -> None:
+        """Trust the tools as they are listed. Raises: HIVE-403."""
+        pin(self._workspace, self.name, self._settings.model_dump_json(), listing.tools)
+
+    async def listed(self, *, anew: bool = False) -> ToolListing | HiveError:
+        """Return the server's tools, without asking again unless `anew` or where they aren't as they were trusted.
+
+        It fails with HIVE-432 where it can't be reached in time or lists too much, HIVE-411 without the SDK, HIVE-421.
+        """
+        try:
+            async with self._listing, asyncio.timeout(LIST_SECONDS):
+                known = self._listed
+                if known is None or anew or known.texts != self.pinned:
+                    await self._list(await self._connected())
+        except Exception as error:
+            if not isinstance(error, HiveError):
+                self._drop()
+            return self._fault(error)
+        assert self._listed is not None
         return self._listed
 
-    def as_tool(self, listed: Any) -> Tool:
-        """Return a listed tool as a `Tool`: *external* unless the server marks it as read-only."""
-        hints = listed.annotations
-        read_only = bool(hints and hints.read_only_hint)
-        name = f"{self.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
-        if not NAME.fullmatch(name):
-            raise self._fault(ValueError(f'"{name}" is too long, or no name for a tool'))
-        tool = make_tool(listed, name=name, call=self._called, side_effect="read" if read_only else "external")
-        # `idempotentHint`: a repeated call has no further effect, as with an idempotency key.
-        return replace(tool, keyed=tool.keyed or bool(hints and hints.idempotent_hint))
+    def tools(self, listing: ToolListing) -> Iterator[Tool | Diagnostic]:
+        """Yield the tools of a listing, and why others are missing; they are pinned where none were.
 
-    async def _called(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        A changed one is inert, as it was trusted. Raises: HIVE-403 where they can't be pinned.
+        """
+        pinned = self.pinned
+        if pinned is None:
+            self.pin(listing)
+            pinned = listing.texts
+        for fault in listing.faults:
+            yield self._missing(fault)
+        names: set[str] = set()
+        now = {tool.name: tool for tool in listing.tools}
+        for one in compared(pinned, listing.tools):
+            trusted = now[one.name] if one.status == "trusted" else None
+            inert = ""
+            if one.status == "new":
+                yield self._unknown(one.name, "came after its server was trusted")
+            elif one.status == "changed":
+                inert = f"it changed since it was trusted: {_LOOK}"
+                trusted = ListedTool.parsed(pinned[one.name])
+                yield self._unknown(one.name, "changed since it was trusted")
+            if trusted is None:
+                continue
+            try:
+                tool = self._as_tool(trusted, inert)
+            except HiveError as error:
+                yield self._missing(error.diagnostics[0].message)
+                continue
+            if tool.name in names:
+                yield self._missing(f'it announces two tools that are called "{tool.name}": "{one.name}" is left out')
+                continue
+            names.add(tool.name)
+            yield tool
+
+    def _as_tool(self, listed: ListedTool, inert: str) -> Tool:
+        """Return a tool that is *external* unless the owner says that it only reads. Raises: HIVE-105, HIVE-113."""
+        effect: SideEffect = "read" if listed.name in self._settings.read_only else "external"
+        name = f"{self.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
+        tool = make_tool(listed, name=name, call=partial(self._called, listed), side_effect=effect)
+        keyed = tool.keyed or listed.name in self._settings.idempotent
+        return replace(tool, keyed=keyed, hints=listed.hints, inert=inert)
+
+    async def _called(self, trusted: ListedTool, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Return the tool's result with the server's secrets redacted; a server that died or hangs is a failed call."""
         try:
-            result = as_result(await asyncio.wrap_future(_in_loop(self._call(name, arguments))))
+            result = as_result(await asyncio.wrap_future(_in_loop(self._call(trusted, name, arguments))))
         except Exception as error:
             return ToolResult(self._fault(error).diagnostics[0].message, is_error=True)
-        return ToolResult(redacted(result.content, self._secrets), result.is_error)
+        return ToolResult(self._redacted(result.content), result.is_error)
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def _call(self, trusted: ListedTool, name: str, arguments: dict[str, Any]) -> Any:
         client = await self._connected()
         try:
             async with asyncio.timeout(CALL_SECONDS):
+                if client is not self._compared:  # it was started again, and may be another
+                    async with self._listing, asyncio.timeout(LIST_SECONDS):
+                        await self._list(client)
+                assert self._listed is not None
+                if trusted not in self._listed.tools:
+                    raise HiveError([self._unknown(name, "changed since it was trusted")])
                 return await client.call_tool(name, arguments)
         except Exception as error:
             # After an error that isn't the server's answer the next call connects again.
-            if not _answered(error):
+            if not _answered(error) and not isinstance(error, HiveError):
                 self._drop()
             raise
 
-    async def _list(self) -> list[Any]:
-        client = await self._connected()
-        tools: list[Any] = []
-        cursor = None
-        for _ in range(_MOST_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            tools += page.tools
+    async def _list(self, client: Any) -> None:
+        """Read the listing. Raises: Exceeded where it has too many tools or pages."""
+        tools: dict[str, ListedTool] = {}
+        faults: list[str] = []
+        cursor, chars = None, 0
+        for _ in range(MOST_PAGES):
+            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+            for told in page.tools:
+                if len(tools) + len(faults) >= MOST_TOOLS or chars > MOST_LISTED:
+                    raise Exceeded(f"it announces more than {MOST_TOOLS} tools, or {MOST_LISTED:,} characters of them")
+                try:
+                    tool = ListedTool.of(told).without(self._redacted)
+                except Exceeded as error:
+                    faults.append(self._redacted(f'its tool "{told.name[:100]}" is left out: {error}'))
+                    continue
+                chars += len(tool.text)
+                if tool.name in tools:
+                    faults.append(f'it announces two tools that are called "{tool.name[:100]}": the second is left out')
+                tools.setdefault(tool.name, tool)
             cursor = page.next_cursor
             if not cursor:
-                break
-        return tools
+                self._listed, self._compared = ToolListing(list(tools.values()), faults), client
+                return
+        raise Exceeded(f"its tools are on more than {MOST_PAGES} pages")
 
     async def _connected(self) -> Any:
         async with self._connecting:
             if self._client is None:
                 ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 self._closing = asyncio.Event()
+                self._broken = ""
                 _tasks.add(task := asyncio.create_task(self._serve(ready, self._closing)))
                 task.add_done_callback(_tasks.discard)
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    self._client = await ready
+                try:
+                    async with asyncio.timeout(CONNECT_SECONDS):
+                        self._client = await ready
+                except BaseException:
+                    task.cancel()  # a server that is started and says nothing would stay
+                    raise
             return self._client
 
     async def _serve(self, ready: asyncio.Future[Any], closing: asyncio.Event) -> None:
@@ -134,25 +264,28 @@ class Server:
     async def _open(self, stack: AsyncExitStack) -> Any:
         mcp = _sdk("mcp")
         if self._settings.command:
-            program, *arguments = self._settings.command
             values = self._settings.env.items()
             env = {key: self._revealed(text) if is_reference(text) else text for key, text in values}
+            arguments = self._settings.command[1:]
             if "-m" in arguments or any(file_within(self._workspace.root, word) for word in arguments):
                 # Bytecode beside the server's files isn't recorded as trusted, and would be run in place of them.
                 env.setdefault("PYTHONPYCACHEPREFIX", str(self._workspace.state_folder("mcp") / "bytecode"))
-            stdio = _sdk("mcp.client.stdio")
-            started = mcp.StdioServerParameters(
-                command=program, args=arguments, env=env, cwd=self._workspace.root, encoding_error_handler="replace"
-            )
             path = self._workspace.state_folder("mcp") / f"{self.name}.log"
             handle = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             log = stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
-            return mcp.Client(stdio.stdio_client(started, errlog=log), read_timeout_seconds=CALL_SECONDS)
+            streams = standard_streams(self._settings.command, env, self._workspace.root, log, self._given_up)
+            return mcp.Client(streams, read_timeout_seconds=CALL_SECONDS)
         headers = {key: self._revealed(reference) for key, reference in self._settings.headers_ref.items()}
-        client = import_module("httpx2").AsyncClient(headers=headers, timeout=CALL_SECONDS)
-        http = await stack.enter_async_context(client)
-        transport = _sdk("mcp.client.streamable_http").streamable_http_client(self._settings.url, http_client=http)
+        http = await stack.enter_async_context(http_client(headers, CALL_SECONDS))
+        connect = _sdk("mcp.client.streamable_http").streamable_http_client
+        transport = connect(self._settings.url, http_client=http, max_sse_event_size=MOST_BYTES)
         return mcp.Client(transport, read_timeout_seconds=CALL_SECONDS)
+
+    def _given_up(self, why: str) -> None:
+        self._broken = why
+
+    def _redacted(self, text: str) -> str:
+        return redacted(text, self._secrets)
 
     def _revealed(self, reference: str) -> str:
         value = resolve(self._workspace, reference).reveal()
@@ -164,12 +297,24 @@ class Server:
             self._closing.set()
         self._client = None
 
+    def _missing(self, why: str) -> Diagnostic:
+        path, fix = f"mcp.servers.{self.name}", "ask whoever made the server, or do without the tool"
+        return Diagnostic("HIVE-432", f"the MCP server {self.name}: {why}"[:500], "hive.toml", path, fix)
+
+    def _unknown(self, name: str, why: str) -> Diagnostic:
+        shown = f'inert: the tool "{name[:100]}" of the MCP server {self.name} {why}'
+        return Diagnostic("HIVE-431", shown, "hive.toml", f"mcp.servers.{self.name}", _LOOK)
+
     def _fault(self, error: BaseException) -> HiveError:
         if isinstance(error, HiveError):
             return error
         while isinstance(error, BaseExceptionGroup):  # the SDK's task groups
             error = error.exceptions[0]
-        if isinstance(error, TimeoutError):
+        if self._broken:
+            reason, self._broken = self._broken, ""
+        elif isinstance(error, Exceeded):
+            reason = str(error)
+        elif isinstance(error, TimeoutError):
             reason = "it gave no answer in time"
         elif isinstance(error, FileNotFoundError):
             reason = f"{self._settings.command[0]} is no program here"
@@ -197,7 +342,6 @@ def _sdk(module: str) -> Any:
         why = "the package mcp is not installed, and the settings name MCP servers"
         raise HiveError.of("HIVE-411", why, fix='pip install "hive-agents[mcp]"') from None
 
-
 @cache
 def _server(root: Path, name: str, settings: str) -> Server:
     """Return the server of this name, the same object for all runs of this process."""
@@ -210,6 +354,10 @@ _tasks: set[asyncio.Task[None]] = set()
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     """Return one event loop, in a thread, for all servers: a connection outlives the event loop of a run."""
+    # The SDK logs what servers send, with secrets that they were given: `Server` tells of faults without them.
+    log = logging.getLogger("mcp.client")
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="hive-mcp", daemon=True)
     thread.start()

@@ -57,8 +57,8 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
     """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
 
-    What can't be loaded is in the registry's `missing`, and logged as a warning with `log`.
-    Raises: HIVE-111 for two tools of one name.
+    What can't be loaded is in the registry's `missing`, and logged as a warning with `log`. So is the second of two
+    tools of one name: the bundled ones come first, then those of the settings, of packages and of servers.
     """
     registry = bundled_tools(workspace)
     workspace = workspace.stands_for or workspace
@@ -74,6 +74,10 @@ def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
         for found in loaded:
             if isinstance(found, Diagnostic):
                 registry.missing.append(found)
+            elif found.name in registry.all_names:
+                registry.missing.append(
+                    _fault(f'there are two tools "{found.name}": one is left out', "give one of them another name")
+                )
             else:
                 registry.register(found)
     if log:

@@ -114,6 +114,8 @@ class Tool:
     sub_agents_only: bool = False
     function: Callable[..., Any] | None = field(default=None, repr=False)
     keyed: bool = False
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    inert: str = ""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Raises: TypeError for a tool that wasn't made of a function."""

@@ -66,12 +66,14 @@ class Tools:
         return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
 
     def decide(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
-        """Return whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
+        """Return whether a call is allowed, needs a person, or is denied; one that isn't here, or is inert, is denied.
 
         Where a policy has no rule for it the tool's own decides. Without arguments it is the mildest that any call of
         the tool may get.
         """
-        return strictest(self._policies, name, self._tools[name].policy, arguments) if name in self else "deny"
+        if name not in self or self._tools[name].inert:
+            return "deny"
+        return strictest(self._policies, name, self._tools[name].policy, arguments)
 
     def for_model(self) -> list[llm.Tool]:
         """Return what a model is offered: every tool here that isn't denied."""
@@ -114,6 +116,8 @@ class Tools:
         wrong = self.check(name, arguments)
         if wrong:
             return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))
+        if why := self._tools[name].inert:
+            return _error(name, why)
         decision = self.decide(name, arguments)
         if decision == "deny" or (decision == "ask" and not approved):
             return _error(name, "the policy denies it" if decision == "deny" else "a person has to approve it first")

@@ -44,16 +44,23 @@ def show(surface: Surface, name: ToolArgument) -> None:
     """Show a tool as models see it."""
     from hive_agents.agents import workspace_tools
 
-    tool = workspace_tools(surface.workspace).view(sub_agent=True)[name]
+    registry = workspace_tools(surface.workspace, log=False)
+    surface.warn(registry.missing)
+    tool = registry.view(sub_agent=True)[name]
     value = {
         "name": tool.name,
         "description": tool.description,
         "side_effect": tool.side_effect,
         "policy": tool.policy,
         "parameters": dict(tool.parameters),
+        "hints": dict(tool.hints),
+        "inert": tool.inert or None,
     }
+    hints = [f"its server says, and nothing relies on it: {json.dumps(value['hints'])}"] if tool.hints else []
+    lines = [f"inert: {tool.inert}"] if tool.inert else []
     parameters = json.dumps(value["parameters"], indent=2, ensure_ascii=False)
-    surface.show(value, f"{tool.name} ({tool.side_effect}, {tool.policy})", tool.description, parameters)
+    lines += [f"{tool.name} ({tool.side_effect}, {tool.policy})", tool.description, *hints, parameters]
+    surface.show(value, *lines)
 
 
 @app.command("call")
@@ -77,7 +84,9 @@ def call(
     if not isinstance(arguments, dict):
         raise HiveError.of("HIVE-409", "the arguments are not a JSON object", fix='write --args \'{"name": "value"}\'')
     place = surface.workspace
-    tools = workspace_tools(place).view(sub_agent=True)
+    registry = workspace_tools(place, log=False)
+    surface.warn(registry.missing)
+    tools = registry.view(sub_agent=True)
     tools[name]  # raises for an unknown name, which is wrong usage and not a failed call
     context = ToolContext(place, surface.asker.reader_if_named())
     result = asyncio.run(tools.call(name, arguments, context, approved=True))

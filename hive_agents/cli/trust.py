@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.errors import HiveError
 
 _STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "dim"}
 
@@ -19,6 +20,7 @@ def command(
 ) -> None:
     """Trust this workspace's tools, servers, endpoints and triggers, as they are now, on this machine."""
     from hive_agents import machine, trust
+    from hive_agents.agents import announced
 
     place = surface.unwarned_workspace
     state = place.root / ".hive"
@@ -28,6 +30,9 @@ def command(
         trust.trust(place)
     parts = trust.parts(place)
     trusted = all(part.status == "trusted" for part in parts)
+    # Servers are asked only where they may be started: what `hive trust` accepts is what it shows.
+    asks = trusted and not (foreign and diff) and bool(place.settings.mcp.servers)
+    servers = announced(place, accept=not diff and not rebuild) if asks else {}
     lines: list[Any] = []
     if aside is not None:
         lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]
@@ -37,6 +42,20 @@ def command(
         lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + part.name)
         if diff and part.status in ("new", "changed"):
             lines += [f"    {line}" for line in part.text.splitlines()]
+    told = []
+    for server, tools in servers.items():
+        if isinstance(tools, HiveError):
+            why = "it is trusted as it was, or as it is when it is first reached"
+            lines.append(f"{tools.diagnostics[0].message}: {why}")
+            continue
+        for tool in tools:
+            if diff and tool.status in ("new", "changed"):
+                trusted = False
+            name = f"mcp.servers.{server}: {tool.name}"
+            told.append({"name": name, "status": tool.status, "text": tool.text})
+            lines.append(styled(f"{tool.status:8} ", _STYLES[tool.status]) + name)
+            if tool.status == "changed" or (diff and tool.status == "new"):
+                lines += [f"    {line}" for line in tool.text.splitlines()]
     if not parts:
         lines.append("nothing in this workspace can act by itself")
     value = {
@@ -44,6 +63,7 @@ def command(
         "state": "foreign" if foreign and diff else "own",
         "set_aside": aside.name if aside is not None else None,
         "parts": [vars(part) for part in parts],
+        "server_tools": told,
     }
     surface.show(value, *lines)
     raise typer.Exit(1 if diff and not value["trusted"] else 0)

@@ -109,13 +109,17 @@ class ToolsSettings(Format):
 class McpServer(Format):
     """A server of tools: a `command` to start, or the `url` of one that runs.
 
-    Values of `env` may be references to secrets; those of `headers_ref` have to be.
+    Values of `env` may be references to secrets; those of `headers_ref` have to be. Its tools are *external*: what the
+    server itself says of them isn't relied on. `read_only` names those that only read, `idempotent` those of which a
+    second call has no further effect.
     """
 
     command: list[str] = []
     url: Url = ""
     env: dict[str, str] = {}
     headers_ref: dict[str, str] = {}
+    read_only: list[str] = []
+    idempotent: list[str] = []
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:

@@ -126,7 +126,8 @@ async def test_the_clock_and_the_repository(tmp_path: Path, monkeypatch: pytest.
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / "page.md").write_text("# Page\n")
     clock = toml("time", programs / "mcp-server-time", "--local-timezone", "UTC")
-    git = toml("git", programs / "mcp-server-git", "--repository", repository)
+    reads = 'read_only = ["git_status"]\n'
+    git = toml("git", programs / "mcp-server-git", "--repository", repository, rest=reads)
     place = workspace_with(tmp_path / "ws", clock + git, monkeypatch)
     tools = loaded(place)
     assert (tools["git__git_status"].side_effect, tools["git__git_commit"].side_effect) == ("read", "external")

@@ -93,7 +93,8 @@ def notes(tmp_path: Path, rest: str = "") -> str:
     command = json.dumps([sys.executable, str(Path(__file__).with_name("mcp_server.py")), str(tmp_path)])
     path = json.dumps(":".join(sys.path))
     env = f'{{NOTES_KEY = "env:HIDDEN_KEY", PYTHONPATH = {path}}}'
-    return f"[mcp.servers.notes]\ncommand = {command}\nenv = {env}\n{rest}"
+    owner = 'read_only = ["read_note", "fingerprint"]\nidempotent = ["keep_note"]'
+    return f"[mcp.servers.notes]\ncommand = {command}\nenv = {env}\n{owner}\n{rest}"
 
 
 @pytest.fixture
@@ -239,7 +240,9 @@ def test_tools_are_listed_shown_and_called(place: Workspace) -> None:
 # MCP servers
 
 
-async def test_tools_of_a_server_have_its_name_and_its_side_effects(with_server: Workspace, tmp_path: Path) -> None:
+async def test_tools_of_a_server_have_its_name_and_what_the_owner_says_of_their_side_effects(
+    with_server: Workspace, tmp_path: Path
+) -> None:
     registry = workspace_tools(with_server)
     assert registry.missing == []
     assert (registry["notes__read_note"].side_effect, registry["notes__write_note"].side_effect) == ("read", "external")
@@ -301,7 +304,7 @@ async def test_a_call_that_broke_off_is_made_again_where_a_person_said_so(
     assert (written.is_error, (tmp_path / "b").read_text()) == (False, "x")
 
 
-async def test_tools_that_a_server_calls_idempotent_or_gives_a_key_need_nobody_to_be_asked(
+async def test_tools_that_the_owner_calls_idempotent_or_that_take_a_key_need_nobody_to_be_asked(
     with_server: Workspace,
 ) -> None:
     tools = workspace_tools(with_server)
