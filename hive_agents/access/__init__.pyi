@@ -46,6 +46,7 @@ from .service import (
     permissions_of as permissions_of,
 )
 from .tokens import (
+    MAX_TOKEN as MAX_TOKEN,
     Standing as Standing,
     Token as Token,
     forget_expired as forget_expired,

@@ -13,6 +13,7 @@ from hive_agents.copilot.reply import result_rows, rows_of
 from hive_agents.copilot.session import Request, TurnSession
 from hive_agents.copilot.steps import run_search
 from hive_agents.errors import HiveError
+from hive_agents.files import require_short
 from hive_agents.retrieval import SearchEngine, StaleIndex
 from hive_agents.workspace import Workspace
 
@@ -29,8 +30,8 @@ async def search(
 ) -> list[dict[str, Any]]:
     """Return the results of the active config for a text, as a reply shows them; nothing is planned or recorded.
 
-    Raises: HIVE-409 for an empty text; HIVE-206 to 208 for filters, also on a hidden value; HIVE-402 where the index
-    changes during every try.
+    Raises: HIVE-409 for an empty text, HIVE-105 for one that is too long; HIVE-206 to 208 for filters, also on a hidden
+    value; HIVE-402 where the index changes during every try.
     """
     for _ in range(TRIES):
         with suppress(StaleIndex):  # documents changed meanwhile
@@ -41,6 +42,7 @@ async def search(
 async def _search_once(
     workspace: Workspace, reader: Principal, text: str, filters: Sequence[DocumentFilter], engine: SearchEngine
 ) -> list[dict[str, Any]]:
+    require_short(text)
     if not text.strip():
         raise HiveError.of("HIVE-409", "there is nothing to search for", fix="give some words", exit_code=2)
     request = Request(text=text, pinned=list(filters))

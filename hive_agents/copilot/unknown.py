@@ -19,6 +19,8 @@ SHORTEST, LONGEST = 5, 24
 """Letters of a word that is corrected."""
 LONG = 8
 """Letters from which a word rarely becomes another word by the change of one letter."""
+MOST_MENDED = 50
+"""Words that corrections are looked for, the first of a text: each costs some hundred look-ups."""
 _VOCABULARY = WordPieces()
 """Splits words that aren't frequent ones of English into pieces."""
 _SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
@@ -31,6 +33,8 @@ LEAST_SHARE = 4
 """One in so many words of a question has to be unknown: a long story has details that are in no document."""
 SHORTEST_PART = 4
 """Letters of a part of a compound."""
+LONGEST_COMPOUND = 80
+"""Letters of a compound: each place of a longer word would be tried, at the cost of its length."""
 _ENDINGS = ("", "s", "es", "e", "n", "en", "er", "em", "ern")
 """Endings that a stemmer of another language leaves on a word."""
 _JOINTS = ("", "s", "es", "n", "en", "-")
@@ -53,15 +57,20 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
     One letter is missing, superfluous, replaced or swapped with its neighbour, but not the first, nor the last unless
     swapped: such a change more often makes another word. Of several words the most frequent is taken. Names, figures,
     quotations and frequent English words are not corrected, except for variant spellings: licence, license. Without a
-    list of words of other languages, their short words are corrected only where two letters are swapped.
+    list of words of other languages, their short words are corrected only where two letters are swapped. Of a long text
+    the first `MOST_MENDED` words that no document has are looked at.
     """
     content = set(content_terms(text, index.language))
     is_foreign = spoken_language(text, index.language) != "en"
     corrected: dict[str, str] = {}
+    tried: set[str] = set()
     for word in words(text):
         stems = terms(word.text, index.language)
         if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
             continue
+        if word.text in tried or len(tried) == MOST_MENDED:
+            continue
+        tried.add(word.text)
         variants = list(dict.fromkeys(_one_letter_away(word.lower)))
         if is_foreign and len(word.text) < LONG:
             variants = [variant for variant in variants if sorted(variant) == sorted(word.lower)]
@@ -167,6 +176,8 @@ def _empty_words() -> frozenset[str]:
 
 def _is_made_of_known(word: str, known: ScopedIndex) -> bool:
     """Return whether documents have the word with another ending, or both of its parts."""
+    if len(word) > LONGEST_COMPOUND:
+        return False
     forms = list(_forms(word))
     if any(_frequencies(known, forms)):
         return True

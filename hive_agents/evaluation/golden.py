@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate, permissions_of
 from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
-from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, read_bytes
+from hive_agents.files import AnyCase, FileFormat, Format, QuestionText, formats, jsontext, read_bytes
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
 
@@ -66,7 +66,7 @@ class GoldenQuery(Format):
     """A query with the key `irrelevant` is fully judged: a returned document in no list counts as unjudged."""
 
     id: Annotated[str, Field(min_length=1)]
-    query: Annotated[str, AfterValidator(_searchable)]
+    query: Annotated[QuestionText, AfterValidator(_searchable)]
     relevant: list[str] = []
     distractors: list[str] = []
     irrelevant: list[str] | None = None

@@ -43,6 +43,17 @@ from .guarded import (
     require_bounded as require_bounded,
     unlinked as unlinked,
 )
+from .lengths import (
+    LONGEST_QUESTION as LONGEST_QUESTION,
+    LONGEST_REFERENCE as LONGEST_REFERENCE,
+    MOST_ENTRIES as MOST_ENTRIES,
+    FewEntries as FewEntries,
+    LongText as LongText,
+    QuestionText as QuestionText,
+    Reference as Reference,
+    ShortName as ShortName,
+    require_short as require_short,
+)
 from .sandbox import (
     JobFailed as JobFailed,
     Sandbox as Sandbox,

@@ -36,6 +36,9 @@ TOKENIZER_FILE = Path(__file__).parent / "_minilm" / "tokenizer.json"
 WINDOW = 256
 """Most tokens of a run, `[CLS]` and `[SEP]` included."""
 
+QUESTION_WINDOWS = 4
+"""Windows of a question that are embedded, about 700 words; the words of its rest are only looked for as words."""
+
 _CLS, _SEP = 101, 102
 _BODY = WINDOW - 2
 
@@ -76,8 +79,8 @@ class WordPieces:
         starts = np.repeat(places, pieces[places])
         return np.sort(np.concatenate([starts, *other_starts])) if other_starts else starts
 
-    def windows(self, text: str) -> list[list[int]]:
-        """Return token ids in as few windows as possible, of nearly equal length.
+    def windows(self, text: str, most: int | None = None) -> list[list[int]]:
+        """Return token ids in as few windows as possible, of nearly equal length; those of `most` full ones at most.
 
         A window of only the last few words would represent the text badly.
 
@@ -85,8 +88,10 @@ class WordPieces:
         [[101, 102]]
         >>> [len(window) for window in WordPieces().windows("bee " * 300)]
         [152, 152]
+        >>> [len(window) for window in WordPieces().windows("bee " * 900, most=2)]
+        [256, 256]
         """
-        ids = _encode(text).ids
+        ids = _encode(text).ids[: None if most is None else most * _BODY]
         count = max(1, -(-len(ids) // _BODY))
         edges = [len(ids) * part // count for part in range(count + 1)]
         return [[_CLS, *ids[start:end], _SEP] for start, end in pairwise(edges)]
@@ -209,12 +214,11 @@ class LocalMiniLM(WordPieces):
         return vectors
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a question, which this model embeds like a document."""
-        vector: NDArray[np.float32] = self.embed([text])[0]
-        return vector
+        """Return the vector of a question's first `QUESTION_WINDOWS`, which are embedded like a document."""
+        return self._embed_text(text, QUESTION_WINDOWS).astype(np.float32)
 
-    def _embed_text(self, text: str) -> NDArray[np.float64]:
-        windows = self.windows(text)
+    def _embed_text(self, text: str, most: int | None = None) -> NDArray[np.float64]:
+        windows = self.windows(text, most)
         return _unit(sum(len(window) * _unit(self._pooled(window)) for window in windows))
 
     def _pooled(self, window: list[int]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
+from hive_agents.files import require_short
 from hive_agents.retrieval.analysis import terms, words
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
@@ -97,7 +98,8 @@ def needs_vectors(config: RetrievalConfig) -> bool:
 
 
 def require_words(query: str) -> None:
-    """Raise HIVE-409 for a query without words."""
+    """Raise HIVE-409 for a query without words, HIVE-105 for one that is too long."""
+    require_short(query)
     if not words(query):
         raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
 

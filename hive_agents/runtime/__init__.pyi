@@ -21,6 +21,9 @@ from .backup import (
     Backup as Backup,
     back_up as back_up,
 )
+from .beside import (
+    beside as beside,
+)
 from .chat import (
     Chat as Chat,
 )

@@ -16,6 +16,7 @@ from hive_agents.access import Principal, Standing
 from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
+from hive_agents.files import require_short
 from hive_agents.llm import Usage
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunCost, RunRow, RunStore, new_run_id
@@ -33,7 +34,8 @@ TRIES = 5
 
 
 def require_question(request: Request) -> None:
-    """Raises: HIVE-409 where nothing is asked, or about a document without a name."""
+    """Raises: HIVE-409 where nothing is asked, or about a document without a name; HIVE-105 for too long a question."""
+    require_short(request.text)
     if not request.text.strip():
         raise HiveError.of("HIVE-409", "there is no question", fix="ask in your own words", exit_code=2)
     if request.doc_id is not None and not request.doc_id.strip():

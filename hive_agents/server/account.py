@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from hive_agents.access import (
     LOCAL_TENANT,
+    MAX_TOKEN,
     SESSION_SECONDS,
     Principal,
     asked_by,
@@ -22,6 +23,7 @@ from hive_agents.access import (
     verify,
 )
 from hive_agents.errors import HiveError
+from hive_agents.files import FewEntries, ShortName
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
 
@@ -44,10 +46,10 @@ class Me(Value):
 class NewToken(Body):
     """`tenant` is the caller's own; the workspace's owner may name any."""
 
-    user: Annotated[str, Field(min_length=1)]
-    tenant: str | None = None
-    groups: list[str] = []
-    roles: list[str] = ["reader"]
+    user: Annotated[ShortName, Field(min_length=1)]
+    tenant: ShortName | None = None
+    groups: Annotated[list[ShortName], FewEntries] = []
+    roles: Annotated[list[ShortName], FewEntries] = ["reader"]
     ttl: Annotated[int, Field(ge=1, le=MOST)] = 3600
 
 
@@ -128,7 +130,7 @@ async def _sent_token(request: Request) -> str:
     from hive_agents.server.api import parsed
 
     class Login(Body):
-        token: str
+        token: Annotated[str, Field(max_length=MAX_TOKEN)]
 
     return parsed(Login, request, body).token.strip()
 

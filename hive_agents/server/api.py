@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hive_agents.errors import HiveError
-from hive_agents.files import Format, diagnostics_of, jsontext, load_value
+from hive_agents.files import LONGEST_REFERENCE, Format, diagnostics_of, jsontext, load_value
 from hive_agents.server.auth import Call
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ MOST = 2**53
 """The largest integer that may be sent: JSON readers, with doubles, and the database represent all up to it."""
 NEVER_KEPT = "no-store, private"
 """The `Cache-Control` of every response that depends on the caller, errors included."""
+KEY = "Idempotency-Key"
 PRIVATE = {"Cache-Control": NEVER_KEPT, "X-Content-Type-Options": "nosniff"}
 
 
@@ -101,23 +102,34 @@ class Operation:
     async def __call__(self, request: Request) -> Response:
         with request.app.state.host.dispatcher.precedence.first():
             call = await run_in_threadpool(self._admitted, request)
-        arguments: dict[str, Any] = dict(request.path_params)
-        if self.body is not None:
-            arguments["body"] = parsed(self.body, request, await request.body())
-        if self.query is not None:
-            arguments["query"] = checked(self.query, dict(request.query_params))
-        if inspect.iscoroutinefunction(self.run):
-            result = await self.run(call, **arguments)
-        else:
-            result = await run_in_threadpool(self.run, call, **arguments)
-        return result if isinstance(result, Response) else self._response(request, result)
+        sent = await request.body() if self.body is not None else b""
+        if not inspect.iscoroutinefunction(self.run):
+            return await run_in_threadpool(self._done, call, sent)
+        arguments = await run_in_threadpool(self._arguments, request, sent)
+        return await run_in_threadpool(self._response, request, await self.run(call, **arguments))
 
     def _admitted(self, request: Request) -> Call:
         call = Call(request)
         call.admit(self.roles)
         return call
 
-    def _response(self, request: Request, result: BaseModel | ApiAnswer) -> Response:
+    def _done(self, call: Call, sent: bytes) -> Response:
+        """Read what was sent, act and answer: bodies and answers may be long, so that none of it is for the loop."""
+        return self._response(call.request, self.run(call, **self._arguments(call.request, sent)))
+
+    def _arguments(self, request: Request, sent: bytes) -> dict[str, Any]:
+        """Raises: HIVE-105 for an id in the path or a key that is too long; as `parsed` and `checked`."""
+        require_references({**request.path_params, KEY: request.headers.get(KEY, "")})
+        arguments: dict[str, Any] = dict(request.path_params)
+        if self.body is not None:
+            arguments["body"] = parsed(self.body, request, sent)
+        if self.query is not None:
+            arguments["query"] = checked(self.query, dict(request.query_params))
+        return arguments
+
+    def _response(self, request: Request, result: Response | BaseModel | ApiAnswer) -> Response:
+        if isinstance(result, Response):
+            return result
         answer = result if isinstance(result, ApiAnswer) else ApiAnswer(result)
         text = answer.value.model_dump_json(by_alias=True).encode()
         headers = PRIVATE | dict(answer.headers)
@@ -183,6 +195,14 @@ def parsed(model: type[F], request: Request, sent: bytes) -> F:
     return load_value(model, {} if is_absent else json_of(request, sent), "body")
 
 
+def require_references(sent: Mapping[str, str]) -> None:
+    """Raise HIVE-105 for one of these names that is longer than a doc_id may be."""
+    for name, value in sent.items():
+        if len(value) > LONGEST_REFERENCE:
+            why = f"{name} has {len(value):,} characters, and {LONGEST_REFERENCE:,} are the most"
+            raise HiveError.of("HIVE-105", why, path=name, fix="send it as an answer named it", exit_code=2)
+
+
 def needed(model: type[BaseModel]) -> bool:
     """Return whether a model has a required field, so that a body has to be sent."""
     return any(field.is_required() for field in model.model_fields.values())
@@ -197,6 +217,15 @@ def json_of(request: Request, sent: bytes) -> Any:
         return jsontext.parse(jsontext.decode(sent, "body"), "body")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
+
+
+def foreign(model: type[M], request: Request, sent: bytes) -> M:
+    """Return a body of a foreign protocol, as `takes` has it. Raises: as `parsed`."""
+    value = json_of(request, sent)
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise HiveError(diagnostics_of(error, model, value, "body")) from None
 
 
 def checked(model: type[M], parameters: Mapping[str, Any]) -> M:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.files import AnyCase
+from hive_agents.files import AnyCase, LongText, ShortName
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
@@ -66,11 +66,11 @@ class Decide(Body):
     """
 
     verb: Annotated[Verb, AnyCase]
-    reason: str | None = None
-    message: str | None = None
+    reason: LongText | None = None
+    message: LongText | None = None
     patch: Any = None
     version: Annotated[int, Field(ge=1, le=MOST)] | None = None
-    content_hash: str | None = None
+    content_hash: ShortName | None = None
     for_run: bool = False
 
 
@@ -88,9 +88,9 @@ class DecidedRequest(Value):
 class DecideBatch(Body):
     """`batch` is the name from GET /api/runs/{run_id}/approvals, of exactly the calls that were read."""
 
-    batch: str
+    batch: ShortName
     verb: Annotated[Literal["approve", "reject"], AnyCase]
-    reason: str | None = None
+    reason: LongText | None = None
 
 
 class BatchItem(Value):
@@ -105,7 +105,7 @@ class BatchDecided(Value):
 
 
 class Delegate(Body):
-    to: str
+    to: ShortName
 
 
 class AuditEntry(Value):

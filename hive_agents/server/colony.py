@@ -16,6 +16,7 @@ from starlette.responses import Response
 from hive_agents.agents import RunView, known_agents, serving_agent
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, Event, EventLog
+from hive_agents.files import LongText
 from hive_agents.runs import Scope
 from hive_agents.runtime import Queen
 from hive_agents.server import streams
@@ -43,7 +44,7 @@ class Events(Value):
 
 
 class SteeringMessage(Body):
-    text: Annotated[str, Field(min_length=1, max_length=20_000)]
+    text: Annotated[LongText, Field(min_length=1)]
 
 
 class QueenReply(Value):

@@ -11,7 +11,7 @@ from pydantic import Field
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
 from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
-from hive_agents.files import NAME_PATTERN, AnyCase
+from hive_agents.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
 from hive_agents.retrieval import StoredConfig, config_files, find_active, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
@@ -121,12 +121,12 @@ class Deploy(Body):
     """
 
     config: ConfigRef
-    hash: str | None = None
+    hash: ShortName | None = None
     of: Annotated[int, Field(ge=0, le=MOST)] | None = None
     allow_inconclusive: bool = False
     override: bool = False
-    accept_tags: list[str] = []
-    reason: str | None = None
+    accept_tags: Annotated[list[ShortName], FewEntries] = []
+    reason: LongText | None = None
 
 
 class Deployed(Value):
@@ -146,7 +146,7 @@ class Deployed(Value):
 class Rollback(Body):
     """`of` is the id in the history of the active config: where another one is active, nothing is rolled back."""
 
-    reason: str | None = None
+    reason: LongText | None = None
     of: Annotated[int, Field(ge=0, le=MOST)] | None = None
 
 

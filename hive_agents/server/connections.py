@@ -97,6 +97,18 @@ def _oldest_waiting(group: Iterable[Connection], *, answered: bool) -> Connectio
     return next((one for one in group if one.answered is answered and one.waits_for() is not None), None)
 
 
+class StrictParser(h11.Connection):
+    """Refuses, before anything of it is acted on, a request that a proxy in front could end at another place."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version == b"1.0"):
+                raise h11.RemoteProtocolError("the end of the body is told in two ways")
+        return event
+
+
 class Connection(H11Protocol):
     """One client's connection; `protocol` makes a subclass with `connections_of_server`."""
 
@@ -109,6 +121,10 @@ class Connection(H11Protocol):
     """How often the client has read the output up to the low-water mark."""
     _progress: tuple[Any, ...] | None = None
     _since = 0.0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.conn = StrictParser(h11.SERVER, HEAD_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         peer = transport.get_extra_info("peername")

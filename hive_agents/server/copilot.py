@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents.copilot import DocumentFilter, Request, search
+from hive_agents.copilot import Request, search
 from hive_agents.errors import HiveError
-from hive_agents.files import AnyCase
+from hive_agents.files import AnyCase, LongText, QuestionText, Reference, ShortName
 from hive_agents.runs import RunRow, Scope
+from hive_agents.runtime import beside
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
 from hive_agents.server.protocols.agui_events import spoken
-from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary, paged
+from hive_agents.server.shapes import Acknowledged, FilterWords, PageQuery, Pinned, RunSummary, paged
 
 api = Api("copilot")
 Verdict = Annotated[Literal["relevant", "distractor", "outdated", "wrong_document"], AnyCase]
@@ -26,9 +27,9 @@ MOST_RUNS = 1_000
 class SearchRequest(Body):
     """`filters` have the syntax of the command line, `pinned` the shape of a reply's filters."""
 
-    query: str
-    filters: list[str] = []
-    pinned: list[DocumentFilter] = []
+    query: QuestionText
+    filters: FilterWords = []
+    pinned: Pinned = []
 
 
 class ResultShape(Value):
@@ -62,7 +63,7 @@ class ThreadRow(Value):
 class ThreadsPage(PageQuery):
     """`search` looks for words in titles and questions."""
 
-    search: str | None = None
+    search: ShortName | None = None
 
 
 class ThreadList(Value):
@@ -90,7 +91,7 @@ class ThreadRuns(Value):
 
 
 class Renamed(Body):
-    title: Annotated[str, Field(min_length=1, max_length=1000)]
+    title: Annotated[ShortName, Field(min_length=1)]
 
 
 class OpenedDocument(Value):
@@ -107,7 +108,7 @@ class Fields(Value):
 
 
 class Why(Query):
-    doc_id: str
+    doc_id: Reference
 
 
 class Explanation(Value):
@@ -117,11 +118,11 @@ class Explanation(Value):
 class ResultOpinion(Body):
     """A verdict on a result of one of the caller's turns, named by its rank (`result`) or its document."""
 
-    run_id: str
+    run_id: ShortName
     verdict: Verdict
     result: Annotated[int, Field(ge=1, le=MOST)] | None = None
-    doc_id: str | None = None
-    comment: str | None = None
+    doc_id: Reference | None = None
+    comment: LongText | None = None
 
 
 class FeedbackRow(Value):
@@ -155,11 +156,13 @@ class Review(Body):
 async def query(call: CallContext, body: SearchRequest) -> Results:
     """Search once with the active config, without a conversation."""
     await call.freshness.current()
-    pinned = list(body.pinned)
-    if body.filters:
-        pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]
-    results = await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
+    results = await beside(partial(_found, call, body))
     return Results(query=body.query, results=[ResultShape(**one) for one in results])
+
+
+async def _found(call: CallContext, body: SearchRequest) -> list[dict[str, Any]]:
+    pinned = [*(call.chat().filters(body.filters) if body.filters else ()), *body.pinned]
+    return await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
 
 
 @api.get("/api/fields", READER)

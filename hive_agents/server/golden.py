@@ -20,7 +20,7 @@ from hive_agents.evaluation import (
     question_key,
     viewable_golden,
 )
-from hive_agents.files import AnyCase
+from hive_agents.files import AnyCase, FewEntries, QuestionText, Reference, ShortName
 from hive_agents.retrieval import find_active, load_collection, words
 from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call, CallContext
@@ -28,11 +28,12 @@ from hive_agents.verification import is_accepted, label as save_label
 
 api = Api("configs")
 MOST_OPEN = 200
+Labels = Annotated[list[Reference], FewEntries]
 MORE = (20, 50, 100, 200, 500)
 
 
 class Pool(Query):
-    query: Annotated[str, Field(min_length=1, max_length=1000)]
+    query: Annotated[QuestionText, Field(min_length=1)]
 
 
 class Pooled(Value):
@@ -84,11 +85,11 @@ class Golden(Value):
 class LabelQuery(Body):
     """`irrelevant` marks the query as fully judged."""
 
-    query: Annotated[str, Field(min_length=1)]
-    relevant: list[str] = []
-    distractors: list[str] = []
-    irrelevant: list[str] | None = None
-    tags: list[str] = []
+    query: Annotated[QuestionText, Field(min_length=1)]
+    relevant: Labels = []
+    distractors: Labels = []
+    irrelevant: Labels | None = None
+    tags: Annotated[list[ShortName], FewEntries] = []
     split: Annotated[Split, AnyCase] | None = None
 
 

@@ -52,7 +52,7 @@ class Listener:
 
         import uvicorn
 
-        from hive_agents.server.connections import HEAD_BYTES, Connections, protocol
+        from hive_agents.server.connections import Connections, protocol
 
         class Server(uvicorn.Server):
             @contextlib.contextmanager
@@ -67,9 +67,8 @@ class Listener:
         connections = Connections(host.workspace.settings.server)
         app = create_app(host)
         config = uvicorn.Config(
-            app, http=protocol(connections), h11_max_incomplete_event_size=HEAD_BYTES, log_config=None,
-            access_log=False, lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=GRACE,
-            backlog=connections.accepted_at_once,
+            app, http=protocol(connections), log_config=None, access_log=False, lifespan="off", ws="none",
+            server_header=False, timeout_graceful_shutdown=GRACE, backlog=connections.accepted_at_once,
         )  # fmt: skip
         # A server closes its socket, and the next one, after a failure, needs it again.
         with self._socket.dup() as listening:

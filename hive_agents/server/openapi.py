@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from hive_agents.server.api import Operation, needed
+from hive_agents.files import LONGEST_REFERENCE
+from hive_agents.server.api import KEY, Operation, needed
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
 REFUSALS = {
@@ -24,6 +25,7 @@ REFUSALS = {
     503: "The database, the disk or a model is unavailable; Retry-After says when.",
 }
 WITH_BODY = {408: "The body comes too slowly.", 413: "The body is too large.", 415: "The body isn't JSON."}
+_REFERENCE = {"type": "string", "maxLength": LONGEST_REFERENCE}
 _REF = "#/components/schemas/{model}"
 
 
@@ -70,7 +72,7 @@ def _operation(one: Operation, references: Any) -> dict[str, Any]:
 
 def _path_parameters(one: Operation) -> list[dict[str, Any]]:
     names = re.findall(r"\{(\w+)(?::\w+)?\}", one.path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return [{"name": name, "in": "path", "required": True, "schema": _REFERENCE} for name in names]
 
 
 def _query_parameters(one: Operation) -> list[dict[str, Any]]:
@@ -85,9 +87,9 @@ def _query_parameters(one: Operation) -> list[dict[str, Any]]:
 
 
 def _headers(one: Operation) -> list[dict[str, Any]]:
-    names = ["Idempotency-Key"] if one.keyed else []
+    names = [KEY] if one.keyed else []
     names += ["Last-Event-ID"] if one.media == "text/event-stream" else []
-    return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in names]
+    return [{"name": name, "in": "header", "required": False, "schema": _REFERENCE} for name in names]
 
 
 def _responses(one: Operation, references: Any) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from starlette.responses import Response, StreamingResponse
 from hive_agents import runs as control
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
-from hive_agents.copilot import REMEMBERED, DocumentFilter, Request, remembered
+from hive_agents.copilot import REMEMBERED, Request, remembered
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import EventLog
-from hive_agents.files import AnyCase, load_value
+from hive_agents.files import AnyCase, FewEntries, LongText, QuestionText, Reference, ShortName, load_value
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, RunStore, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
@@ -26,7 +26,7 @@ from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary, stale_cursor
+from hive_agents.server.shapes import Acknowledged, FilterWords, PageQuery, Pinned, RunSummary, stale_cursor
 
 api = Api("runs")
 Graph = Annotated[Literal["worker", "event_loop", "optimizer"], AnyCase]
@@ -37,9 +37,9 @@ class StartRun(Body):
     """`worker` answers a question, `event_loop` runs the agent that `agent` names, `optimizer` improves the config."""
 
     graph: Graph = "worker"
-    agent: str | None = None
+    agent: ShortName | None = None
     input: dict[str, Any] = {}
-    thread_id: str | None = None
+    thread_id: ShortName | None = None
 
 
 class QuestionInput(Body):
@@ -47,13 +47,13 @@ class QuestionInput(Body):
     filter on a field in `dropped` is read from the text. `before` are earlier questions of a conversation that this
     server doesn't know, oldest first, as the context of a follow-up."""
 
-    text: str
-    before: Annotated[list[str], Field(max_length=REMEMBERED)] = []
-    doc_id: str | None = None
-    filters: list[str] = []
-    pinned: list[DocumentFilter] = []
-    dropped: list[str] = []
-    cursor: str | None = None
+    text: QuestionText
+    before: Annotated[list[QuestionText], Field(max_length=REMEMBERED)] = []
+    doc_id: Reference | None = None
+    filters: FilterWords = []
+    pinned: Pinned = []
+    dropped: Annotated[list[ShortName], FewEntries] = []
+    cursor: Reference | None = None
 
 
 class OptimizeInput(Body):
@@ -157,11 +157,11 @@ class Batch(Value):
 
 
 class Said(Body):
-    text: Annotated[str, Field(min_length=1, max_length=20_000)]
+    text: Annotated[LongText, Field(min_length=1)]
 
 
 class Retried(Body):
-    node: str | None = None
+    node: ShortName | None = None
 
 
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
@@ -211,7 +211,7 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
 
 def ask(call: Call, question: QuestionInput, thread_id: str | None, key: str | None = None) -> RunRow:
     """Queue a question."""
-    pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
+    pinned = [*(call.chat().filters(question.filters) if question.filters else ()), *question.pinned]
     fields = question.model_dump(include={"text", "doc_id", "dropped", "cursor"})
     request = Request(**fields, pinned=pinned, before=remembered(question.before))
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]

@@ -9,8 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from hive_agents.copilot import DocumentFilter
 from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.files import NAME_PATTERN
+from hive_agents.files import NAME_PATTERN, FewEntries, Reference, ShortName
 from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 
@@ -18,14 +19,27 @@ OPENAI = "/v1/"
 """The prefix of the paths of OpenAI's protocol."""
 T = TypeVar("T")
 Limit = Annotated[int, Field(ge=1, le=500)]
+SentValue = ShortName | int | float | bool
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
+
+
+class SentFilter(DocumentFilter):
+    """A filter that a client sends."""
+
+    field: ShortName
+    value: SentValue | Annotated[list[SentValue], FewEntries]
+
+
+FilterWords = Annotated[list[ShortName], FewEntries]
+"""Filters in the syntax of the command line."""
+Pinned = Annotated[list[SentFilter], FewEntries]
 
 
 class PageQuery(Query):
     """`cursor` is the `next_cursor` of the page before."""
 
     limit: Limit = 50
-    cursor: str | None = None
+    cursor: Reference | None = None
 
 
 class DiagnosticShape(Value):

@@ -193,6 +193,76 @@ async def test_all_bodies_together_are_bounded(place: Workspace) -> None:
                     break
 
 
+FRAMINGS = {
+    "length and chunks": (b"1.1", b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"),
+    "chunks and length": (b"1.1", b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n"),
+    "chunks on a folded line": (b"1.1", b"Content-Length: 4\r\nTransfer-Encoding:\r\n chunked\r\n"),
+    "chunks in HTTP/1.0": (b"1.0", b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"),
+    "another coding": (b"1.1", b"Transfer-Encoding: xchunked\r\n"),
+    "two codings": (b"1.1", b"Transfer-Encoding: chunked, identity\r\n"),
+    "chunks twice": (b"1.1", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+    "two lengths": (b"1.1", b"Content-Length: 4\r\nContent-Length: 5\r\n"),
+    "two lengths in one": (b"1.1", b"Content-Length: 4, 5\r\n"),
+    "a signed length": (b"1.1", b"Content-Length: +4\r\n"),
+    "a negative length": (b"1.1", b"Content-Length: -4\r\n"),
+    "a space before the colon": (b"1.1", b"Transfer-Encoding : chunked\r\n"),
+    "a bare return": (b"1.1", b"X: a\rTransfer-Encoding: chunked\r\n"),
+    "a null": (b"1.1", b"X: a\0\r\n"),
+    "two hosts": (b"1.1", b"Host: y\r\nContent-Length: 4\r\n"),
+}
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_request_that_ends_at_two_places_is_refused_and_nothing_after_it_is_read(
+    place: Workspace, framing: str
+) -> None:
+    version, headers = FRAMINGS[framing]
+    begun = b"POST /webhooks/ring HTTP/%b\r\nHost: x\r\n%b\r\n0\r\n\r\n" % (version, headers)
+    async with serving(place) as listener:
+        reader, writer = await sent(listener, begun + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        answered = await ended(reader)
+        writer.close()
+        assert answered.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501"))
+        assert answered.count(b"HTTP/1.1") == 1
+        assert await is_alive(listener)
+
+
+async def test_the_memory_of_a_body_is_given_back_however_its_request_ends(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(request: Any) -> PlainTextResponse:
+        await request.body()
+        raise RuntimeError("a fault of a handler")
+
+    monkeypatch.setattr(app, "ROUTES", [*app.ROUTES, Route("/failing", failing, methods=["POST"])])
+    async with serving(place, bodies_bytes=2_000, body_bytes=1_900, body_seconds=0.3) as listener:
+        async with httpx.AsyncClient(base_url=listener.url, timeout=30) as client:
+            ends = {
+                "/failing": {500},
+                "/nothing": {404, 405},
+                "/webhooks/ring": {401},
+                "/api/query": {401},
+                "/v1/chat/completions": {401},
+                "/mcp": {401},
+            }
+            for path, statuses in ends.items():
+                for _ in range(3):
+                    assert (await client.post(path, content=b"x" * 1_500)).status_code in statuses, path
+            for _ in range(3):  # too large, though nothing says so beforehand
+                too_large = await client.post("/failing", content=iter_of(b"x" * 1_000, 3))
+                assert too_large.status_code == 413
+                half = b"POST /failing HTTP/1.1\r\nHost: x\r\nContent-Length: 1600\r\n\r\n" + b"x" * 1_500
+                reader, writer = await sent(listener, half)
+                assert (await ended(reader)).startswith(b"HTTP/1.1 408")
+                writer.close()
+            assert (await client.post("/webhooks/ring", content=b"x" * 1_500)).status_code == 401
+
+
+async def iter_of(part: bytes, times: int) -> AsyncIterator[bytes]:
+    for _ in range(times):
+        yield part
+
+
 @pytest.mark.slow
 async def test_two_thousand_slow_connections_hold_nobody_up(place: Workspace) -> None:
     """For a minute: heads, bodies and silence, from one address, each back again when it is cut off.

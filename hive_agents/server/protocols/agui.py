@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ag_ui.core import RunAgentInput
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -14,11 +13,11 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, EventLog, EventType
-from hive_agents.files import diagnostics_of, load_value
+from hive_agents.files import load_value, require_short
 from hive_agents.runs import RunRow, RunStore, Scope
 from hive_agents.runtime import decide
 from hive_agents.server import streams
-from hive_agents.server.api import Api, json_of
+from hive_agents.server.api import Api, foreign, require_references
 from hive_agents.server.approvals import Decide
 from hive_agents.server.auth import ANYBODY, Call
 from hive_agents.server.run_stream import RunStream
@@ -41,7 +40,7 @@ async def agui_agent(call: Call, agent: str) -> Response:
 
 
 async def _run(call: Call, agent: str | None) -> Response:
-    sent = _read(await call.request.body(), call)
+    sent = await run_in_threadpool(foreign, RunAgentInput, call.request, await call.request.body())
     if sent.resume:
         row, after = await run_in_threadpool(_resumed, call, sent)
     else:
@@ -51,14 +50,6 @@ async def _run(call: Call, agent: str | None) -> Response:
         call, call.request.app.state.feed, row, after, names=names, until_rest=True, resumed=bool(sent.resume)
     )
     return streams.response(stream.frames())
-
-
-def _read(body: bytes, call: Call) -> RunAgentInput:
-    value = json_of(call.request, body)
-    try:
-        return RunAgentInput.model_validate(value)
-    except ValidationError as error:
-        raise HiveError(diagnostics_of(error, RunAgentInput, value, "body")) from None
 
 
 def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRun, str]:
@@ -71,6 +62,8 @@ def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRu
         return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, inputs, text)), key
     if not text.strip():
         raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
+    require_short(text)
+    require_references({"threadId": sent.thread_id, "runId": sent.run_id})
     thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
     return StartRun(input={"text": text, "before": remembered(questions[:-1])}, thread_id=thread_id), key
 

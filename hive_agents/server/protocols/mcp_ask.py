@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
+from hive_agents.runtime import beside
 from hive_agents.server.api import Value
 from hive_agents.server.auth import Call
 from hive_agents.server.protocols.agui_events import shown_result, spoken
@@ -79,9 +81,15 @@ async def _steps(stream: RunStream) -> AsyncIterator[str]:
 
 async def _here(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     await call.freshness.current()
-    chat = await run_in_threadpool(call.chat, thread_id)
-    reports: list[asyncio.Future[None]] = []
+    loop = asyncio.get_running_loop()
+    reports: list[concurrent.futures.Future[None]] = []
+
+    async def asked() -> dict[str, Any]:
+        chat = call.chat(thread_id)
+        notify = lambda step: reports.append(asyncio.run_coroutine_threadsafe(tell(step), loop))  # noqa: E731
+        return await chat.ask(Request(text=question), notify)
+
     try:
-        return await chat.ask(Request(text=question), lambda step: reports.append(asyncio.ensure_future(tell(step))))
+        return await beside(asked)
     finally:
-        await asyncio.gather(*reports, return_exceptions=True)
+        await asyncio.gather(*map(asyncio.wrap_future, reports), return_exceptions=True)

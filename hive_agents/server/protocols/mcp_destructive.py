@@ -12,6 +12,7 @@ from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import Field
 
 from hive_agents.errors import HiveError
+from hive_agents.files import LongText, ShortName
 from hive_agents.server import approvals, configs
 from hive_agents.server.auth import APPROVER, OPERATOR, CallContext
 from hive_agents.server.protocols.mcp_calls import ToolCalls
@@ -31,13 +32,13 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
         return await calls.done(ctx, OPERATOR, lambda call: configs.show_config(call, config))
 
     async def about_deploy(
-        shown: Annotated[configs.ConfigShown, Resolve(shown_config)], reason: str, ctx: Context[Any, Any]
+        shown: Annotated[configs.ConfigShown, Resolve(shown_config)], reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
         question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody. Why: {reason}"
         return Elicit(question, Consent) if can_ask(ctx) else None
 
     async def about_decision(
-        request_id: str, verb: _Verb, version: int, reason: str, ctx: Context[Any, Any]
+        request_id: ShortName, verb: _Verb, version: int, reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
         shown = await calls.done(ctx, APPROVER, lambda call: approvals.show_request(call, request_id))
         question = f"{verb.capitalize()} {request_id}, version {version}: {shown.request['title']}? Why: {reason}"
@@ -45,7 +46,7 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
 
     async def deploy(
         config: ConfigRef,
-        reason: str,
+        reason: LongText,
         shown: Annotated[configs.ConfigShown, Resolve(shown_config)],
         answer: Annotated[ElicitationResult[Consent], Resolve(about_deploy)],
         ctx: Context[Any, Any],
@@ -68,10 +69,10 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
         return await calls.done(ctx, OPERATOR, deployed)
 
     async def decide_approval(
-        request_id: str,
+        request_id: ShortName,
         verb: _Verb,
         version: Annotated[int, Field(ge=1, description="the version that was read")],
-        reason: str,
+        reason: LongText,
         answer: Annotated[ElicitationResult[Consent], Resolve(about_decision)],
         ctx: Context[Any, Any],
     ) -> approvals.DecidedRequest:

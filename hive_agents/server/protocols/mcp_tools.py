@@ -29,6 +29,7 @@ from hive_agents.agents import ToolContext, propose_config as propose
 from hive_agents.approvals import Status
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import OpenSplit
+from hive_agents.files import LongText, QuestionText, Reference, ShortName
 from hive_agents.retrieval import collection_names, load_collection
 from hive_agents.schemas import KINDS, json_schema
 from hive_agents.server import approvals, configs, copilot
@@ -36,7 +37,7 @@ from hive_agents.server.auth import OPERATOR, READER, REVIEWER, CallContext
 from hive_agents.server.protocols import mcp_ask
 from hive_agents.server.protocols.mcp_calls import DiagnosedServer, ToolCalls, tool_error
 from hive_agents.server.protocols.mcp_destructive import destructive
-from hive_agents.server.shapes import ConfigRef
+from hive_agents.server.shapes import ConfigRef, FilterWords
 
 if TYPE_CHECKING:
     from hive_agents.server.protocols.mcp_callers import McpCaller
@@ -146,9 +147,9 @@ class _Tools:
 
     async def query(
         self,
-        query: Annotated[str, Field(description="what to look for, in words that the documents may use")],
+        query: Annotated[QuestionText, Field(description="what to look for, in words that the documents may use")],
         ctx: Context[Any, Any],
-        filters: Annotated[list[str], Field(description="such as status=effective")] = [],  # noqa: B006
+        filters: Annotated[FilterWords, Field(description="such as status=effective")] = [],  # noqa: B006
     ) -> copilot.Results:
         """Search the documents that the caller may view, with the active config."""
         call = await self._calls.reader(ctx)
@@ -159,9 +160,9 @@ class _Tools:
 
     async def ask(
         self,
-        question: Annotated[str, Field(description="in one's own words")],
+        question: Annotated[QuestionText, Field(description="in one's own words")],
         ctx: Context[Any, Any],
-        thread_id: Annotated[str | None, Field(description="a conversation to go on with")] = None,
+        thread_id: Annotated[ShortName | None, Field(description="a conversation to go on with")] = None,
     ) -> mcp_ask.CitedAnswer:
         """Ask the copilot: an answer that cites the documents that the caller may view."""
         call = await self._calls.reader(ctx)
@@ -175,7 +176,7 @@ class _Tools:
         except HiveError as error:
             raise tool_error(error) from None
 
-    async def open_document(self, doc_id: str, ctx: Context[Any, Any]) -> copilot.OpenedDocument:
+    async def open_document(self, doc_id: Reference, ctx: Context[Any, Any]) -> copilot.OpenedDocument:
         """Return a document that the search found, whole."""
         return await self._calls.done(ctx, READER, lambda call: copilot.document(call, doc_id))
 
@@ -199,9 +200,9 @@ class _Tools:
 
     async def propose_config(
         self,
-        name: Annotated[str, Field(description="a new name, such as v2-short")],
+        name: Annotated[ShortName, Field(description="a new name, such as v2-short")],
         changes: Annotated[dict[str, Any], Field(description='what differs: {"retrieval": {"top_k": 5}}')],
-        reason: str,
+        reason: LongText,
         ctx: Context[Any, Any],
         parent: ConfigRef = "active",
     ) -> dict[str, Any]:

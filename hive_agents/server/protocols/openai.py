@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import CancelScope
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,11 +14,11 @@ from starlette.responses import Response
 
 from hive_agents.agents import known_agents
 from hive_agents.copilot import ThreadStore, remembered
-from hive_agents.errors import HiveError, NotFound
-from hive_agents.files import diagnostics_of
+from hive_agents.errors import NotFound
+from hive_agents.files import FewEntries, ShortName, require_short
 from hive_agents.runs import RunRow
 from hive_agents.server import streams
-from hive_agents.server.api import Api, Value, json_of
+from hive_agents.server.api import Api, Value, foreign
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.protocols.agui import agent_input, asked_in
 from hive_agents.server.protocols.agui_events import EventGroup, shown_result
@@ -28,13 +28,15 @@ from hive_agents.server.runs import StartRun, abandon, started
 api = Api("protocols")
 COPILOT = "copilot"
 AGENT = "agent/"
+MOST_MESSAGES = 10_000
+"""Messages of a conversation that a client keeps; the questions that count are the last few."""
 
 
 class ChatMessage(BaseModel):
     """One message of the conversation so far; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
-    role: str
+    role: ShortName
     content: Any = None
 
 
@@ -47,11 +49,11 @@ class Completion(BaseModel):
     """A request for a chat completion. Sampling parameters are accepted and ignored."""
 
     model_config = ConfigDict(extra="ignore")
-    model: str = COPILOT
-    messages: list[ChatMessage] = Field(min_length=1)
+    model: ShortName = COPILOT
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool = False
     stream_options: StreamOptions | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, ShortName], FewEntries] | None = None
 
 
 class ModelRow(Value):
@@ -97,11 +99,7 @@ def one_model(call: Call, model: str) -> ModelRow:
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
     """Answer the last message, with the questions before it as context, wherever they were answered."""
-    value = json_of(call.request, await call.request.body())
-    try:
-        wanted = Completion.model_validate(value)
-    except ValueError as error:
-        raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
+    wanted = await run_in_threadpool(foreign, Completion, call.request, await call.request.body())
     row = await started(call, *await run_in_threadpool(_wanted, call, wanted))
     answer = _Answer(call, wanted, row)
     if wanted.stream:
@@ -123,6 +121,7 @@ def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
         return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, _object(text), text)), key
     if wanted.model != COPILOT:
         raise _no_model(wanted.model)
+    require_short(text)
     thread_id, before = (wanted.metadata or {}).get("thread_id"), questions[:-1]
     if thread_id is None and before:
         thread_id = ThreadStore(call.workspace, call.principal).of_questions(before)

@@ -1,0 +1,138 @@
+"""The length of an input is not the length of the work: caps at every door, and nothing long on the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Chat, HiveError
+from hive_agents.access import known_principal
+from hive_agents.copilot import Request, search
+from hive_agents.files import LONGEST_QUESTION
+from hive_agents.retrieval import WordPieces
+from hive_agents.retrieval.minilm import QUESTION_WINDOWS, LocalMiniLM
+from tests.sample import copied_sample, hive
+from tests.server.serving import bearer, sample, served, token
+from tests.server.test_mcp import connected
+
+LONG = ("how do I rotate the key " * LONGEST_QUESTION)[:LONGEST_QUESTION]
+TOO_LONG = LONG + "?"
+
+
+def is_told(text: str) -> bool:
+    """Whether a refusal says the limit."""
+    return f"{LONGEST_QUESTION:,}" in text or str(LONGEST_QUESTION) in text
+
+
+@pytest.mark.parametrize(
+    "command", [("query",), ("query", "--as", "dana"), ("chat", "--as", "dana"), ("label", "--relevant", "a.md")]
+)
+def test_a_command_refuses_a_question_that_is_too_long(tmp_path: Path, command: tuple[str, ...]) -> None:
+    place = copied_sample(tmp_path / "ws")
+    ran = hive(command[0], "how do I rotate " * 70_000, *command[1:], "--json", "-w", place.root)
+    assert (ran.code, ran.codes) == (2 if command[0] != "label" else ran.code, {"HIVE-105"})
+    assert ran.code in (1, 2)
+    assert is_told(ran.out)
+
+
+async def test_the_library_refuses_a_question_that_is_too_long(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    dana = known_principal(place, "dana")
+    with pytest.raises(HiveError, match="8,000 are the most"):
+        place.engine().search(TOO_LONG)
+    with pytest.raises(HiveError, match="8,000 are the most"):
+        await search(place, dana, TOO_LONG)
+    with pytest.raises(HiveError, match="8,000 are the most"):
+        await Chat(place, dana).ask(Request(text=TOO_LONG))
+    assert await search(place, dana, LONG)
+
+
+async def test_every_protocol_refuses_a_question_that_is_too_long(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    message = {"id": "m", "role": "user", "content": TOO_LONG}
+    agui = {"threadId": "t", "runId": "r", "state": {}, "messages": [message], "tools": [], "context": []}
+    doors: dict[str, dict[str, Any]] = {
+        "/api/query": {"query": TOO_LONG},
+        "/api/runs": {"input": {"text": TOO_LONG}},
+        "/agui": agui | {"forwardedProps": {}},
+        "/v1/chat/completions": {"messages": [{"role": "user", "content": TOO_LONG}]},
+        "/api/golden/labels": {"query": TOO_LONG},
+    }
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", "reader", "operator")
+        for path, body in doors.items():
+            found = await client.post(path, json=body, headers=root)
+            assert 400 <= found.status_code < 500, path
+            assert is_told(found.text), found.text
+        found = await client.get("/api/golden/pool", params={"query": TOO_LONG}, headers=root)
+        assert found.status_code == 400
+        assert is_told(found.text)
+        async with connected(client, token(place, "root", "reader", "operator")) as session:
+            for tool, name in (("query", "query"), ("ask", "question")):
+                result = await session.call_tool(tool, {name: TOO_LONG})
+                assert result.is_error
+                assert is_told(result.content[0].text)
+
+
+def test_the_first_windows_of_a_question_are_embedded_and_no_more() -> None:
+    model = LocalMiniLM()
+    words = " ".join(f"word{n} of {n * 7}" for n in range(4000))
+    windows = WordPieces().windows(words, QUESTION_WINDOWS)
+    assert len(windows) == QUESTION_WINDOWS < len(WordPieces().windows(words))
+    beginning = words[: WordPieces().token_offsets(words)[sum(map(len, windows)) - 2 * len(windows)][0]]
+    assert (model.embed_query(words) == model.embed_query(beginning)).all()
+    assert (model.embed_query("rotate a key") == model.embed(["rotate a key"])[0]).all()
+
+
+def without_limit(schema: dict[str, Any], names: dict[str, Any], path: str) -> Iterator[str]:
+    """The strings, lists and maps in a schema that have no bound."""
+    if "$ref" in schema:
+        return (yield from without_limit(names[schema["$ref"].split("/")[-1]], names, path))
+    for part in ("anyOf", "oneOf", "allOf"):
+        for one in schema.get(part, ()):
+            yield from without_limit(one, names, path)
+    bounded = {"maxLength", "enum", "const", "pattern"} & schema.keys()
+    if schema.get("type") == "string" and not bounded:
+        yield path
+    if schema.get("type") == "array":
+        if "maxItems" not in schema:
+            yield path
+        yield from without_limit(schema.get("items", {}), names, f"{path}[]")
+    if isinstance(values := schema.get("additionalProperties"), dict) and values:
+        if "maxProperties" not in schema:
+            yield path
+        yield from without_limit(values, names, f"{path}{{}}")
+    for name, one in schema.get("properties", {}).items():
+        yield from without_limit(one, names, f"{path}.{name}")
+
+
+async def test_every_door_says_how_much_it_takes(tmp_path: Path) -> None:
+    """By introspection: the OpenAPI document's bodies and parameters, and the inputs of MCP's tools.
+
+    Free objects, such as an agent's inputs, and the body of AG-UI's own package are bounded by the size of a body.
+    """
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        document = (await client.get("/api/openapi.json", headers=bearer(place))).json()
+        async with connected(client, token(place)) as session:
+            tools = (await session.list_tools()).tools
+    names = document["components"]["schemas"]
+    faults, inputs = [], 0
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            where = f"{method} {path}"
+            for parameter in operation["parameters"]:
+                inputs += 1
+                faults += without_limit(parameter["schema"], names, f"{where} {parameter['name']}")
+            body = operation.get("requestBody")
+            if body is not None and not path.startswith("/agui"):
+                inputs += 1
+                faults += without_limit(body["content"]["application/json"]["schema"], names, where)
+    for tool in tools:
+        inputs += 1
+        faults += without_limit(tool.input_schema, tool.input_schema.get("$defs", {}), tool.name)
+    assert not faults
+    assert inputs > 80
