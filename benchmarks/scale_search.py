@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents import Workspace
-from hive_agents.retrieval import BM25Params, Mask, SqliteIndex, build_index, load_collection
+from hive_agents.retrieval import BM25Params, Mask, SqliteIndex, build_index, load_collection, open_engines
 from hive_agents.trust import trust
 from tests.engines import opensearch
 
@@ -68,7 +69,8 @@ def main() -> None:
         seconds_there = time.perf_counter() - began
         print(f"sent in {seconds_there:.0f} s", flush=True)
         schema = load_collection(place, "bench")
-        engines = {"embedded": SqliteIndex(place, schema, engines=False), "OpenSearch": SqliteIndex(place, schema)}
+        served = SqliteIndex(place, schema, engines=partial(open_engines, place))
+        engines = {"embedded": SqliteIndex(place, schema), "OpenSearch": served}
         found: dict[str, Any] = {
             "chunks": engines["embedded"].n_chunks,
             "parts drawn from frequencies": drawn,

@@ -193,7 +193,7 @@ def _viewer(context: ToolContext) -> Principal | None:
 
 def _sound(workspace: Workspace, name: str, golden: GoldenSet, viewer: Principal | None) -> StoredConfig:
     stored = _config(workspace, name)
-    verification.require_sound(workspace, stored, golden=golden, viewer=viewer)
+    verification.require_sound(workspace, stored, judged=golden.collection, viewer=viewer)
     return stored
 
 

@@ -34,7 +34,7 @@ def chosen_config(
         stored = active.stored
     else:
         stored = named_config(workspace, reference)
-    require_sound(workspace, stored, golden=golden, refresh=refresh, viewer=viewer)
+    require_sound(workspace, stored, judged=golden.collection if golden else None, refresh=refresh, viewer=viewer)
     return stored.config
 
 

@@ -41,7 +41,7 @@ def command(
         if stored is None:
             findings += check_beside_faults(place, config, golden=queries)
         else:
-            findings += check_config(place, stored, golden=queries)
+            findings += check_config(place, stored, judged=queries.collection if queries else None)
         if behavioral and stored is not None and queries is not None and not has_errors(findings):
             surface.refresh_index()
             tell_cost_of_look(surface, queries, stored)

@@ -11,7 +11,6 @@ from .evaluate import (
     Scopes as Scopes,
     evaluate as evaluate,
     evaluate_interleaved as evaluate_interleaved,
-    scope_of as scope_of,
 )
 from .golden import (
     FILE as FILE,

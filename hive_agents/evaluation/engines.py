@@ -120,7 +120,8 @@ def compare_engines(
     if not engines:
         fix = "name one in hive.toml: url of [search] or [vectors]"
         raise HiveError.of("HIVE-409", "there is no engine to compare the embedded one with", fix=fix)
-    engine_reasons = {name: why for engine in reversed(engines) for name, why in engine.reasons(config).items()}
+    params = config.bm25.params
+    engine_reasons = {name: why for engine in reversed(engines) for name, why in engine.reasons(params).items()}
     sides = (SearchEngine(workspace, engines=False), SearchEngine(workspace))
     results = [_searched(side, Scopes(workspace, reader), config, golden) for side in sides]
     queries = []

@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from hive_agents.access import AccessLabels, Principal, known_principal, permissions_of
+from hive_agents.access import Principal, known_principal
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.results import Evaluation, judged, percentile
 from hive_agents.retrieval import (
@@ -19,6 +17,7 @@ from hive_agents.retrieval import (
     SearchEngine,
     SqliteIndex,
     needs_vectors,
+    scope_of,
 )
 from hive_agents.workspace import Workspace
 
@@ -46,17 +45,6 @@ class Scopes:
             principals = [principal for principal in (named, self._reader) if principal is not None]
             cached = self._scopes[id(index), user] = (index, scope_of(self._workspace, index, *principals))
         return cached[1]
-
-
-def scope_of(workspace: Workspace, index: SqliteIndex, *principals: Principal) -> ScopedIndex:
-    """Return the part of the index that all of the principals may search, by the present access files.
-
-    Raises: as `Scopes.of`.
-    """
-    documents = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-    visible = [permissions_of(workspace).scope(principal, documents) for principal in principals]
-    owner = ("golden", *((principal.tenant, principal.user) for principal in principals))
-    return index.within(np.logical_and.reduce(visible), owner)
 
 
 SLOW_MS = 20.0

@@ -23,6 +23,11 @@ from .boilerplate import (
     LEAST_WORDS as LEAST_WORDS,
     SHARED as SHARED,
 )
+from .boosts import (
+    HALF_LIFE as HALF_LIFE,
+    BoostKey as BoostKey,
+    boost_key as boost_key,
+)
 from .chunking import (
     first_heading as first_heading,
 )
@@ -90,9 +95,6 @@ from .filters import (
     parse_filters as parse_filters,
 )
 from .fusion import (
-    HALF_LIFE as HALF_LIFE,
-    BoostKey as BoostKey,
-    boost_key as boost_key,
     rank_step as rank_step,
     rrf_scores as rrf_scores,
 )
@@ -110,12 +112,10 @@ from .generation_reader import (
 from .index import (
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
-    open_engines as open_engines,
 )
 from .indexing import (
     IndexReport as IndexReport,
     PendingWork as PendingWork,
-    build_index as build_index,
     index_is_stale as index_is_stale,
     is_indexed as is_indexed,
 )
@@ -128,6 +128,10 @@ from .lanes import (
 )
 from .minilm import (
     WordPieces as WordPieces,
+)
+from .opening import (
+    build_index as build_index,
+    open_engines as open_engines,
 )
 from .opensearch import (
     KNN as KNN,
@@ -155,6 +159,9 @@ from .recent import (
 from .rerank_cache import (
     CachedReranker as CachedReranker,
     Relevance as Relevance,
+)
+from .scope import (
+    scope_of as scope_of,
 )
 from .stages import (
     Cut as Cut,

@@ -30,8 +30,8 @@ from hive_agents.files import (
     remove,
 )
 from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.boosts import HALF_LIFE
 from hive_agents.retrieval.filters import Condition, ConditionValue, condition
-from hive_agents.retrieval.fusion import HALF_LIFE
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import Any, TypeAlias, TypeVar
 
 from hive_agents.errors import EngineFault, HiveError
 from hive_agents.files import formats
@@ -16,6 +16,7 @@ from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.generation_reader import StaleIndex
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import LaneIndex
+from hive_agents.retrieval.opening import open_engines
 from hive_agents.retrieval.providers import Reranker, open_reranker
 from hive_agents.retrieval.ranking import Ranking, present
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
@@ -23,7 +24,7 @@ from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
 T = TypeVar("T")
-ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
+ConfigLike: TypeAlias = str | Mapping[str, Any] | RetrievalConfig | None
 
 
 class SearchEngine:
@@ -96,7 +97,8 @@ class SearchEngine:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
                 schema = load_collection(self.workspace, collection)
-                index = SqliteIndex(self.workspace, schema, self._state, engines=self._engines)
+                engines = partial(open_engines, self.workspace) if self._engines else tuple
+                index = SqliteIndex(self.workspace, schema, self._state, engines=engines)
                 self._indexes[collection] = index
             return index
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.documents import Collection as Schema
 from hive_agents.retrieval.generation import State, find_generation
 from hive_agents.retrieval.generation_reader import GenerationReader
@@ -48,7 +47,7 @@ class Engine(Protocol):
     def vectors(self, generation: GenerationReader) -> VectorLane | None:
         """Return the vector lane of the copy; None if this engine has none."""
 
-    def reasons(self, config: RetrievalConfig) -> Mapping[str, str]:
+    def reasons(self, bm25: BM25Params) -> Mapping[str, str]:
         """Return lane → why its results may differ from the embedded lane's, for the lanes of this engine."""
 
 

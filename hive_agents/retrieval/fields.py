@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError, did_you_mean
+from hive_agents.retrieval.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.retrieval.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text
 from hive_agents.retrieval.filters import Condition, Scalar
-from hive_agents.retrieval.fusion import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.retrieval.generation import stored_value
 from hive_agents.retrieval.recent import Recent
 

@@ -1,8 +1,8 @@
-"""Reciprocal rank fusion, and factors on its scores by a field's value, by age or by boilerplate."""
+"""Reciprocal rank fusion, and factors on its scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane
-
-HALF_LIFE = "half_life_days"
-
-BoostKey = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -61,21 +57,6 @@ def rank_step(rank: int, weights: Sequence[float], k: int) -> float:
     return sum(weight * (1 / (k + rank - 1) - 1 / (k + rank)) for weight in weights)
 
 
-def boost_key(boosts: Mapping[str, Mapping[str, float]]) -> BoostKey:
-    """Return the boosts as a hashable key, independent of their order."""
-    return tuple(sorted((field, tuple(sorted(boost.items()))) for field, boost in boosts.items()))
-
-
-def by_age(days: NDArray[np.float64], half_life: float) -> NDArray[np.float64]:
-    """Return the factor of each age in days: it halves with every half-life, and is 1 for negative ages.
-
-    >>> by_age(np.array([0.0, 30.0, 60.0]), 30.0).tolist()
-    [1.0, 0.5, 0.25]
-    """
-    factors: NDArray[np.float64] = np.exp2(-np.maximum(days, 0.0) / half_life)
-    return factors
-
-
 def by_boilerplate(shares: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
     """Return the factor of each share of boilerplate: 1 for the share 0, `weight` for the share 1.
 
@@ -83,25 +64,6 @@ def by_boilerplate(shares: NDArray[np.float64], weight: float) -> NDArray[np.flo
     [1.0, 0.75, 0.5]
     """
     return 1.0 - (1.0 - weight) * shares
-
-
-def newest_day(days: NDArray[np.float64], half_life: float) -> float:
-    """Return the day that ages are counted from: the newest one that is no outlier.
-
-    A date in 2099 means "for ever", or is a typo; counted from it, every other document would be equally old. At most
-    one document in twenty is an outlier, and only above a gap of ten half-lives that exceeds the range of all older
-    dates.
-
-    >>> newest_day(np.array([*range(40), 30000.0]), 30.0)
-    39.0
-    """
-    ordered = np.sort(days)
-    reference = len(ordered) - 1
-    for newest in range(len(ordered) - 1, len(ordered) - 1 - len(ordered) // 20, -1):
-        gap = ordered[newest] - ordered[newest - 1]
-        if gap > max(10 * half_life, ordered[newest - 1] - ordered[0]):
-            reference = newest - 1
-    return float(ordered[reference])
 
 
 def boosted(fused: Fused, multipliers: Iterable[NDArray[np.float64]]) -> Fused:

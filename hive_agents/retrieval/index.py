@@ -5,7 +5,7 @@ They are in one file because each method of the one calls the other's, with tran
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import compress
@@ -45,15 +45,20 @@ _SCOPED_QUERY_VECTORS = 1000
 class SqliteIndex(GenerationReader):
     """A `LaneIndex` over `.hive/hive.db`; safe to share between threads.
 
-    Engines of the settings provide their lanes, unless `engines` is False; the others are embedded.
+    `engines` opens the engines that provide lanes, when one is needed; the other lanes are embedded.
     Raises: HIVE-406 when the collection was never indexed.
     """
 
     def __init__(
-        self, workspace: Workspace, collection: Collection, state: State = "live", *, engines: bool = True
+        self,
+        workspace: Workspace,
+        collection: Collection,
+        state: State = "live",
+        *,
+        engines: Callable[[], Sequence[Engine]] = tuple,
     ) -> None:
         super().__init__(workspace, collection, state)
-        self.engines = engines
+        self._open_engines = engines
         self._fields = FieldValues(self.collection, self.chunk_documents, self.n_documents, self.field_rows)
         self._query_vectors: Recent[str, NDArray[np.float32]] = Recent(_QUERY_VECTORS)
         self._learned: dict[str, NDArray[np.float32]] = {}
@@ -175,8 +180,8 @@ class SqliteIndex(GenerationReader):
         return self.local_vectors
 
     @cached_property
-    def _engines(self) -> list[Engine]:
-        return open_engines(self._workspace) if self.engines else []
+    def _engines(self) -> Sequence[Engine]:
+        return self._open_engines()
 
     @cached_property
     def _embedder(self) -> Embedder:
@@ -346,21 +351,3 @@ class ScopedIndex:
         whole = np.zeros(len(self._chunks), np.bool_)
         whole[self.whole_numbers] = mask
         return whole
-
-
-def open_engines(workspace: Workspace) -> list[Engine]:
-    """Return the engines of the settings, of which the first that has a lane provides it. Nothing is connected yet.
-
-    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be resolved.
-    """
-    engines: list[Engine] = []
-    if workspace.settings.vectors.url:
-        from hive_agents.retrieval.pgvector import PgVector
-        from hive_agents.retrieval.postgres import open_database
-
-        engines.append(PgVector(open_database(workspace)))
-    if workspace.settings.search.url:
-        from hive_agents.retrieval.opensearch import OpenSearch
-
-        engines.append(OpenSearch.of(workspace))
-    return engines

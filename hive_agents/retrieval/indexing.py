@@ -34,7 +34,6 @@ from hive_agents.retrieval.documents import (
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.engines import Engine, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
-from hive_agents.retrieval.index import open_engines
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder
@@ -100,8 +99,9 @@ class IndexReport:
         return asdict(self) | {"warnings": [warning.to_json() for warning in self.warnings]}
 
 
-def build_index(
+def bring_up_to_date(
     workspace: Workspace,
+    open_engines: Callable[[], Sequence[Engine]],
     progress: Progress | None = None,
     *,
     write_seed: bool = False,
@@ -110,16 +110,7 @@ def build_index(
     plan: Callable[[PendingWork], None] | None = None,
     wait: float = 30.0,
 ) -> IndexReport:
-    """Bring every collection's index up to date with `documents/`.
-
-    Where a config was deployed, a change of fields, chunking, language or model builds a candidate, and the live index
-    keeps the old ones, unless `accept`. `quick` is for a check before each search: a file is read only where its size,
-    times or inode changed, the database is not checked as a whole, and no candidate is built. `plan` is called with the
-    work before it starts. Another process that writes is waited for, `wait` seconds at most. Engines of the settings
-    get a copy first, so that a search finds either all of the old documents or all of the new.
-    Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
-    an engine that can't be used.
-    """
+    """Bring every collection's index, and its copies in the engines, up to date; see `build_index`."""
     started = time.perf_counter()
     if not workspace.documents.is_dir():
         fix = "make the folder and put Markdown files there, or run `hive import PATH`"
@@ -141,7 +132,7 @@ def build_index(
                 if plan is not None:
                     plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
                 guarded = not accept and _has_deployed(workspace)
-                engines = open_engines(workspace)
+                engines = open_engines()
                 for collection in collections:
                     indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, quick, engines)
                     indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)

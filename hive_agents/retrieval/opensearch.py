@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.generation_reader import GenerationReader, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.opensearch_client import ClusterConnection
@@ -129,8 +129,8 @@ class OpenSearch:
     def _ranks_vectors(self) -> bool:
         return self._vectors_wanted and KNN in self.connection.plugins
 
-    def reasons(self, config: RetrievalConfig) -> dict[str, str]:
-        if config.bm25.params != NATIVE:
+    def reasons(self, bm25: BM25Params) -> dict[str, str]:
+        if bm25 != NATIVE:
             return {"keyword": f"only the best {CANDIDATES} by other parameters are scored by the config's"}
         return {"keyword": "a text's length is kept in 8 bits: of two long texts the shorter may count as equally long"}
 

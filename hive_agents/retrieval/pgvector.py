@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
@@ -73,7 +73,7 @@ class PgVector:
 
         return PgLane(self._database, checked_copy)
 
-    def reasons(self, config: RetrievalConfig) -> dict[str, str]:
+    def reasons(self, bm25: BM25Params) -> dict[str, str]:
         if self._database.settings.search == "hnsw":
             return {"vector": "an index of neighbours finds nearly the nearest"}
         return {}

@@ -63,7 +63,7 @@ class OptimizeRun(Run):
         from hive_agents.verification import require_sound
 
         active = active_config(workspace)
-        require_sound(workspace, active.stored, golden=load_golden(workspace, golden))
+        require_sound(workspace, active.stored, judged=load_golden(workspace, golden).collection)
         load_tuning(workspace, golden)
         require_text(workspace, active.stored.config.collection)
         require_priced(workspace, workspace.settings.optimizer.model_copy(update=settings))

@@ -216,7 +216,7 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     call.freshness.refresh(now=True)
     stored, viewer = _config(call, body.config), call.reaches()
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate", viewer=viewer)
-    require_sound(call.workspace, stored, golden=queries, viewer=viewer)
+    require_sound(call.workspace, stored, judged=queries.collection, viewer=viewer)
     evaluation = evaluate(call.workspace, stored.config, golden=queries, reader=viewer)
     record(call.workspace, stored.config, evaluation)
     value = evaluation.to_json(split=body.split, hide=hidden)
@@ -234,7 +234,7 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     first, second, viewer = _config(call, body.a), _config(call, body.b), call.reaches()
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare", viewer=viewer)
     for stored in (first, second):
-        require_sound(call.workspace, stored, golden=queries, viewer=viewer)
+        require_sound(call.workspace, stored, judged=queries.collection, viewer=viewer)
     comparison = compare(call.engine, first.config, second.config, queries, reader=viewer)
     value = comparison.to_json(hide=hidden)
     sides = {"a": comparison.a, "b": comparison.b}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, has_errors
-from hive_agents.evaluation import GoldenSet
 from hive_agents.retrieval import (
     LINK,
     RetrievalConfig,
@@ -37,7 +36,7 @@ def check_config(
     workspace: Workspace,
     stored: StoredConfig,
     *,
-    golden: GoldenSet | None = None,
+    judged: str | None = None,
     reranker: bool = False,
     refresh: bool = True,
     index: SqliteIndex | None = None,
@@ -45,8 +44,8 @@ def check_config(
 ) -> list[Diagnostic]:
     """Return the findings of levels 1 and 2 on a config that parses.
 
-    Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before; for a
-    `viewer` against what they may view of it.
+    `judged` is the collection of the golden set that the config is measured by. Filters and boosts are checked against
+    an open `index`, or against the workspace's, refreshed before; for a `viewer` against what they may view of it.
     """
     findings = []
     parent = stored.config.parent
@@ -60,20 +59,20 @@ def check_config(
         build_index(workspace)
     configured = workspace.settings.models.reranker not in ("", "none")
     reranks = reranker or configured
-    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranks, index=index, viewer=viewer)
+    return findings + check_semantics(workspace, stored, judged=judged, reranker=reranks, index=index, viewer=viewer)
 
 
 def require_sound(
     workspace: Workspace,
     stored: StoredConfig,
     *,
-    golden: GoldenSet | None = None,
+    judged: str | None = None,
     reranker: bool = False,
     refresh: bool = True,
     viewer: Principal | None = None,
 ) -> None:
     """Raise every diagnostic of levels 1 and 2, if one of them is an error."""
-    findings = check_config(workspace, stored, golden=golden, reranker=reranker, refresh=refresh, viewer=viewer)
+    findings = check_config(workspace, stored, judged=judged, reranker=reranker, refresh=refresh, viewer=viewer)
     if has_errors(findings):
         raise HiveError(findings, exit_code=1)
 

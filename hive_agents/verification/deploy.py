@@ -85,7 +85,7 @@ def deploy(
             fix="copy it into configs/, then deploy it",
         )
     build_index(workspace)
-    require_sound(workspace, candidate, golden=golden)
+    require_sound(workspace, candidate, judged=golden.collection)
     active = find_active(workspace)
     engine, old = SearchEngine(workspace), active.stored if active else None
     before_look()

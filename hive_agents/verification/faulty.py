@@ -61,7 +61,7 @@ def check_beside_faults(workspace: Workspace, reference: str, *, golden: GoldenS
     except HiveError:
         return []
     caused = frozenset[str]().union(*(_READERS.get(fault, frozenset()) for fault in faults))
-    findings = check_config(workspace, StoredConfig(config, text, file), golden=golden)
+    findings = check_config(workspace, StoredConfig(config, text, file), judged=golden.collection if golden else None)
     return [finding for finding in findings if finding.code not in caused]
 
 

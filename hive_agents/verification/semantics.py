@@ -8,7 +8,6 @@ import numpy as np
 
 from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.evaluation import GoldenSet, scope_of
 from hive_agents.retrieval import (
     ScopedIndex,
     SqliteIndex,
@@ -16,6 +15,7 @@ from hive_agents.retrieval import (
     collection_names,
     load_collection,
     no_such_collection,
+    scope_of,
 )
 from hive_agents.workspace import Workspace
 
@@ -24,7 +24,7 @@ def check_semantics(
     workspace: Workspace,
     stored: StoredConfig,
     *,
-    golden: GoldenSet | None = None,
+    judged: str | None = None,
     reranker: bool = False,
     index: SqliteIndex | None = None,
     viewer: Principal | None = None,
@@ -54,8 +54,8 @@ def check_semantics(
         finally:
             if index is None:
                 opened.close()
-    if golden is not None and golden.collection != name:
-        message = f'the golden set judges "{golden.collection}", the config searches "{name}"'
+    if judged not in (None, name):
+        message = f'the golden set judges "{judged}", the config searches "{name}"'
         findings.append(
             _finding(stored, "HIVE-213", message, "collection", fix="use a golden set of the same collection")
         )

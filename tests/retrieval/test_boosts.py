@@ -10,8 +10,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import RetrievalConfig, retrieve
+from hive_agents.retrieval.boosts import by_age, newest_day
 from hive_agents.retrieval.explain import explain_hit, explain_text
-from hive_agents.retrieval.fusion import by_age, newest_day
 from tests.conftest import config_json, write_document
 
 QUERY = "How do I rotate an API key?"

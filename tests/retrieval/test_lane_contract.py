@@ -80,7 +80,7 @@ def index(place: Workspace) -> SqliteIndex:
 
 @pytest.fixture
 def embedded(place: Workspace) -> SqliteIndex:
-    return SqliteIndex(place, load_collection(place, KB), engines=False)
+    return SqliteIndex(place, load_collection(place, KB))
 
 
 def questions(place: Workspace, most: int = 20) -> list[str]:

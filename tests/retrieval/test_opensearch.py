@@ -69,7 +69,7 @@ def questions(workspace: Workspace, most: int = 40) -> list[str]:
 
 
 def embedded(workspace: Workspace) -> SqliteIndex:
-    return SqliteIndex(workspace, load_collection(workspace, KB), engines=False)
+    return SqliteIndex(workspace, load_collection(workspace, KB))
 
 
 def overlap(ours: SqliteIndex, theirs: SqliteIndex, asked: list[str], params: BM25Params) -> float:
@@ -84,7 +84,7 @@ def test_lists_agree_on_texts_that_nobody_here_wrote(cluster: OpenSearch, tmp_pa
     place = over(cluster, Workspace(shutil.copytree(readmes().root, tmp_path / "ws", symlinks=True)))
     name = place.engine().resolve(None).collection
     theirs = place.engine().index(name)
-    ours = SqliteIndex(place, load_collection(place, name), engines=False)
+    ours = SqliteIndex(place, load_collection(place, name))
     asked = summaries(place)
     assert len(asked) >= 50
     assert overlap(ours, theirs, asked, BM25Params()) >= 0.9

@@ -89,7 +89,7 @@ def test_nothing_changes_here_where_nothing_can_be_sent_there(place: Workspace) 
     place = with_vectors(place, NOBODY)
     told = hive("index", "-w", place.root, "--json")
     assert (told.code, told.codes) == (3, {"HIVE-434"})
-    assert SqliteIndex(place, load_collection(place, KB), engines=False).index_hash == index_hash
+    assert SqliteIndex(place, load_collection(place, KB)).index_hash == index_hash
 
 
 def test_words_are_searched_as_they_were_where_the_server_that_needs_the_changes_is_away(place: Workspace) -> None:
@@ -181,7 +181,7 @@ def test_the_database_holds_numbers_and_no_text_of_a_document_nor_its_name(place
     ours = "\n".join(line for line in dump.splitlines() if re.match(r"INSERT INTO dumped\.", line))
     assert len(ours) > 100_000
     assert set(re.findall(r"INSERT INTO dumped\.(\w+)", ours)) == {"copy", *tables(server, "dumped")}
-    index = SqliteIndex(place, load_collection(place, KB), engines=False)
+    index = SqliteIndex(place, load_collection(place, KB))
     allowed = {KB, *tables(server, "dumped"), index.index_hash, str(index.embedding_model), "true", "false"}
     for text in re.findall(r"'([^']*)'", ours):
         plain = re.fullmatch(r"\[[-0-9.,e]*\]|\\x[0-9a-f]{32}|\d{4}-\d\d-\d\d [\d:.+-]+", text)
