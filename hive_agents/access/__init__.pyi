@@ -67,4 +67,5 @@ from .who import (
     require_proof as require_proof,
     same_person as same_person,
     service_principal as service_principal,
+    shared_hand as shared_hand,
 )

@@ -17,6 +17,15 @@ LOCAL_TENANT = "local"
 """The tenant of the owner of a workspace in open mode; no file and no token can name it."""
 
 
+OWNER = "owner:"
+"""The prefix of the workspace's owner among the makers of a token."""
+
+
+def named(hand: str) -> str:
+    """Return a maker's name in the form of `local_user`."""
+    return f"user:{hand.removeprefix(OWNER)}" if hand.startswith(OWNER) else hand
+
+
 def is_name(value: object) -> bool:
     """Return whether `value` can name a tenant, a user or a group: printable, 1 to 256 characters, no comma, no outer
     space.
@@ -49,8 +58,8 @@ def is_subject(value: object) -> bool:
 class Principal:
     """An authenticated user. `service:nightly` is a user's name like any other.
 
-    `token_id` is the id of the token, by which it can be revoked, and `maker` who made it, in the form of
-    `local_user`; equality ignores both.
+    `token_id` is the id of the token, by which it can be revoked, and `makers` are the people who made it: the maker,
+    whoever made the maker's token, and so on; the workspace's owner is `owner:NAME`. Equality ignores both.
 
     Raises: HIVE-409 for an empty or unprintable name and for an unknown role.
 
@@ -63,7 +72,7 @@ class Principal:
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset({"reader"})
     token_id: str | None = field(default=None, compare=False, repr=False)
-    maker: str | None = field(default=None, compare=False, repr=False)
+    makers: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for what in ("tenant", "user"):
@@ -80,6 +89,19 @@ class Principal:
     def subjects(self) -> frozenset[str]:
         """The names of this principal in a `view`."""
         return frozenset({"tenant", f"user:{self.user}", *(f"group:{group}" for group in self.groups)})
+
+    @property
+    def hands(self) -> tuple[str, ...]:
+        """The people who can act by this principal's name: the principal, then the makers of the token."""
+        if self.tenant == LOCAL_TENANT:
+            return (f"{OWNER}{self.user}",)
+        is_kind = ":" in self.user and not self.user.startswith(OWNER)
+        return (self.user if is_kind else f"user:{self.user}", *self.makers)
+
+    @property
+    def maker(self) -> str | None:
+        """Who made the token, in the form of `local_user`; None for an identity provider."""
+        return named(self.makers[0]) if self.makers else None
 
     def to_json(self) -> dict[str, Any]:
         return {

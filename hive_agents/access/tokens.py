@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.access.keys import SigningKey, keys_of
-from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name, local_user
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, is_name, local_user, named
 from hive_agents.access.rules import AccessRules
 from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.files import Format, atomic_write, locked, read_bytes
@@ -70,12 +70,12 @@ def mint(
     principal: Principal,
     ttl: int = 3600,
     *,
-    maker: str | None = None,
+    maker: Principal | None = None,
     key: SigningKey | None = None,
 ) -> Token:
     """Return a token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
 
-    It names its `maker`, the local user by default.
+    It names its `maker`, by default the workspace's owner, and the makers of the maker's token.
 
     Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
     """
@@ -91,6 +91,7 @@ def mint(
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     ends = now + dt.timedelta(seconds=ttl)
     jti = secrets.token_hex(12)
+    makers = maker.hands if maker is not None else (OWNER + local_user().removeprefix("user:"),)
     claims = {
         "iss": access.issuer,
         "aud": access.audience,
@@ -101,7 +102,8 @@ def mint(
         "iat": int(now.timestamp()),
         "exp": int(ends.timestamp()),
         "jti": jti,
-        "maker": maker or local_user(),
+        "maker": named(makers[0]),
+        "makers": list(makers),
     }
     token = jwt.encode(claims, signing.to_sign(), signing.alg, headers={"kid": signing.kid})
     if len(token) > MAX_TOKEN:
@@ -121,13 +123,14 @@ def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -
     keys = {key.kid: key} if key else keys_of(workspace)
     claims = _claims(workspace, token, keys)
     principal = _principal(claims)
-    jti, maker = claims.get("jti"), claims.get("maker")
-    for name, value in (("jti", jti), ("maker", maker)):
-        if value is not None and not is_name(value):
-            raise refused(f"its {name} is no printable text")
+    jti, makers = claims.get("jti"), claims.get("makers", [])
+    if jti is not None and not is_name(jti):
+        raise refused("its jti is no printable text")
+    if not isinstance(makers, list) or not all(map(is_name, makers)):
+        raise refused("its makers are no list of printable texts")
     if jti is not None and is_revoked(workspace, jti, principal.tenant):
         raise refused("it was revoked")
-    return replace(principal, token_id=jti, maker=maker)
+    return replace(principal, token_id=jti, makers=tuple(makers))
 
 
 def refused(why: str) -> HiveError:

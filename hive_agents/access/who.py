@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name, local_user, login
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, ROLES, Principal, is_name, local_user, login, named
 from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.tokens import mint, verify
 from hive_agents.errors import HiveError, NotFound
@@ -49,6 +49,24 @@ def same_person(a: str, b: str) -> bool:
     return unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
 
 
+def shared_hand(first: Sequence[str], second: Sequence[str]) -> str | None:
+    """Return who may be behind both, in the form of `local_user`; None where they are two people.
+
+    Each is as `Principal.hands`: a name, and whoever made the token that says so. `first` asked or agreed before. The
+    workspace's owner, who gives tokens to everybody, counts as a maker only against what they did without one.
+
+    >>> shared_hand(["user:root"], ["user:dana", "owner:Root"])
+    'user:root'
+    >>> shared_hand(["user:kim", "owner:root"], ["user:dana", "owner:root"])
+    >>> shared_hand(["user:kim", "user:lee"], ["user:dana", "user:lee", "owner:root"])
+    'user:lee'
+    """
+    people = [asked_by(one) for one in first if not one.startswith(OWNER)]
+    both = any(one.startswith(OWNER) for one in first)
+    others = [asked_by(named(one)) for one in second if not (both and one.startswith(OWNER))]
+    return next((one for one in people if any(same_person(one, other) for other in others)), None)
+
+
 TOKEN = "HIVE_TOKEN"
 DECIDERS = frozenset({"approver", "admin"})
 OPERATORS = ("operator", "admin")
@@ -60,18 +78,26 @@ _SERVICE = "service:"
 class Decider:
     """A person who decides, with their authentication: `authn` is "token" or "local".
 
-    They decide requests of `tenant` and the workspace's own; None is the owner, who decides all. `holder` is the
-    token's principal, who decides only what their gate shows them.
+    They decide requests of `tenant` and the workspace's own; None is the owner, who decides all. `jti`, `maker` and
+    `makers` are of the proof: `makers` as those of a `Principal`, none for a plain name, which proves nothing. `holder`
+    is the token's principal, who decides only what their gate shows them.
     """
 
     by: str
     authn: str
     tenant: str | None = None
+    jti: str | None = field(default=None, compare=False)
+    maker: str | None = field(default=None, compare=False)
+    makers: tuple[str, ...] = field(default=(), compare=False)
     holder: Principal | None = field(default=None, compare=False)
 
     def named(self) -> dict[str, Any]:
         """Return the arguments of `ApprovalStore.decide`."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def handing(self) -> dict[str, Any]:
+        """Return the arguments of `ApprovalStore.delegate`."""
+        return {name: getattr(self, name) for name in ("by", "authn", "tenant", "makers")}
 
 
 @dataclass(frozen=True)
@@ -130,7 +156,7 @@ class Asker:
         if self._as_user is not None:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
-            return replace(verify(self._workspace, token.token, key=key), token_id=None)  # an internal token
+            return replace(verify(self._workspace, token.token, key=key), token_id=None, makers=())  # an internal token
         if is_open(self._workspace):
             return owner()
         fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
@@ -211,7 +237,8 @@ class Asker:
         if not DECIDERS & holder.roles:
             fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
             raise HiveError.of("HIVE-415", f"{by} is no approver: the token lacks that role", fix=fix)
-        return Decider(self._not_another(by), "token", holder.tenant, holder)
+        by = self._not_another(by)
+        return Decider(by, "token", holder.tenant, holder.token_id, holder.maker, holder.makers, holder)
 
     def reviewer(self) -> Decider:
         """Return the decider, for decisions that take effect without a request.
@@ -236,16 +263,16 @@ class Asker:
         return person(local_user() if self._as_user is None else self._as_user)
 
     def _local_decider(self) -> Decider:
-        by = self._local_name()
+        by, maker = self._local_name(), local_user()
         if self._as_user is None or not self._names_people:
-            return Decider(by, "local")
+            return Decider(by, "local", maker=maker)
         listed = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
         if listed is None:
-            return Decider(by, "local", LOCAL_TENANT)
+            return Decider(by, "local", LOCAL_TENANT, maker=maker)
         if not DECIDERS & listed.roles:
             fix = "decide as somebody to whom access/*.json gives the role approver"
             raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
-        return Decider(by, "local", listed.tenant)
+        return Decider(by, "local", listed.tenant, maker=maker)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)

@@ -34,6 +34,7 @@ from .request import (
     Status as Status,
     Verb as Verb,
     batch_hash as batch_hash,
+    filed_by as filed_by,
 )
 from .store import (
     ApprovalStore as ApprovalStore,

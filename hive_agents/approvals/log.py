@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hive_agents.approvals.request import ApprovalRequest
+from hive_agents.approvals.request import ApprovalRequest, Decision
 from hive_agents.errors import HiveError
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
@@ -87,6 +87,10 @@ def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalR
     told: dict[str, Any] = _BEGINS | {"step": last["step"]}
     for entry in entries:
         told |= entry["changes"]
+    try:  # entries of earlier releases lack what decisions say by now
+        told["decisions"] = [Decision.model_validate(one).model_dump(mode="json") for one in told["decisions"]]
+    except (ValueError, TypeError):
+        raise untrusted(request.id, "its history in the audit log is damaged") from None
     stands = request.model_dump(mode="json")
     if any(stands.get(name) != value for name, value in told.items()):
         raise untrusted(request.id, "the database and the audit log disagree on it")

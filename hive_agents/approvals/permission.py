@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.access import require_proof, same_person
+from hive_agents.access import require_proof, same_person, shared_hand
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.errors import HiveError
 
-Hindrance = Literal["asked", "no_person", "delegated", "agreed"]
+Hindrance = Literal["asked", "made", "no_person", "delegated", "agreed"]
+_ANOTHER_WAY = "by a key of their own, by an identity provider, or by a token or a link that somebody else made"
 
 
 def refused(code: str, message: str, fix: str) -> HiveError:
@@ -40,34 +42,50 @@ def require_known(
 
 
 def require_permitted(
-    request: ApprovalRequest, verb: Verb, by: str, authn: str, tenant: str | None = None, *, require_token: bool
+    request: ApprovalRequest,
+    verb: Verb,
+    by: str,
+    authn: str,
+    tenant: str | None = None,
+    makers: Sequence[str] = (),
+    *,
+    require_token: bool,
 ) -> None:
     """Raises: HIVE-415, as `require_known` too; HIVE-414 for somebody who agreed before."""
     require_known(request, by, authn, tenant, require_token=require_token)
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
         raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")
-    found = hindrance(request, by)
+    found = hindrance(request, by, makers)
     if found == "asked":
         raise refused("HIVE-415", f"{by} asked for {request.id}", "another person must decide it: four eyes")
+    if found == "made":
+        why = f"{by} may be whoever asked for {request.id}: one of them made the other's token, or one person both"
+        fix = f"let another person decide it, or let {by} sign in {_ANOTHER_WAY}: four eyes"
+        raise refused("HIVE-415", why, fix)
     if found == "no_person":
         raise refused("HIVE-415", f"{by} is no person", "only people decide requests")
     if found == "delegated":
         to = handed_to(request, by)
         raise refused("HIVE-415", f"{by} delegated {request.id} to {to}", f"{to} decides it")
     if found == "agreed" and verb != "reject":
-        raise refused("HIVE-414", f"{by} agreed to {request.id} before", "other people's approvals are missing")
+        why = f"{by}, or whoever made their token, agreed to {request.id} before"
+        raise refused("HIVE-414", why, f"other people's approvals are missing, or {by} signs in {_ANOTHER_WAY}")
 
 
-def hindrance(request: ApprovalRequest, by: str) -> Hindrance | None:
-    """Return why `by` may not decide a request, whatever their roles; a person who agreed may still reject it."""
-    if request.approvers.exclude_requester and request.asked_for_by(by):
-        return "asked"
+def hindrance(request: ApprovalRequest, by: str, makers: Sequence[str] = ()) -> Hindrance | None:
+    """Return why `by` may not decide a request, whatever their roles; a person who agreed may still reject it.
+
+    `makers` made the token or session that names them: whoever can sign in as two people is one pair of eyes.
+    """
+    if request.approvers.exclude_requester and shared_hand(request.hands, [by, *makers]) is not None:
+        return "asked" if request.asked_for_by(by) else "made"
     if not by.startswith("user:"):
         return "no_person"
     if handed_to(request, by) is not None:
         return "delegated"
-    return "agreed" if any(same_person(decision.by, by) for decision in request.approvals) else None
+    agreed = (shared_hand(decision.hands, [by, *makers]) for decision in request.approvals)
+    return "agreed" if any(hand is not None for hand in agreed) else None
 
 
 def handed_to(request: ApprovalRequest, by: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hive_agents.access import asked_by, person, same_person
+from hive_agents.access import Principal, asked_by, person, same_person
 from hive_agents.files import AnyCase, Format
 from hive_agents.llm import json_schema
 from hive_agents.text import sha256
@@ -79,16 +79,29 @@ class Diff(Format):
 
 
 class Decision(Format):
-    """One person's answer, to one `version` of the content."""
+    """One person's answer, to one `version` of the content.
+
+    `tenant` is the person's, None for the workspace's owner. `jti` is the id of their token or session, `maker` who
+    made it, or who used a plain name; `makers` are as those of a `Principal`.
+    """
 
     verb: Verb
     by: str
     authn: str
     at: str
     version: int
+    tenant: str | None = None
+    jti: str | None = None
+    maker: str | None = None
+    makers: list[str] = []
     reason: str | None = None
     message: str | None = None
     args: dict[str, Any] | None = None
+
+    @property
+    def hands(self) -> list[str]:
+        """The people who may be behind it, as `shared_hand` takes them."""
+        return [self.by, *self.makers]
 
 
 class Delegation(Format):
@@ -102,7 +115,8 @@ class Delegation(Format):
 class Filing(Format):
     """A question to people, with who may answer and how. `context` has all that a person needs to decide.
 
-    `on_behalf_of` is the person whom an agent that asks works for. `context["args"]` are what an edit changes, as
+    `on_behalf_of` is the person whom an agent that asks works for; `makers` made the token by which it is asked for, as
+    those of a `Principal`. `context["args"]` are what an edit changes, as
     `args_schema` allows. Rules and judgements may be decided in bulk by their `context["rule_id"]`.
     """
 
@@ -110,6 +124,7 @@ class Filing(Format):
     title: str
     requester: str
     on_behalf_of: str | None = None
+    makers: list[str] = []
     tenant: str = OWN_TENANT
     context: dict[str, Any] = {}
     signals: list[dict[str, Any]] = []
@@ -153,6 +168,11 @@ class Filing(Format):
         return any(same_person(name, one) for one in (self.requester, self.on_behalf_of) if one is not None)
 
     @property
+    def hands(self) -> list[str]:
+        """The people who may be behind it, as `shared_hand` takes them."""
+        return [self.requester, *filter(None, [self.on_behalf_of]), *self.makers]
+
+    @property
     def call_hash(self) -> str:
         """The identity of a tool's call: who calls what with which arguments, under which rules, from any node.
 
@@ -169,6 +189,8 @@ class Filing(Format):
         value = self.model_dump(mode="json", include={*names, "args_schema", "approvers", "run_id", "thread_id"})
         if self.on_behalf_of is not None:
             value["on_behalf_of"] = self.on_behalf_of
+        if self.makers:
+            value["makers"] = self.makers
         return _digest(value)
 
 
@@ -230,6 +252,12 @@ class ApprovalRequest(Filing):
         """Return the row of a list."""
         names = "id kind title tenant status risk requester created_at due_at allowed_decisions version"
         return self.model_dump(mode="json", include=set(names.split()))
+
+
+def filed_by(principal: Principal | None) -> dict[str, Any]:
+    """Return the fields of a filing that a principal asks for: their tenant decides it; None is the workspace's
+    owner."""
+    return {} if principal is None else {"tenant": principal.tenant, "makers": list(principal.makers)}
 
 
 def needs_four_eyes(filing: Filing) -> bool:

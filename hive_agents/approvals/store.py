@@ -193,6 +193,9 @@ class ApprovalStore:
         by: str,
         authn: str = "local",
         tenant: str | None = None,
+        jti: str | None = None,
+        maker: str | None = None,
+        makers: Sequence[str] = (),
         holder: Principal | None = None,
         reason: str | None = None,
         message: str | None = None,
@@ -205,17 +208,17 @@ class ApprovalStore:
         """Answer a request; the same answer by the same person again changes nothing.
 
         With several approvers it stays pending until the last of them. `tenant` is that of a token's person, None for a
-        local name; `holder` is the person a token names. `version` or `content_hash` name
-        the content that was read. With `for_run` the same call may be made again in its run without asking.
-        `check` is called before an answer that is allowed counts, and raises to refuse it.
+        local name; `jti`, `maker` and `makers` are of their proof, `holder` is the person a token names. `version` or
+        `content_hash` name the content that was read. With `for_run` the same call may be made again in its run without
+        asking. `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
         allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid, or a
         patch without one.
         """
         assert (holder is not None) == (authn == "token")
         by = person(by)
-        seen, who = self.get(request_id), (by, authn, tenant)
-        require_known(seen, *who, require_token=self.settings.require_token)
+        seen, who = self.get(request_id), (by, authn, tenant, makers)
+        require_known(seen, by, authn, tenant, require_token=self.settings.require_token)
         require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
             self._catch_up(request_id)  # the previous answer may be incomplete after a crash
@@ -239,6 +242,10 @@ class ApprovalStore:
                 authn=authn,
                 at=self.now(),
                 version=request.version + (args is not None),
+                tenant=tenant,
+                jti=jti,
+                maker=maker,
+                makers=list(makers),
                 reason=reason,
                 message=message,
                 args=args,
@@ -268,7 +275,14 @@ class ApprovalStore:
         return closed
 
     def delegate(
-        self, request_id: str, *, by: str, to: str, authn: str = "local", tenant: str | None = None
+        self,
+        request_id: str,
+        *,
+        by: str,
+        to: str,
+        authn: str = "local",
+        tenant: str | None = None,
+        makers: Sequence[str] = (),
     ) -> ApprovalRequest:
         """Hand a request to another person, who then decides in place of `by`."""
         by, to = person(by), person(to)
@@ -276,8 +290,9 @@ class ApprovalStore:
             request = self._find(connection, request_id)
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
-            for one in (by, to):
-                require_permitted(request, verb, one, authn, tenant, require_token=self.settings.require_token)
+            for hands in ([by, *makers], [to]):
+                one, *made = hands
+                require_permitted(request, verb, one, authn, tenant, made, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
@@ -345,7 +360,7 @@ class ApprovalStore:
         self,
         request: ApprovalRequest,
         verb: Verb,
-        who: tuple[str, str, str | None],
+        who: tuple[str, str, str | None, Sequence[str]],
         version: int | None,
         content_hash: str | None,
     ) -> None:

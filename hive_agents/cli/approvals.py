@@ -211,8 +211,7 @@ def delegate(
     from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
-    who = surface.asker.decider()
-    approval = ApprovalStore(place).delegate(request, to=to, by=who.by, authn=who.authn, tenant=who.tenant)
+    approval = ApprovalStore(place).delegate(request, to=to, **surface.asker.decider().handing())
     approval = RequestReader(place, surface.asker.token_holder()).shown(approval)
     last = approval.delegations[-1]
     surface.show(approval.to_json(), safe_line(f"{last.to} decides {approval.id} in place of {last.by}"))

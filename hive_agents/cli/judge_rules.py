@@ -34,7 +34,7 @@ def mine(surface: Surface) -> None:
     values, lines = [], []
     for proposal in proposals:
         rule = book.propose(proposal, author)
-        request = ask_for_rule(place, rule).id if rule.stage == "proposed" else None
+        request = ask_for_rule(place, rule, surface.asker.token_holder()).id if rule.stage == "proposed" else None
         values.append(proposal.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
         evidence = f"{proposal.agreements}/{proposal.support}, at least {proposal.confidence:.0%}"
         line = f"{proposal.id}  {proposal.human_action:<9} {evidence}  {proposal.trigger_pattern}"

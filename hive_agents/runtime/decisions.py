@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, json_patch, refused
+from hive_agents.access import Principal
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, filed_by, json_patch, refused
 from hive_agents.errors import Busy, Diagnostic, HiveError, NotFound, Stale
 from hive_agents.retrieval import StoredConfig, find_active
 from hive_agents.runs import AGENT_GRAPH, OPTIMIZER_GRAPH, RunRow, RunStore
@@ -74,8 +75,18 @@ def _deployable(request: ApprovalRequest) -> Deployable:
     return AGENT if "agent" in request.context else CONFIG
 
 
-def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str, by: str) -> str:
-    """File a request to deploy in spite of the gate, once; return its id."""
+def ask_for_override(
+    workspace: Workspace,
+    stored: StoredConfig,
+    outcome: Deployment,
+    reason: str,
+    by: str,
+    principal: Principal | None = None,
+) -> str:
+    """File a request to deploy in spite of the gate, once; return its id.
+
+    `principal` is the requester's, whose tenant decides it; None is the workspace's owner.
+    """
     active = find_active(workspace)
     before = active.stored.config.model_dump(mode="json", exclude_unset=True) if active else {}
     certificate = outcome.result.certificate
@@ -83,6 +94,7 @@ def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deploy
         kind="deploy",
         title=f"deploy {stored.name} in spite of the gate",
         requester=by,
+        **filed_by(principal),
         context={
             "config": stored.name,
             "file": stored.file,

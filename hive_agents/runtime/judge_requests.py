@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from hive_agents.access import same_person
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
+from hive_agents.access import Principal, same_person
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing, filed_by
 from hive_agents.errors import HiveError, WrongUsage
 from hive_agents.judging import (
     CalibrationMetrics,
@@ -41,14 +41,20 @@ class Effect:
     stale: Callable[[Workspace, ApprovalRequest], str | None] | None = None
 
 
-def ask_for_thresholds(workspace: Workspace, metrics: CalibrationMetrics, by: str) -> str:
-    """File a request to apply lower thresholds, and supersede earlier ones that this calibration replaces."""
+def ask_for_thresholds(
+    workspace: Workspace, metrics: CalibrationMetrics, by: str, principal: Principal | None = None
+) -> str:
+    """File a request to apply lower thresholds, and supersede earlier ones that this calibration replaces.
+
+    `principal` is the requester's, whose tenant decides it; None is the workspace's owner.
+    """
     store = ApprovalStore(workspace)
     types = ", ".join("all types" if name == "*" else name for name in metrics.awaiting_approval)
     filing = Filing(
         kind="threshold",
         title=f"lower the judge's threshold for {types}",
         requester=by,
+        **filed_by(principal),
         context=metrics.model_dump(mode="json"),
         risk="high",
     )
@@ -59,12 +65,16 @@ def ask_for_thresholds(workspace: Workspace, metrics: CalibrationMetrics, by: st
     return filed
 
 
-def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
-    """Return the request to move a proposed rule to the shadow stage; filed once for each rule."""
+def ask_for_rule(workspace: Workspace, rule: LearnedRule, principal: Principal | None = None) -> ApprovalRequest:
+    """Return the request to move a proposed rule to the shadow stage; filed once for each rule.
+
+    `principal` is the author's, whose tenant decides it; None is the workspace's owner, or its miner.
+    """
     filing = Filing(
         kind="rule",
         title=f"let {rule.id} {rule.rule['action']} where {rule.proposal['trigger_pattern']}",
         requester=rule.author,
+        **filed_by(principal),
         context={
             "rule_id": rule.id,
             "goal_types": rule.rule.get("goal_types") or [],

@@ -15,7 +15,6 @@ from hive_agents.access import (
     MAX_TOKEN,
     SESSION_SECONDS,
     Principal,
-    asked_by,
     begin_session,
     end_session,
     mint,
@@ -80,7 +79,7 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
         fix = "an admin of that tenant may"
         raise HiveError.of("HIVE-415", "tokens are made for one's own tenant", fix=fix, exit_code=1)
     principal = Principal(tenant, body.user, frozenset(body.groups), frozenset(body.roles))
-    made = mint(call.workspace, principal, body.ttl, maker=asked_by(call.principal.user))
+    made = mint(call.workspace, principal, body.ttl, maker=call.principal)
     return TokenMade(**made.to_json(), jti=made.jti)
 
 

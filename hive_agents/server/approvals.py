@@ -203,10 +203,7 @@ def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
 def delegate(call: CallContext, request_id: str, body: Delegate) -> RequestShown:
     """Delegate a request to another person."""
     readable(call, request_id)
-    decider = call.asker.decider()
-    ApprovalStore(call.workspace).delegate(
-        request_id, to=body.to, by=decider.by, authn=decider.authn, tenant=decider.tenant
-    )
+    ApprovalStore(call.workspace).delegate(request_id, to=body.to, **call.asker.decider().handing())
     return RequestShown(request=readable(call, request_id).to_json())
 
 

@@ -93,14 +93,14 @@ def test_a_minted_token_names_its_principal(text_workspace: Workspace) -> None:
     assert token.token not in repr(token)
     assert set(token.to_json()) == {"token", "expires_at", "principal"}
     payload = jwt.decode(token.token, options={"verify_signature": False})
-    assert set(payload) == {"iss", "aud", "sub", "tenant", "groups", "roles", "iat", "exp", "jti", "maker"}
+    assert set(payload) == {"iss", "aud", "sub", "tenant", "groups", "roles", "iat", "exp", "jti", "maker", "makers"}
     assert payload["exp"] - payload["iat"] == 60
 
 
 def test_a_token_names_who_made_it(text_workspace: Workspace) -> None:
     """The local user, where nobody else is named; an identity provider names none."""
     assert verify(text_workspace, mint(text_workspace, DANA).token).maker == local_user()
-    made = verify(text_workspace, mint(text_workspace, DANA, maker="user:root").token)
+    made = verify(text_workspace, mint(text_workspace, DANA, maker=Principal("acme", "root")).token)
     assert (made.maker, made) == ("user:root", DANA)
 
 
@@ -138,7 +138,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"roles": ["root"]}, "not what they must be"),
     ({"jti": 5}, "not valid"),
     ({"jti": " t1"}, "jti"),
-    ({"maker": 5}, "maker"),
+    ({"makers": 5}, "makers"),
     ({"groups": ["x" * 200] * 60}, "no token"),
 ]
 
