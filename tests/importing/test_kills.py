@@ -17,7 +17,8 @@ import os, sys, threading
 from hive_agents.importing import import_documents
 from hive_agents.workspace import Workspace
 
-root, left, after = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "after"
+root, at, after = sys.argv[1], sys.argv[2], sys.argv[3] == "after"
+left = int(at) if at.isdigit() else 0
 one_by_one = threading.Lock()  # documents are written by several threads
 
 def counted(call):
@@ -25,7 +26,7 @@ def counted(call):
         global left
         with one_by_one:
             left -= 1
-            last = left == 0
+            last = left == 0 or call.__name__ + " " + os.path.basename(arguments[-1]) == at
         if last and not after:
             os._exit({KILLED})
         result = call(*arguments, **options)
@@ -62,6 +63,25 @@ def prepared(folder: Path) -> Workspace:
 
 def documents(place: Workspace) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(place.documents.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("unlink moved.md", id="a rename that was edited by hand, half done"),
+        pytest.param("unlink renamed.md", id="a rename, half done"),
+        pytest.param("replace changed.md", id="a document of a batch, written"),
+    ],
+)
+def test_what_one_killed_write_left_is_finished(tmp_path: Path, moment: str) -> None:
+    """The instants that a wrong order of writing would be seen at; the slow suite has all of them."""
+    whole, place = prepared(tmp_path / "whole"), prepared(tmp_path / "killed")
+    import_documents(whole, [], may_delete=lambda gone, everything: True)
+    command = [sys.executable, "-c", PROGRAM, str(place.root), moment, "after"]
+    assert subprocess.run(command, capture_output=True).returncode == KILLED
+    report = import_documents(place, [], may_delete=lambda gone, everything: True)
+    assert documents(place) == documents(whole)
+    assert (report.skipped, {one["doc_id"] for one in report.conflicts} <= {"edited.md"}) == ([], True)
 
 
 @pytest.mark.slow
