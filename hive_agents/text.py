@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 
 _LONG_WORD = 30
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_UNSEEN = re.compile(
+_OBEYED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+"""What a terminal obeys or what changes the order of signs; joiners, which some scripts need, aren't among them."""
+
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Signs that Unicode calls printable and that nobody sees: fillers, and variation selectors, which can carry data."""
+_NOT_PLAIN = re.compile("[^\n\t -~]")
+
+UNSEEN = "the text has signs that can't be seen; each is shown as \\uXXXX"
+"""The warning beside a text with `hides`."""
 
 
 def sha256(text: str) -> str:
@@ -72,22 +84,64 @@ def safe_text(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""Return `text`, lines and tabs included, with an escape for each control or invisible character.
+    r"""Return `text`, lines and tabs included, with an escape for each sign that a terminal obeys.
 
     >>> print(shown("red: \x1b[31m, back: \u202e, line:\n."))
     red: \x1b[31m, back: \u202e, line:
     .
     """
-    return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def spelled(text: object) -> str:
+    r"""Return a text for people who decide by it, lines and tabs included: every sign that can't be seen as an escape.
+
+    Those are all of Unicode's Cc, Cf, Cs, Co and Cn, separators of lines, fillers and variation selectors; beyond
+    U+FFFF two escapes. JSON stays the same JSON.
+
+    >>> print(spelled("Pay to\u200b \u202eTesting\x1b[0m\U000e0041, line:\n."))
+    Pay to\u200b \u202eTesting\u001b[0m\udb40\udc41, line:
+    .
+    """
+    return _NOT_PLAIN.sub(lambda match: match[0] if _is_seen(match[0]) else _escape(match[0]), str(text))
+
+
+def spelled_json(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON whose strings are `spelled`."""
+    return spelled(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+
+
+def hides(value: object) -> bool:
+    """Return whether a text, or any in a JSON value, has signs that can't be seen.
+
+    >>> hides({"to": ["kim\\u200b"]}), hides({"to": "kim\\n"})
+    (True, False)
+    """
+    if isinstance(value, str):
+        return spelled(value) != value
+    if isinstance(value, Mapping):
+        return any(hides(name) or hides(part) for name, part in value.items())
+    return isinstance(value, list | tuple) and any(map(hides, value))
 
 
 def safe_line(value: object) -> str:
-    r"""Return `value` on one line of the same length: white space becomes blanks, unprintable characters are replaced.
+    r"""Return `value` on one line: white space becomes blanks, and signs that can't be seen are `spelled`.
 
-    >>> safe_line("may I?\x1b[2J\nYes: approved")
-    'may I?�[2J Yes: approved'
+    >>> print(safe_line("may I?\x1b[2J\nYes: approved"))
+    may I?\u001b[2J Yes: approved
     """
-    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
+    return spelled(value).replace("\n", " ").replace("\t", " ")
+
+
+def _is_seen(sign: str) -> bool:
+    if sign.isprintable():
+        return _BLANK.match(sign) is None
+    return unicodedata.category(sign) == "Zs"
+
+
+def _escape(sign: str) -> str:
+    units = sign.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def count(number: int, noun: str) -> str:

@@ -88,6 +88,10 @@ from .spec import (
     sub_agent_nodes as sub_agent_nodes,
     ways_on as ways_on,
 )
+from .stricter import (
+    changes_since as changes_since,
+    present_policies as present_policies,
+)
 from .subagent_judge import (
     SubagentJudge as SubagentJudge,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.agents import node_requests, synthetic
@@ -12,10 +13,12 @@ from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.stricter import Guards
 from hive_agents.agents.sub_agents import NodeLoop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
+from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.approvals import WITHHELD, Filing
+from hive_agents.approvals import STRICTER, WITHHELD, Filing, ToolDecision
 from hive_agents.errors import Busy, HiveError
 from hive_agents.events import EventType
 from hive_agents.llm import ToolCall
@@ -70,18 +73,39 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
         return await _delegation(work, key, arguments, loop)
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
-    decision = synthetic.decision(work, name, arguments) if name in FILE_TOOLS else "allow"
-    if decision == "deny":
-        return await _recorded(work, key, name, ToolResult(f"{name} did not run: the policy denies it", True))
-    if decision == "ask":
+    if name in FILE_TOOLS:
+        return await _file_tool(work, key, name, arguments)
+    return await _local(work, key, name, arguments)
+
+
+async def _file_tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
+    guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
+
+    def refusal() -> str | None:
+        then = synthetic.decision(work, name, arguments)
+        now = synthetic.decision(work, name, arguments, guards.policies.values())
+        return "the policy denies it" if then == "deny" else guards.refusal(name, then, now)
+
+    decision = synthetic.decision(work, name, arguments, guards.policies.values())
+    why = refusal()
+    if why is None and (decision == "ask" or _was_asked(work, key)):
         effect: SideEffect = "write" if name in synthetic.WRITING else "read"
         parameters = synthetic.file_parameters(name)
         filing = node_requests.tool_call(work, key, name, arguments, parameters, effect)
         permitted = await _permitted(work, key, filing)
         if isinstance(permitted, str):
-            return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
-        arguments = permitted
+            why = permitted
+        else:
+            arguments = permitted
+            why = refusal()
+    if why is not None:
+        return await _recorded(work, key, name, ToolResult(f"{name} did not run: {why}", True))
     return await _local(work, key, name, arguments)
+
+
+def _was_asked(work: NodeWork, key: str) -> bool:
+    """Return whether a person was asked about a call, whatever its policy says now."""
+    return work.session.effects.find(f"{key}/question") is not None
 
 
 async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any] | str:
@@ -139,19 +163,20 @@ async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bo
 
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     approved = False
-    decision = work.tools.decide(name, arguments)
-    bounds = await _bounds(work, key, name, arguments, asks=decision == "ask") if decision != "deny" else None
-    violations = bounds.violated(name, arguments) if bounds is not None else []
-    if not work.tools.check(name, arguments) and (decision == "ask" or violations):
-        tool = work.tools[name]
-        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, bounds)
-        permitted = await _permitted(work, key, filing)
+    guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
+    if work.tools.decide(name, arguments) != "deny" and not work.tools.check(name, arguments):
+        permitted = await _allowed(work, key, name, arguments, guards)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
-        approved, arguments = True, permitted
+        approved, arguments = permitted is not arguments, permitted
+    then = work.tools.decide(name, arguments)
+    refusal = None if then == "deny" else guards.refusal(name, then, _now(work, guards, name, arguments))
 
     async def do(again: bool) -> Done:
         session = work.session
+        if refusal is not None:
+            what = "may have run before the process died, and isn't called again" if again else "did not run"
+            return _done(work, name, ToolResult(f"{name} {what}: {refusal}", True), False)
         if again and (settled := await _settled(work, key, name, arguments)) is not None:
             return await asyncio.to_thread(_done, work, name, settled, True)
         context = ToolContext(
@@ -176,6 +201,44 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
         return Done(done.result | ({"documents": sorted(context.documents)} if context.documents else {}))
 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
+
+
+async def _allowed(
+    work: NodeWork, key: str, name: str, arguments: dict[str, Any], guards: Guards
+) -> dict[str, Any] | str:
+    """Return `arguments` where nobody has to be asked, those that people agreed to, or why the call may not run.
+
+    They are asked again where the goal has got a constraint since, which the call violates. Raises: Pending.
+    """
+    tool, effects = work.tools[name], work.session.effects
+    decision = _now(work, guards, name, arguments)
+    if decision == "deny":
+        return arguments
+    bounds = await _bounds(work, key, name, arguments, asks=decision == "ask")
+    result = work.buffer.read_all("execution") | work.outputs.values
+    bounds = guards.newer(work.session.goal, tool, arguments, result, bounds) or bounds
+    violates = bounds is not None and bool(bounds.violated(name, arguments))
+    asks = decision == "ask" or violates or _was_asked(work, key)
+    question, n = key, 1
+    while asks:
+        filing = node_requests.tool_call(work, question, name, arguments, tool.parameters, tool.side_effect, bounds)
+        permitted = await _permitted(work, question, filing)
+        if isinstance(permitted, str):
+            return permitted
+        asked = effects.find(f"{question}/question")["context"].get("hard_constraints")
+        known = CallBounds.model_validate(asked) if asked is not None else None
+        arguments, question, n = permitted, f"{key}/stricter{n}", n + 1
+        bounds = guards.newer(work.session.goal, tool, arguments, result, known)
+        asks = bounds is not None or _was_asked(work, question)
+    return arguments
+
+
+def _now(work: NodeWork, guards: Guards, name: str, arguments: Mapping[str, Any]) -> ToolDecision:
+    """Return the stricter decision of the run's policies and those of now."""
+    then = work.tools.decide(name, arguments)
+    if not guards.policies:
+        return then
+    return max(then, strictest(guards.policies.values(), name, work.tools[name].policy, arguments), key=STRICTER.index)
 
 
 async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> ToolResult | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,7 @@ from hive_agents import llm
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.approvals import ToolDecision
+from hive_agents.approvals import ToolDecision, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult, replace_once
@@ -109,12 +109,15 @@ def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str
     return ToolResult(f"{filename} is changed.")
 
 
-def decision(work: NodeWork, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
-    """Return the decision on a file tool: allow, unless a rule of the agent, or of the delegating agent, matches.
+def decision(
+    work: NodeWork, name: str, arguments: Mapping[str, Any] | None = None, others: Iterable[Sequence[ToolRule]] = ()
+) -> ToolDecision:
+    """Return the decision on a file tool: allow, unless a rule of the agent, of the delegating agent or of `others`
+    matches.
 
     For tools that only read, rules for "*" don't count.
     """
-    policies = [work.agent.tool_policy, work.session.agent.tool_policy]
+    policies = [work.agent.tool_policy, work.session.agent.tool_policy, *others]
     if name not in WRITING:  # a model needs them to read its long results: "*" is meant for the registry's tools
         policies = [[rule for rule in policy if rule.match != "*"] for policy in policies]
     return strictest(policies, name, "allow", arguments)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from hive_agents.approvals.request import ApprovalRequest
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.store import RecordsConnection
+from hive_agents.text import spelled
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -23,13 +24,15 @@ _log = logging.getLogger(__name__)
 def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -> list[threading.Thread]:
     """POST `{"occasion", "request"}` to each address of `approvals.notify`, in the background.
 
-    The request's context isn't sent: an address may belong to a chat with other readers.
+    The request's context isn't sent: an address may belong to a chat with other readers. Its texts are `spelled`: they
+    are shown as they come.
     """
     addresses = workspace.settings.approvals.notify
     if addresses and not is_trusted(workspace):
         _log.warning("approvals.notify: nobody is told: the workspace is not trusted; see `hive trust --diff`")
         return []
-    body = json.dumps({"occasion": occasion, "request": request.summary()}, ensure_ascii=False).encode()
+    row = {name: spelled(value) if isinstance(value, str) else value for name, value in request.summary().items()}
+    body = json.dumps({"occasion": occasion, "request": row}, ensure_ascii=False).encode()
     threads = [threading.Thread(target=_post, args=(address, body)) for address in addresses]
     for thread in threads:
         thread.start()

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from hive_agents.access import Principal, asked_by, person, same_person
 from hive_agents.files import AnyCase, Format
 from hive_agents.llm import json_schema
-from hive_agents.text import sha256
+from hive_agents.text import UNSEEN, hides, sha256
 
 _ANNOTATIONS = "title description default examples $schema $comment $defs definitions deprecated format readOnly"
 _CONSTRAINTS = (
@@ -246,12 +246,17 @@ class ApprovalRequest(Filing):
         return next(one for one in reversed(self.decisions) if same_person(one.by, person(by)))
 
     def to_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json") | {"remaining_approvals": self.remaining_approvals}
+        """Return the whole request; with a `warning` where a text in it has signs that can't be seen."""
+        return self.model_dump(mode="json") | self._warning | {"remaining_approvals": self.remaining_approvals}
 
     def summary(self) -> dict[str, Any]:
-        """Return the row of a list."""
+        """Return the row of a list; with a `warning` for the whole request, as `to_json`."""
         names = "id kind title tenant status risk requester created_at due_at allowed_decisions version"
-        return self.model_dump(mode="json", include=set(names.split()))
+        return self.model_dump(mode="json", include=set(names.split())) | self._warning
+
+    @property
+    def _warning(self) -> dict[str, str]:
+        return {"warning": UNSEEN} if hides(self.model_dump(mode="json")) else {}
 
 
 def filed_by(principal: Principal | None) -> dict[str, Any]:

@@ -2,16 +2,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from hive_agents.cli.answering import batch_name, give_answer, read_patch
 from hive_agents.cli.surface import WHO_READS, Surface, json_text, styled, with_surface
-from hive_agents.text import count, safe_line
+from hive_agents.text import UNSEEN, count, safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from hive_agents.approvals import ApprovalRequest
 
@@ -63,7 +64,12 @@ def list_(
     ]
     table = _table(requests, list(store.damaged()) if wanted is None and reader.is_owner else [])
     items = [request.summary() for request in requests]
-    surface.show({"items": items}, table if table.rows else "nobody asked for anything yet")
+    surface.show({"items": items}, table if table.rows else "nobody asked for anything yet", *_warning(*items))
+
+
+def _warning(*shown: dict[str, Any]) -> list[Text]:
+    """Return a line that says that signs are shown as escapes, where that is so."""
+    return [styled(f"  warning: {UNSEEN}", "yellow")] if any("warning" in one for one in shown) else []
 
 
 def _table(requests: list[ApprovalRequest], damaged: list[str]) -> Table:
@@ -88,6 +94,7 @@ def _table(requests: list[ApprovalRequest], damaged: list[str]) -> Table:
 @with_surface(as_user=WHO_READS)
 def show(surface: Surface, request: IdArgument) -> None:
     """Show a request with all that is needed to decide it."""
+    from hive_agents.agents import changes_since
     from hive_agents.approvals import OWN_TENANT, ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
@@ -115,7 +122,11 @@ def show(surface: Surface, request: IdArgument) -> None:
         for decision in approval.decisions
     ]
     title, context = styled(safe_line(approval.title), "bold"), json_text(approval.context)
-    surface.show(approval.to_json(), title, *map(safe_line, lines), context, *map(safe_line, decisions))
+    changes = changes_since(place, approval)
+    value = approval.to_json() | ({"changed": changes} if changes else {})
+    warning, lines = _warning(value), [*map(safe_line, lines)]
+    warning += [styled(safe_line(f"  since this was asked: {'; '.join(changes)}"), "yellow")] if changes else []
+    surface.show(value, *warning, title, *lines, context, *map(safe_line, decisions))
 
 
 @app.command()
@@ -125,6 +136,7 @@ def review(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run that waits for answers about its tools.")],
 ) -> None:
     """Show the tool calls that a run waits to make, and the command that decides all of them."""
+    from hive_agents.agents import changes_since
     from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
@@ -133,15 +145,20 @@ def review(
     requests = [reader.shown(request) for request in pending if reader.may_read(request)]
     batch = batch_name(run, pending) if pending and len(requests) == len(pending) else None
     items = [
-        request.summary() | {name: request.context.get(name) for name in ("tool", "args", "node")}
+        request.summary()
+        | {name: request.context.get(name) for name in ("tool", "args", "node")}
+        | ({"changed": changes} if (changes := changes_since(place, request)) else {})
         for request in requests
     ]
-    lines = [f"{item['id']}  {item['tool']}  {json.dumps(item['args'], ensure_ascii=False)}" for item in items]
+    lines = []
+    for item in items:
+        lines.append(f"{item['id']}  {item['tool']}  {json.dumps(item['args'], ensure_ascii=False)}")
+        lines += [f"  since this was asked: {change}" for change in item.get("changed", ())]
     if batch:
         lines.append(f"decide these {len(items)} as they are: hive approvals approve --batch {batch}")
     else:
         lines.append(f"no call of {run} waits that you may decide")
-    surface.show({"run_id": run, "batch": batch, "items": items}, *map(safe_line, lines))
+    surface.show({"run_id": run, "batch": batch, "items": items}, *_warning(*items), *map(safe_line, lines))
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.cli.terminal import write
 from hive_agents.errors import HiveError
-from hive_agents.text import safe_line
+from hive_agents.text import UNSEEN, hides, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -151,7 +151,7 @@ def _answered(run: AgentRun, listener: TerminalListener) -> bool:
     for request in questions(run):
         options = request.context.get("options") or []
         lines = [request.context["question"], *(f"  - {option}" for option in options)]
-        listener.tell(*lines)
+        listener.tell(*([f"warning: {UNSEEN}"] if hides(lines) else []), *lines)
         answer = listener.line()
         if not answer:
             return answered

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +16,7 @@ import typer
 
 from hive_agents.cli.terminal import console as console, duration, progress_lines, safe_lines, write as write
 from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
-from hive_agents.text import count as count
+from hive_agents.text import count as count, spelled_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -280,19 +278,15 @@ def styled(text: str, style: str) -> Text:
     return Text(text, style=style)
 
 
-_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
-
 def json_text(value: object) -> str:
-    r"""Return the value as indented JSON with control characters, such as those of text direction, escaped.
+    r"""Return the value as indented JSON with signs that can't be seen, such as those of text direction, escaped.
 
     >>> print(json_text({"é": "a\u202eb"}))
     {
       "é": "a\u202eb"
     }
     """
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return spelled_json(value, indent=2)
 
 
 def input_object(text: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import typer
 
 from hive_agents.cli.surface import Surface, styled, with_surface
 from hive_agents.errors import HiveError
+from hive_agents.text import spelled
 
 _STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "dim"}
 
@@ -39,9 +40,9 @@ def command(
     elif foreign:
         lines += [styled(".hive was not made on this machine" if diff else ".hive is accepted as made here", "yellow")]
     for part in parts:
-        lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + part.name)
+        lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + spelled(part.name))
         if diff and part.status in ("new", "changed"):
-            lines += [f"    {line}" for line in part.text.splitlines()]
+            lines += [f"    {line}" for line in spelled(part.text).splitlines()]
     told = []
     for server, tools in servers.items():
         if isinstance(tools, HiveError):
@@ -53,9 +54,9 @@ def command(
                 trusted = False
             name = f"mcp.servers.{server}: {tool.name}"
             told.append({"name": name, "status": tool.status, "text": tool.text})
-            lines.append(styled(f"{tool.status:8} ", _STYLES[tool.status]) + name)
+            lines.append(styled(f"{tool.status:8} ", _STYLES[tool.status]) + spelled(name))
             if tool.status == "changed" or (diff and tool.status == "new"):
-                lines += [f"    {line}" for line in tool.text.splitlines()]
+                lines += [f"    {line}" for line in spelled(tool.text).splitlines()]
     if not parts:
         lines.append("nothing in this workspace can act by itself")
     value = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hive_agents.agents import CallBounds
+from hive_agents.agents import CallBounds, present_policies
 from hive_agents.approvals import ApprovalRequest, Recheck, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError
@@ -28,7 +28,7 @@ def recheck_for(workspace: Workspace) -> Recheck:
     def recheck(request: ApprovalRequest) -> list[str]:
         try:
             if request.kind == "tool_call":
-                return list(_barred(request.context))
+                return [*_barred(request.context), *_barred_now(workspace, request.context)]
             if request.kind == "judgment":
                 return list(_refused(workspace, request.context))
         except HiveError as error:
@@ -57,6 +57,14 @@ def _barred(context: Mapping[str, Any]) -> Iterator[str]:
     for found in bounds.violated(tool, args if isinstance(args, dict) else {}):
         about = f" ({found['description']})" if found["description"] else ""
         yield f"it violates {found['id']}{about}: {found['why']}"
+
+
+def _barred_now(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the objections of the agent's policy of now."""
+    tool, args = str(context.get("tool")), context.get("args")
+    for policy in present_policies(workspace, [str(context["agent"])] if "agent" in context else []).values():
+        if ToolPolicy(policy).decide(tool, args if isinstance(args, dict) else {}) == "deny":
+            yield f"the tool policy denies {tool} now"
 
 
 def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:

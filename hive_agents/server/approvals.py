@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hive_agents.agents import changes_since
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import AnyCase, LongText, ShortName
@@ -21,6 +22,8 @@ api = Api("approvals")
 
 
 class RequestRow(Value):
+    """`warning` says that a text has signs that can't be seen."""
+
     id: str
     kind: str
     title: str
@@ -34,6 +37,7 @@ class RequestRow(Value):
     version: int
     content_hash: str
     run_id: str | None
+    warning: str | None = None
 
 
 class RequestsPage(PageQuery):
@@ -166,7 +170,13 @@ def readable(call: CallContext, request_id: str) -> ApprovalRequest:
 @api.get("/api/approvals/{request_id}", REVIEWER)
 def show_request(call: CallContext, request_id: str) -> RequestShown:
     """One request, whole."""
-    return RequestShown(request=readable(call, request_id).to_json())
+    return RequestShown(request=whole(call, readable(call, request_id)))
+
+
+def whole(call: CallContext, request: ApprovalRequest) -> dict[str, Any]:
+    """Return a request as JSON; `changed` says what became of the guards of its call since it was asked."""
+    changes = changes_since(call.workspace, request)
+    return request.to_json() | ({"changed": changes} if changes else {})
 
 
 @api.get("/api/approvals/{request_id}/audit", REVIEWER)

@@ -21,7 +21,7 @@ from hive_agents.events import EventLog
 from hive_agents.files import AnyCase, FewEntries, LongText, QuestionText, Reference, ShortName, load_value
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, RunStore, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
-from hive_agents.server import streams
+from hive_agents.server import approvals, streams
 from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
@@ -321,7 +321,7 @@ def run_approvals(call: Call, run_id: str) -> Batch:
     pending = ApprovalStore(call.workspace).batch(run_id)
     shown = [reader.shown(one) for one in pending if reader.may_read(one)]
     batch = f"{run_id}:{batch_hash(pending)[:24]}" if pending and len(shown) == len(pending) else None
-    return Batch(run_id=run_id, batch=batch, items=[one.to_json() for one in shown])
+    return Batch(run_id=run_id, batch=batch, items=[approvals.whole(call, one) for one in shown])
 
 
 @api.post("/api/runs/{run_id}/stop", ANYBODY)

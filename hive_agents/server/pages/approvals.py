@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from hive_agents.server import approvals, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
 from hive_agents.server.pages.view import Pages
+from hive_agents.text import hides, spelled_json
 
 pages = Pages()
 QUEUE = 25
@@ -37,7 +37,7 @@ def queue(call: Call) -> dict[str, Any]:
     may_decide = bool(APPROVER & call.principal.roles)
     rows = []
     for one in requests:
-        row = one.to_json()
+        row = approvals.whole(call, one)
         is_decidable = may_decide and hindrance(one, call.by, call.principal.makers) is None
         rows.append(row | {"call": _call(row), "choice": is_decidable and _is_whole(row), "why": _why(row)})
     return {
@@ -53,7 +53,7 @@ def queue(call: Call) -> dict[str, Any]:
 def request(call: Call, request_id: str) -> dict[str, Any]:
     """One request: its requester, reasons, arguments and possible answers."""
     shown = approvals.readable(call, request_id)
-    row = shown.to_json()
+    row = approvals.whole(call, shown)
     context = row["context"]
     may_decide, withheld = bool(APPROVER & call.principal.roles), row["title"] == WITHHELD
     hindered, figures = hindrance(shown, call.by, call.principal.makers), _figures(context)
@@ -114,6 +114,7 @@ def _is_whole(row: Mapping[str, Any]) -> bool:
         and row["kind"] in ("tool_call", "question")
         and not row["diff"]
         and not row["signals"]
+        and "changed" not in row
         and row["title"] != WITHHELD
     )
 
@@ -128,27 +129,31 @@ def _text(value: Any) -> str:
     """Return a text as it is; another value as JSON, on one line where it fits there."""
     if isinstance(value, str):
         return value
-    line = json.dumps(value, ensure_ascii=False)
-    return line if len(line) <= LINE else json.dumps(value, ensure_ascii=False, indent=1)
+    line = spelled_json(value)
+    return line if len(line) <= LINE else spelled_json(value, indent=1)
 
 
 def _fields(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the fields of the edit form, one for each argument that the schema names or the call has.
 
-    Arguments without a simple type are edited as JSON.
+    Arguments without a simple type, and texts with signs that can't be seen, are edited as JSON. One with such a name
+    isn't edited here, since the path of an edit would name another.
     """
     schema, args = row["args_schema"] or {}, row["context"].get("args") or {}
     if "edit" not in row["allowed_decisions"] or not isinstance(args, dict):
         return []
     properties: dict[str, Any] = schema.get("properties") or {}
-    return [_field(name, properties.get(name) or {}, args, schema) for name in {**properties, **args}]
+    names = [name for name in {**properties, **args} if not hides(name)]
+    return [_field(name, properties.get(name) or {}, args, schema) for name in names]
 
 
 def _field(
     name: str, described: Mapping[str, Any], args: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> dict[str, Any]:
     kind, choices, value = described.get("type"), described.get("enum"), args.get(name)
-    if isinstance(choices, list) and all(isinstance(one, str) for one in choices):
+    if hides([value, choices]):
+        widget = "json"
+    elif isinstance(choices, list) and all(isinstance(one, str) for one in choices):
         widget = "choice"
     elif kind in ("integer", "number", "boolean"):
         widget = kind
@@ -160,8 +165,8 @@ def _field(
         "name": name,
         "widget": widget,
         "choices": choices,
-        "value": "" if name not in args else value if widget in ("text", "choice") else json.dumps(value),
-        "was": json.dumps(value, ensure_ascii=False) if name in args else None,
+        "value": "" if name not in args else value if widget in ("text", "choice") else spelled_json(value),
+        "was": spelled_json(value) if name in args else None,
         "required": name in (schema.get("required") or ()),
         "about": described.get("description"),
     }

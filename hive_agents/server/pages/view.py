@@ -25,6 +25,7 @@ from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
+from hive_agents.text import spelled
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -100,7 +101,7 @@ def rendered(
     request: Request, template: str, context: Mapping[str, Any], call: Call | None = None, status: int = 200
 ) -> HTMLResponse:
     """Return a template as a page; its block `content` alone for a request of htmx."""
-    page = environment().get_template(template)
+    page = environment(decides=not template.startswith("chat")).get_template(template)
     language = preferred(request.headers.get("accept-language", ""), languages())
     values = {
         "t": partial(told, language),
@@ -145,15 +146,18 @@ def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
 
 
 @cache
-def environment() -> Environment:
-    """Return the environment of the templates; it escapes all values."""
+def environment(*, decides: bool = True) -> Environment:
+    """Return the environment of the templates; it escapes all values.
+
+    Where a person `decides` every text is `spelled`; readers' pages show documents as they are written.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from hive_agents.copilot import document_status
 
     made = Environment(
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_finalized if decides else None,
     )  # fmt: skip
     made.globals |= {"asset": address}
     made.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
@@ -161,9 +165,13 @@ def environment() -> Environment:
     return made
 
 
+def _finalized(value: object) -> object:
+    return value if hasattr(value, "__html__") else spelled(value)
+
+
 def _dotted(path: str) -> Markup:
     """Return a path that may break after each dot or slash."""
-    return escape(path).replace(".", Markup(".<wbr>")).replace("/", Markup("/<wbr>"))
+    return escape(spelled(path)).replace(".", Markup(".<wbr>")).replace("/", Markup("/<wbr>"))
 
 
 def _json(value: object) -> str:

@@ -40,6 +40,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
+from hive_agents.text import UNSEEN, hides, spelled
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -166,10 +167,13 @@ class Projection:
         if may_view_all:
             facts |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
                      if name in request.context}  # fmt: skip
+        message = request.title if may_view_all else f"a person has to decide: {request.kind}"
+        if hides([message, facts]):
+            facts["warning"], message = UNSEEN, f"{spelled(message)} ({UNSEEN})"
         return Interrupt(
             id=request.id,
             reason=request.kind,
-            message=request.title if may_view_all else f"a person has to decide: {request.kind}",
+            message=message,
             response_schema=answer_schema(request.allowed_decisions),
             expires_at=request.due_at,
             metadata={"hive": facts},

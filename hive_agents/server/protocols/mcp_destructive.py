@@ -18,9 +18,12 @@ from hive_agents.server.auth import APPROVER, OPERATOR, CallContext
 from hive_agents.server.protocols.mcp_calls import ToolCalls
 from hive_agents.server.protocols.mcp_consent import Consent, agreed_to, by_request, can_ask
 from hive_agents.server.shapes import ConfigRef
+from hive_agents.text import UNSEEN, cut, hides, spelled, spelled_json
 
 _Question = Elicit[Consent] | None
 _Verb = Literal["approve", "reject"]
+LONGEST_CALL = 2_000
+"""Characters of a call's arguments in a question."""
 WAITING = "waiting"
 """The `decision` of a deployment that waits for an approver."""
 
@@ -35,13 +38,13 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
         shown: Annotated[configs.ConfigShown, Resolve(shown_config)], reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
         question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody. Why: {reason}"
-        return Elicit(question, Consent) if can_ask(ctx) else None
+        return Elicit(spelled(question), Consent) if can_ask(ctx) else None
 
     async def about_decision(
         request_id: ShortName, verb: _Verb, version: int, reason: LongText, ctx: Context[Any, Any]
     ) -> _Question:
         shown = await calls.done(ctx, APPROVER, lambda call: approvals.show_request(call, request_id))
-        question = f"{verb.capitalize()} {request_id}, version {version}: {shown.request['title']}? Why: {reason}"
+        question = _question(f"{verb.capitalize()} {request_id}, version {version}", shown.request, reason)
         return Elicit(question, Consent) if can_ask(ctx) else None
 
     async def deploy(
@@ -89,6 +92,18 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
         return await calls.done(ctx, APPROVER, decided)
 
     return [deploy, decide_approval]
+
+
+def _question(verb: str, request: dict[str, Any], reason: str) -> str:
+    """Return the question whether to decide a request so, with the call that it is about."""
+    lines = [f"{verb}: {request['title']}? Why: {reason}"]
+    if "tool" in request["context"]:
+        args = cut(spelled_json(request["context"].get("args")), LONGEST_CALL)
+        lines.append(f"The call: {request['context']['tool']} {args}")
+    lines += [f"Since this was asked: {change}" for change in request.get("changed", ())]
+    if hides(lines) or "warning" in request:
+        lines.append(f"Beware: {UNSEEN}.")
+    return spelled("\n".join(lines))
 
 
 def _waiting(approval_id: str) -> configs.Deployed:

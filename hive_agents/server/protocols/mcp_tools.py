@@ -38,6 +38,7 @@ from hive_agents.server.protocols import mcp_ask
 from hive_agents.server.protocols.mcp_calls import DiagnosedServer, ToolCalls, tool_error
 from hive_agents.server.protocols.mcp_destructive import destructive
 from hive_agents.server.shapes import ConfigRef, FilterWords
+from hive_agents.text import spelled
 
 if TYPE_CHECKING:
     from hive_agents.server.protocols.mcp_callers import McpCaller
@@ -218,7 +219,10 @@ class _Tools:
     async def list_approvals(self, ctx: Context[Any, Any], status: Status | None = "pending") -> approvals.RequestList:
         """Requests that wait for a person, as far as the caller may read them."""
         page = approvals.RequestsPage(status=status)
-        return await self._calls.done(ctx, REVIEWER, lambda call: approvals.list_requests(call, page))
+        found = await self._calls.done(ctx, REVIEWER, lambda call: approvals.list_requests(call, page))
+        names = ("title", "requester")  # clients show them as they come
+        items = [one.model_copy(update={name: spelled(getattr(one, name)) for name in names}) for one in found.items]
+        return found.model_copy(update={"items": items})
 
 
 def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) -> None:

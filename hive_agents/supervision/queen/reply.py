@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.text import count, one_line
+from hive_agents.text import count, one_line, spelled
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -91,4 +91,4 @@ def event_line(event: Event) -> str:
 
 def request_line(request: ApprovalRequest) -> str:
     """Return one request: its id, kind and title, and the command that shows it."""
-    return f'{request.id} ({request.kind}): "{one_line(request.title)}"; hive approvals show {request.id}'
+    return f'{request.id} ({request.kind}): "{one_line(spelled(request.title))}"; hive approvals show {request.id}'

@@ -203,7 +203,10 @@
 
   document.addEventListener("click", (event) => {
     const option = event.target.closest("[data-option]");
-    if (option) option.form.elements.message.value = option.dataset.option;
+    if (option) {
+      const given = JSON.parse(option.dataset.option);
+      option.form.elements.message.value = typeof given === "string" ? given : option.dataset.option;
+    }
     const batch = event.target.closest("[data-batch]");
     if (batch) decideAll(batch);
   });
