@@ -6,6 +6,7 @@ import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -24,6 +25,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _A_WORD = re.compile(r"[^\W_]")
+MOST_CHUNKS = 10_000
+"""Chunks of a document: some 20 MB of prose. Each is embedded, however short it is, so that a small file of headings
+would keep all others waiting."""
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: the tokenizer splits a Hangul syllable into three letters
 
@@ -58,10 +62,13 @@ class Chunk:
 
 
 def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[Chunk]:
-    """Return the chunks of a Markdown text; an empty body is one chunk, so that its title can be found."""
+    """Return the chunks of a Markdown text; an empty body is one chunk, so that its title can be found.
+
+    Of a text with more than `MOST_CHUNKS` these are the first, and one more, which tells so.
+    """
     if not body.strip():
         return [Chunk(body, (), ())]
-    return list(_Cutter(body, chunking, pieces).chunks())
+    return list(islice(_Cutter(body, chunking, pieces).chunks(), MOST_CHUNKS + 1))
 
 
 def first_heading(body: str) -> str:

@@ -22,7 +22,7 @@ from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, did
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
-from hive_agents.retrieval.chunking import Chunk, chunk_markdown
+from hive_agents.retrieval.chunking import MOST_CHUNKS, Chunk, chunk_markdown
 from hive_agents.retrieval.documents import (
     Collection,
     Document,
@@ -402,6 +402,9 @@ class _Indexer:
                 continue
             self.report.warnings.extend(document.warnings)
             chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces())
+            if len(chunks) > MOST_CHUNKS:
+                self.report.warnings.append(_too_many_chunks(doc_id))
+                del chunks[MOST_CHUNKS:]
             if not document.title and not document.body.strip():
                 chunks = []
             parsed[doc_id] = _indexed(document, chunks, vocabulary, recipe.language)
@@ -429,6 +432,12 @@ class _Indexer:
             if self.write_seed:
                 cache.write_seed(used)
         return vectors
+
+
+def _too_many_chunks(doc_id: str) -> Diagnostic:
+    why = f"{doc_id} has more than {MOST_CHUNKS:,} passages: only the first {MOST_CHUNKS:,} are found and shown"
+    fix = "split it, or cut it at fewer headings: chunking.heading_level of its collection"
+    return Diagnostic("HIVE-115", why, f"documents/{doc_id}", "$", fix, severity="warning")
 
 
 def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabulary, language: str) -> IndexedDocument:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import hive_agents
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import build_index, indexing
+from hive_agents.retrieval import build_index, chunking, indexing
 from hive_agents.retrieval.minilm import LocalMiniLM
 from hive_agents.store import database
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
@@ -172,6 +172,30 @@ def test_front_matter_that_cannot_be_parsed_is_skipped_and_the_rest_indexed(text
     assert len(build_index(text_workspace).skipped) == 2
     write_document(text_workspace, "faqs/bad.md", "---\ntitle: ok\n---\nx")
     assert [row["file"] for row in build_index(text_workspace).skipped] == ["documents/latin.md"]
+
+
+def test_a_file_of_sixty_thousand_headings_costs_no_more_than_the_most_passages_and_hides_no_other(
+    text_workspace: Workspace,
+) -> None:
+    write_document(text_workspace, "headings.md", "".join(f"# Heading {n}\n\n" for n in range(60_000)))
+    before = build_index(text_workspace).chunks
+    write_document(text_workspace, "bees.md", "# Bees\n\nThey dance.")
+    report = build_index(text_workspace)
+    assert before > indexing.MOST_CHUNKS
+    assert report.chunks == before + 1
+    index = text_workspace.engine().index("kb")
+    assert len(index.chunks_of("headings.md")) == indexing.MOST_CHUNKS
+    assert index.rows(index.chunks_of("bees.md").tolist())[0].text.strip().endswith("They dance.")
+
+
+def test_a_file_with_too_many_passages_is_named(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "MOST_CHUNKS", 3)
+    monkeypatch.setattr(chunking, "MOST_CHUNKS", 3)
+    for name, headings in (("three.md", 3), ("four.md", 4)):
+        write_document(text_workspace, name, "".join(f"# Heading {n}\n\n" for n in range(headings)))
+    warned = [one for one in build_index(text_workspace).warnings if one.code == "HIVE-115"]
+    assert [one.file for one in warned] == ["documents/four.md"]
+    assert warned[0].severity == "warning"
 
 
 def test_a_document_that_breaks_leaves_the_index_until_it_is_mended(text_workspace: Workspace) -> None:
