@@ -76,6 +76,14 @@ def origin(folder: Path) -> str | None:
         return None
 
 
+def bound(secret: bytes) -> bytes:
+    """Return the key of 32 bytes that this machine alone derives from a secret in a state folder. Raises: HIVE-403.
+
+    Whoever plants a file there doesn't know the key.
+    """
+    return hmac.new(_key(), b"bound\0" + secret, hashlib.sha256).digest()
+
+
 def foreign_state(shown: str) -> HiveError:
     """Return HIVE-430 for a state folder of another machine."""
     return HiveError.of(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents import credentials
+from hive_agents import credentials, machine
 from hive_agents.errors import HiveError, NoSecret, WrongUsage
 from hive_agents.files import atomic_write, locked, read_bytes
 from hive_agents.workspace import Workspace
@@ -23,6 +23,8 @@ BYTES = 32
 
 def local_key(workspace: Workspace) -> bytes:
     """Return the key, made on first use; of processes that start together one makes it, and all get the same.
+
+    It is derived from the file and this machine's key: a file that came with somebody's files signs nothing known.
 
     Raises: HIVE-417 for another user than the owner of `.hive/`, and for a damaged file.
     """
@@ -39,7 +41,7 @@ def local_key(workspace: Workspace) -> bytes:
     if len(key) != BYTES:
         fix = "delete the file: a new key is made, and tokens of the old one end"
         raise HiveError.of("HIVE-417", "the local key cannot be read", file=FILE, fix=fix, exit_code=3)
-    return key
+    return machine.bound(key)
 
 
 def _require_owner(workspace: Workspace) -> None:

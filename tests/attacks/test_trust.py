@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Principal, Workspace, machine
-from hive_agents.access import permissions_of
+from hive_agents.access import mint, permissions_of, verify
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.trust import is_trusted, parts, require_trust, trust, untrusted_notice
@@ -105,6 +106,57 @@ def test_a_state_that_is_copied_or_moved_on_this_machine_stays_own(tmp_path: Pat
     shutil.copytree(moved, tmp_path / "copy", symlinks=True)
     for root in (moved, tmp_path / "copy"):
         assert hive("query", "rotate an API key", "-w", root).code == 0
+
+
+def test_a_local_key_that_came_with_a_stranger_s_files_signs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pull adds `.hive/local.key` to a workspace that is trusted and never signed anything."""
+    place = copied_sample(tmp_path / "ws")
+    with monkeypatch.context() as there:
+        elsewhere(there, tmp_path)
+        stranger = make_workspace(tmp_path / "stranger", embedding=False)
+        (stranger.state / "local.key").write_text("42" * 32)
+        forged = mint(stranger, Principal("acme", "root", roles=frozenset({"admin"}))).token
+    shutil.copy(stranger.root / ".hive" / "local.key", place.state / "local.key")
+    with pytest.raises(HiveError, match="HIVE-417"):
+        verify(place, forged)
+    assert verify(place, mint(place, Principal("acme", "root")).token).user == "root"
+
+
+HANDS: dict[str, tuple[str, dict[str, str]]] = {
+    "a link in place of the database": ("HIVE-114", {".hive/hive.db": "victim.db"}),
+    "a link in place of vectors": ("HIVE-114", {".hive/vectors": "victims"}),
+    "a link in place of the state": ("HIVE-114", {".hive": "victims"}),
+    "a link in place of a run's files": ("HIVE-114", {".hive/runs": "victims"}),
+}
+
+
+@pytest.mark.sqlite_file
+@pytest.mark.parametrize("name", HANDS)
+def test_an_archive_of_a_stranger_writes_nowhere_else(tmp_path: Path, name: str) -> None:
+    """Unpacked as a backup is, refused before it is trusted, and confined after."""
+    code, links = HANDS[name]
+    made = copied_sample(tmp_path / "made")
+    (tmp_path / "victims").mkdir()
+    (tmp_path / "victim.db").write_bytes(b"")
+    (made.state / "origin").unlink()
+    for place, target in links.items():
+        path = made.root / place
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.symlink_to(tmp_path / target)
+    archive, root = tmp_path / "backup.tar.gz", tmp_path / "restored"
+    with tarfile.open(archive, "w:gz") as packing:
+        packing.add(made.root, ".")
+    with tarfile.open(archive) as packed:
+        packed.extractall(root, filter="fully_trusted")
+    assert hive("index", "-w", root, "--json").codes <= {"HIVE-430", "HIVE-114"}
+    hive("trust", "-w", root)
+    told = [hive(*does, "-w", root, "--json") for does in (("index",), ("query", "a key"), ("history",))]
+    refused = {found for one in told if one.code for found in one.codes}
+    assert refused == (set() if ".hive/runs" in links else {code})
+    assert list((tmp_path / "victims").iterdir()) == []
+    assert (tmp_path / "victim.db").read_bytes() == b""
 
 
 def test_of_many_who_make_the_state_at_once_all_get_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
