@@ -15,6 +15,7 @@ from .logins import (
 )
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
+    OWNER as OWNER,
     RESERVED as RESERVED,
     ROLES as ROLES,
     AccessLabels as AccessLabels,
@@ -63,9 +64,10 @@ from .who import (
     asked_by as asked_by,
     known_principal as known_principal,
     owner as owner,
+    people as people,
     person as person,
     require_proof as require_proof,
+    same_hands as same_hands,
     same_person as same_person,
     service_principal as service_principal,
-    shared_hand as shared_hand,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.principal import LOCAL_TENANT, OWNER, ROLES, Principal, is_name, local_user, login, named
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, ROLES, Principal, is_name, local_user, login
 from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.tokens import mint, verify
 from hive_agents.errors import HiveError, NotFound
@@ -49,22 +49,19 @@ def same_person(a: str, b: str) -> bool:
     return unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
 
 
-def shared_hand(first: Sequence[str], second: Sequence[str]) -> str | None:
-    """Return who may be behind both, in the form of `local_user`; None where they are two people.
+def same_hands(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether one person may be behind both; each is as `Principal.hands`, and `first` asked or agreed before.
 
-    Each is as `Principal.hands`: a name, and whoever made the token that says so. `first` asked or agreed before. The
-    workspace's owner, who gives tokens to everybody, counts as a maker only against what they did without one.
-
-    >>> shared_hand(["user:root"], ["user:dana", "owner:Root"])
-    'user:root'
-    >>> shared_hand(["user:kim", "owner:root"], ["user:dana", "owner:root"])
-    >>> shared_hand(["user:kim", "user:lee"], ["user:dana", "user:lee", "owner:root"])
-    'user:lee'
+    >>> same_hands(["user:lee"], ["user:dana", "user:Lee", "owner:ann"]), same_hands(["user:lee"], ["user:dana"])
+    (True, False)
     """
-    people = [asked_by(one) for one in first if not one.startswith(OWNER)]
-    both = any(one.startswith(OWNER) for one in first)
-    others = [asked_by(named(one)) for one in second if not (both and one.startswith(OWNER))]
-    return next((one for one in people if any(same_person(one, other) for other in others)), None)
+    others = [asked_by(one) for one in second]
+    return any(same_person(asked_by(one), other) for one in first for other in others)
+
+
+def people(hands: Sequence[str]) -> list[str]:
+    """Return the hands without the workspace's owner, whose signature says nothing: they give a token to everybody."""
+    return [one for one in hands if not one.startswith(OWNER)]
 
 
 TOKEN = "HIVE_TOKEN"
@@ -133,6 +130,10 @@ class Asker:
     def token_holder(self) -> Principal | None:
         """Return the principal of the token, or None where there is no token."""
         return verify(self._workspace, self._token) if self._token is not None else None
+
+    def asking(self) -> Principal | None:
+        """Return the token's holder, the owner who asks in person, or None for a plain name, which proves nothing."""
+        return self.token_holder() if self.is_named else owner()
 
     def require_role(self, what: str, *roles: str) -> None:
         """Raise HIVE-415 where the token's holder has none of the roles; without a token the asker is the owner."""

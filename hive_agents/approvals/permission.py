@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.access import require_proof, same_person, shared_hand
+from hive_agents.access import require_proof, same_hands, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.errors import HiveError
 
@@ -78,14 +78,14 @@ def hindrance(request: ApprovalRequest, by: str, makers: Sequence[str] = ()) -> 
 
     `makers` made the token or session that names them: whoever can sign in as two people is one pair of eyes.
     """
-    if request.approvers.exclude_requester and shared_hand(request.hands, [by, *makers]) is not None:
+    if request.approvers.exclude_requester and same_hands(request.hands, [by, *makers]):
         return "asked" if request.asked_for_by(by) else "made"
     if not by.startswith("user:"):
         return "no_person"
     if handed_to(request, by) is not None:
         return "delegated"
-    agreed = (shared_hand(decision.hands, [by, *makers]) for decision in request.approvals)
-    return "agreed" if any(hand is not None for hand in agreed) else None
+    agreed = any(same_hands(decision.hands, [by, *makers]) for decision in request.approvals)
+    return "agreed" if agreed else None
 
 
 def handed_to(request: ApprovalRequest, by: str) -> str | None:

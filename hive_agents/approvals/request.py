@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hive_agents.access import Principal, asked_by, person, same_person
+from hive_agents.access import OWNER, Principal, asked_by, people, person, same_person
 from hive_agents.files import AnyCase, Format
 from hive_agents.llm import json_schema
 from hive_agents.text import UNSEEN, hides, sha256
@@ -100,8 +100,9 @@ class Decision(Format):
 
     @property
     def hands(self) -> list[str]:
-        """The people who may be behind it, as `shared_hand` takes them."""
-        return [self.by, *self.makers]
+        """Those who may be behind it; the owner where they decided in person."""
+        in_person = self.authn == "local" and self.maker is not None and same_person(self.by, self.maker)
+        return [self.by, *([f"{OWNER}{self.by.removeprefix('user:')}"] if in_person else people(self.makers))]
 
 
 class Delegation(Format):
@@ -115,9 +116,9 @@ class Delegation(Format):
 class Filing(Format):
     """A question to people, with who may answer and how. `context` has all that a person needs to decide.
 
-    `on_behalf_of` is the person whom an agent that asks works for; `makers` made the token by which it is asked for, as
-    those of a `Principal`. `context["args"]` are what an edit changes, as
-    `args_schema` allows. Rules and judgements may be decided in bulk by their `context["rule_id"]`.
+    `on_behalf_of` is the person whom an agent that asks works for; `makers` made the token by which it is asked for
+    (`filed_by`). `context["args"]` are what an edit changes, as `args_schema` allows. Rules and judgements may be
+    decided in bulk by their `context["rule_id"]`.
     """
 
     kind: Kind
@@ -169,7 +170,7 @@ class Filing(Format):
 
     @property
     def hands(self) -> list[str]:
-        """The people who may be behind it, as `shared_hand` takes them."""
+        """Those who may be behind it."""
         return [self.requester, *filter(None, [self.on_behalf_of]), *self.makers]
 
     @property
@@ -260,9 +261,15 @@ class ApprovalRequest(Filing):
 
 
 def filed_by(principal: Principal | None) -> dict[str, Any]:
-    """Return the fields of a filing that a principal asks for: their tenant decides it; None is the workspace's
-    owner."""
-    return {} if principal is None else {"tenant": principal.tenant, "makers": list(principal.makers)}
+    """Return the fields of a filing that a principal asks for, whose tenant decides it; None is a plain name.
+
+    The owner stands among the makers only where they ask in person.
+    """
+    if principal is None:
+        return {}
+    if principal.tenant == OWN_TENANT:
+        return {"makers": list(principal.hands)}
+    return {"tenant": principal.tenant, "makers": people(principal.makers)}
 
 
 def needs_four_eyes(filing: Filing) -> bool:

@@ -81,7 +81,7 @@ def command(
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
             parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
-            approval = ask_for_override(place, stored, outcome, str(reason), requester, surface.asker.token_holder())
+            approval = ask_for_override(place, stored, outcome, str(reason), requester, surface.asker.asking())
             value |= {"approval_id": approval, "override": {"reason": reason}}
             parts.append(f"approval request {approval} waits for another person")
     surface.show(value, *parts)

@@ -63,7 +63,7 @@ def calibrate(
     if metrics.awaiting_approval:
         from hive_agents.runtime import ask_for_thresholds
 
-        value["approval_id"] = ask_for_thresholds(place, metrics, by, surface.asker.token_holder())
+        value["approval_id"] = ask_for_thresholds(place, metrics, by, surface.asker.asking())
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
         command = f"`hive approvals approve {value['approval_id']}`"
         parts.append(f"lower thresholds ({types}) wait for another person: {command}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents.access import Principal, ViewGate, asked_by, owner, shared_hand
+from hive_agents.access import Principal, ViewGate, asked_by, owner, same_hands
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.evaluation import FILE, question_key, viewable_golden
@@ -141,7 +141,7 @@ class FeedbackQueue:
         if not self._reviews:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)
-        if shared_hand([item.by], self.person.hands) is not None:
+        if same_hands([item.by], self.person.hands):
             fix = "another person must review it, by a token or link that they didn't get from its author: four eyes"
             raise HiveError.of("HIVE-415", f"{item.by} gave this feedback", fix=fix, exit_code=1)
         status = "accepted" if accept else "rejected"

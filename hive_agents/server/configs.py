@@ -280,7 +280,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
     )
     value = outcome.to_json()
     if body.override and not outcome.deployed:
-        approval = ask_for_override(call.workspace, stored, outcome, str(body.reason), by, call.reaches())
+        approval = ask_for_override(call.workspace, stored, outcome, str(body.reason), by, call.principal)
         value |= {"approval_id": approval, "override": {"reason": body.reason}}
     return Deployed(**value)
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Principal, local_user, mint, shared_hand, verify
+from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands, verify
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.judging.learning import RuleBook
 from hive_agents.runtime import decide
@@ -24,6 +24,7 @@ from tests.server.serving import bearer, sample, served
 
 EVERY_ROLE = frozenset({"reader", "approver", "operator", "admin"})
 OWNER = local_user()
+OWNER_NAME = OWNER.removeprefix("user:")
 
 
 def held(place: Workspace, user: str, maker: Principal | None = None, tenant: str = "acme") -> Principal:
@@ -44,26 +45,37 @@ def four_eyes(place: Workspace, requester: str, principal: Principal | None = No
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "hand"),
+    ("first", "second", "one"),
     [
-        (["user:root"], ["user:root"], "user:root"),
-        (["user:root"], ["user:dana", "user:root"], "user:root"),
-        (["user:root"], ["user:dana", "user:kim", "user:root"], "user:root"),
-        (["user:root"], ["user:dana", "owner:root"], "user:root"),
-        (["user:root"], ["user:dana", "user:ＲＯＯＴ"], "user:root"),
-        (["user:root"], ["user:dana", "Root"], "user:root"),
-        (["agent:worker", "user:root"], ["user:dana", "user:root"], "user:root"),
-        (["user:kim", "user:root"], ["user:root"], "user:root"),
-        (["user:kim", "user:root"], ["user:dana", "user:root"], "user:root"),
-        (["user:kim", "owner:root"], ["user:dana", "owner:root"], None),
-        (["user:kim", "owner:root"], ["user:root"], None),
-        (["user:root", "owner:root"], ["user:dana", "owner:root"], None),
-        (["user:kim"], ["user:dana", "user:root", "owner:ann"], None),
-        (["agent:worker"], ["user:worker"], None),
+        (["user:root"], ["user:root"], True),
+        (["user:root"], ["user:dana", "user:root"], True),
+        (["user:root"], ["user:dana", "user:kim", "user:root"], True),
+        (["user:ann", "owner:ann"], ["user:dana", "owner:ann"], True),
+        (["user:root"], ["user:dana", "user:ＲＯＯＴ"], True),
+        (["user:root"], ["user:dana", "Root"], True),
+        (["agent:worker", "user:root"], ["user:dana", "user:root"], True),
+        (["user:kim", "user:root"], ["user:root"], True),
+        (["user:kim", "user:root"], ["user:dana", "user:root"], True),
+        (["user:root"], ["user:dana", "owner:root"], False),
+        (["user:kim"], ["user:dana", "user:root", "owner:ann"], False),
+        (["agent:worker"], ["user:worker"], False),
     ],
 )
-def test_who_may_be_behind_both(first: list[str], second: list[str], hand: str | None) -> None:
-    assert shared_hand(first, second) == hand
+def test_who_may_be_behind_both(first: list[str], second: list[str], one: bool) -> None:
+    assert same_hands(first, second) == one
+
+
+def test_the_owners_signature_is_no_link_between_two_people(place: Workspace) -> None:
+    """Whoever gives everybody a token is not everybody; what the owner does in person is another matter."""
+    kim = held(place, "kim")
+    assert filed_by(kim) == {"tenant": "acme", "makers": []}
+    assert filed_by(owner()) == {"makers": [f"owner:{OWNER_NAME}"]}
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=2))).id
+    approvals.decide(request, "approve", **Asker(place, None, {}).decider().named())
+    with refused("HIVE-414"):
+        approvals.decide(request, "approve", **decider(place, "dana"))
+    assert approvals.decide(request, "approve", by="dana").status == "approved"
 
 
 def test_nobody_decides_by_a_token_that_they_made_what_they_asked_for(place: Workspace) -> None:
@@ -159,7 +171,7 @@ def approve(place: Workspace, request: str, *arguments: str) -> Ran:
 def test_the_owner_who_asks_can_not_sign_a_second_person(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token says more than a plain name, which may still decide where names are believed, and is told as such."""
     write_access(place, "people.json", {"principals": {"dana": {"tenant": "acme", "roles": ["approver"]}}})
-    first, second = four_eyes(place, OWNER), four_eyes(place, OWNER)
+    first, second = four_eyes(place, OWNER, owner()), four_eyes(place, OWNER, owner())
     signed = hive("token", "--user", "dana", "-w", place.root, "--json").json["token"]
     with monkeypatch.context() as environ:
         environ.setenv("HIVE_TOKEN", signed)
