@@ -16,7 +16,7 @@ from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.node_judge import LevelVerdict, judgment_of, recorded, verdict
-from hive_agents.agents.node_messages import hear, missed, turn_messages, why_here
+from hive_agents.agents.node_messages import hear, judged_words, missed, turn_messages, why_here
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.progress import stuck
@@ -194,7 +194,8 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
         return await _passed(work, key, iteration, judged["fault"])
     if action == "retry":
         await session.emit(EventType.NODE_RETRIED, key, node.id, **payload)
-        words = f"[Judge feedback]: {feedback or 'this is not good enough yet'}"
+        own = judged["level"] == 0 or judged["action"] == "escalate" or not feedback
+        words = judged_words(feedback or "this is not good enough yet", own=own)
         session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/feedback")
     elif not _turn(work, key).message.tool_calls:
         # Providers require a message of the user between two of the model.
@@ -335,7 +336,7 @@ async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, 
     goes_on, words = answer
     if not goes_on:
         return _fail("rejected", words)
-    message = Message(role="user", content=f"[Judge feedback]: {words}")
+    message = Message(role="user", content=judged_words(words, own=True))
     work.session.store.append(work.conversation, message, key=f"{key}/feedback")
     return {"next": "think", "since": iteration}
 

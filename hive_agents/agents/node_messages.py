@@ -124,6 +124,14 @@ def _fitting(text: str, tokens: int) -> str:
     return f"{text[:half]}\n\n[…]\n\n{text[len(text) - half :]}"
 
 
+def judged_words(words: str, *, own: bool = False) -> str:
+    """Return a judge's words for the conversation: fenced, for they may quote the work, unless they are our `own` or a
+    person's."""
+    if own:
+        return f"[Judge feedback]: {words}"
+    return f"[Judge feedback]: This isn't good enough yet. A judge of the work missed this in it:\n{fenced(words)}"
+
+
 async def why_here(work: NodeWork) -> str:
     """Return the first message of a visit: a judge's feedback, the results of the nodes before it, or the inputs."""
     session = work.session
@@ -134,8 +142,10 @@ async def why_here(work: NodeWork) -> str:
         earlier = [end for end in work.ends if end["node"] == work.node.id][-1:]
         parts = [] if work.shared else [*[await _handed(work, end) for end in earlier], *_given_here(work)]
         if goal_verdict["action"] == "replan":
-            return "\n\n".join([*parts, f"[Replan feedback]: {json.dumps(judged['context'], ensure_ascii=False)}"])
-        return "\n\n".join([*parts, f"[Judge feedback]: {judged['feedback'] or judged['reasoning']}"])
+            context = fenced(json.dumps(judged["context"], ensure_ascii=False))
+            return "\n\n".join([*parts, f"[Replan feedback]:\n{context}"])
+        words = judged["feedback"] or judged["reasoning"]
+        return "\n\n".join([*parts, judged_words(words, own=goal_verdict["key"].endswith("/answer"))])
     if not before:
         return "\n\n".join([work.task or f"Begin with {work.node.id}.", *_given_here(work)])
     if work.view().hidden:

@@ -32,8 +32,8 @@ from hive_agents.memory import (
 from hive_agents.runs import RunStore
 from hive_agents.text import fenced
 
-IN_PLACE = 40
-"""Characters of an input that a prompt may quote inline; a longer one is appended as data."""
+_PLAIN = (bool, int, float, type(None))
+"""What a prompt quotes where it stands: no text can be made of it."""
 
 
 @dataclass
@@ -155,9 +155,9 @@ class NodeWork:
         """Return the current system prompt. Raises: HIVE-105, HIVE-106, HIVE-107 for a faulty prompt."""
         inputs = self.inputs
         shown = {key: self.input_texts.cut(as_text(value)) for key, value in inputs.items()}
-        # Inputs are data: long ones are appended, and the prompt refers to them by "[input KEY]".
-        below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or not _is_line(text)}
-        values = {key: f"[input {key}]" if key in below else text.strip() for key, text in shown.items()}
+        # Inputs are data, short ones too: they are appended, and the prompt refers to them by "[input KEY]".
+        below = {key: text for key, text in shown.items() if not isinstance(inputs[key], _PLAIN)}
+        values = shown | {key: f"[input {key}]" for key in below}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
         for key, text in below.items():  # each in its own fence, so that one can't imitate another
             if f"[input {key}]" in focus:

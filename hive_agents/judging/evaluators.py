@@ -13,6 +13,7 @@ from hive_agents import prompts
 from hive_agents.goals import Goal
 from hive_agents.judging.deadline import within
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
+from hive_agents.text import fenced
 
 if TYPE_CHECKING:
     from hive_agents.llm import Usage
@@ -151,7 +152,7 @@ class ModelEvaluator:
             self._prompt,
             self._workspace,
             goal=_shown(described),
-            context="Nothing." if context is None else _shown(context.model_dump(mode="json")),
+            context="Nothing." if context is None else fenced(_shown(context.model_dump(mode="json"))),
             result=_shown(result),
             # Random, so that nothing in the result can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",

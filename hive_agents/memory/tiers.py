@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hive_agents.llm import ToolCall
 from hive_agents.memory.timeline import Group, TimelinePiece
+from hive_agents.text import fenced
 
 PREVIEW = 300
 SET_OUTPUT = "set_output"
@@ -69,7 +70,7 @@ def compact_preserving_structure(lead: str | None, groups: Sequence[Group], file
 def summarised(lead: str | None, groups: Sequence[Group], file: str, summary: str) -> TierPlan:
     """Tier 3: everything before the last turn goes to `file` and is replaced by a summary."""
     start = last_turn(groups)
-    words = f"{conversation_pointer(file)}\n\nSummary of it:\n{summary}"
+    words = f"{conversation_pointer(file)}\n\nSummary of it:\n{fenced(summary)}"
     return _plan("summary", words, tuple(groups[start:]), transcript(lead, groups[:start]))
 
 

@@ -49,14 +49,16 @@ def teaches(*topics: str) -> list[dict[str, Any]]:
 def answering(messages: Sequence[Message], _: Sequence[Tool]) -> ChatResult:
     """What the prompt knows of its topic; a prompt that says "order" orders first, "ask" asks, "long" costs more."""
     prompt = messages[0].content
-    known = re.search(r"Topic: (\w+)\. You know: ([\w ]*)\.", prompt)
+    known = re.search(r"Topic: (\[input topic\])\. You know: ([\w ]*)\.", prompt)
+    topic = re.search(r"^\[input topic\]: (\w+)$", prompt, re.M)
     assert known is not None
+    assert topic is not None
     if messages[-1].role != "tool":
         if "order" in known[2]:
-            return say([("order", {"what": known[1]})])
+            return say([("order", {"what": topic[1]})])
         if "ask" in known[2]:
             return say([("ask_user", {"question": "Which?"})])
-    said = f"on {known[1]}" if known[1] in known[2].split() else "I don't know"
+    said = f"on {topic[1]}" if topic[1] in known[2].split() else "I don't know"
     return say([sets("text", said)], tokens=1_000 if "long" in known[2] else 100)
 
 

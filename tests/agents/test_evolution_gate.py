@@ -188,7 +188,7 @@ def test_cases_are_rehearsed_with_the_model_of_an_endpoint(place: Workspace, mon
 
 
 def _topic(body: dict[str, Any]) -> str:
-    return re.findall(r"Topic: (\w+)\.", json.dumps(body["messages"]))[-1]
+    return re.findall(r"\[input topic\]: (\w+)", json.dumps(body["messages"]))[-1]
 
 
 def _traces(place: Workspace) -> tuple[int, int, int, int, list[str]]:

@@ -122,7 +122,8 @@ def test_level_2_asks_a_model_by_the_criteria(place: Workspace) -> None:
     run = start(place, one(success_criteria="Items have sources."), model)
     assert run.go()["status"] == "done"
     assert verdicts(place, run)[:2] == [(2, "retry"), (2, "accept")]
-    assert "[Judge feedback]: Name a source." in words(run)
+    (feedback,) = [one for one in words(run) if one.startswith("[Judge feedback]: ")]
+    assert feedback.endswith(fenced("Name a source."))
     assert "Items have sources." in model.prompts[1][0].content
 
 
@@ -366,7 +367,7 @@ def test_an_input_of_several_lines_keeps_them(place: Workspace, text: str) -> No
     spec = agent(
         node("collect", input_keys=["code", "n"], output_keys=["items"], system_prompt="Review $code, $n times.")
     )
-    start(place, spec, model, {"code": text, "n": " 2 "}).go()
+    start(place, spec, model, {"code": text, "n": 2}).go()
     system = model.prompts[0][0].content
     assert "Review [input code], 2 times." in system
     assert fenced(f"[input code]: {text}") in system

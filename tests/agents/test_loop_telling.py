@@ -14,6 +14,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import Message, ModelError, Tool, Usage
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.text import fenced
 from tests.agents.conftest import edge, node
 from tests.agents.loops import Answer, Told, agent, say, sets, start
 
@@ -63,7 +64,7 @@ def test_a_summary_stands_for_what_no_longer_fits_and_is_paid_for(place: Workspa
     run = noting(place, model)
     assert run.go()["status"] == "done"
     assert model.summaries == 1
-    assert f"Summary of it:\n{SUMMARY}" in told(model)
+    assert f"Summary of it:\n{fenced(SUMMARY)}" in told(model)
     assert "Use load_data('conversation_1.md')" in told(model)
     assert run.row.summary["tokens"] == 1_000
 

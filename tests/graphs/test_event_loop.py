@@ -21,6 +21,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, Tool
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.text import fenced
 from tests.agents.conftest import GOAL, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, goal, said, say, sets, start, words
 from tests.conftest import make_workspace
@@ -263,7 +264,7 @@ def test_retry_sends_the_last_node_back_with_feedback(place: Workspace) -> None:
     )
     run = start(place, two(), model, goal=goal(**CRITERIA))
     assert run.go()["outputs"]["text"] == "bees and more"
-    assert model.prompts[3][-1].content == "[Judge feedback]: Say more."
+    assert model.prompts[3][-1].content.endswith(fenced("Say more."))
     assert sequence(place, run) == ["plan", "work", "work"]
     assert "RETRY (the goal): Say more." in shown(place, run)
 
@@ -293,7 +294,9 @@ def test_replan_goes_where_the_edge_leads_with_the_context(place: Workspace) -> 
     run = start(place, two(edges=[edge("work", "plan", on="replan")]), model, goal=goal(**CRITERIA))
     assert run.go()["outputs"] == {"idea": 2, "text": "wild bees"}
     told = model.prompts[3][-1].content
-    context = json.loads(told.removeprefix("[Replan feedback]: "))
+    assert told.startswith("[Replan feedback]:\n")
+    context = json.loads(told.splitlines()[-2])
+    assert told.endswith(fenced(told.splitlines()[-2]))
     assert context["completed_steps"] == ["plan", "work"]
     assert context["accumulated_context"] == {"idea": 1, "text": "bees"}
     assert context["feedback"] == "Another idea."

@@ -16,6 +16,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm.model import Message, ToolCall
 from hive_agents.memory import ConversationStore, DataFiles, Spillover, ToolResult, compact
 from hive_agents.memory.timeline import tokens_of
+from hive_agents.text import fenced
 
 POINTER = (
     "[Previous conversation saved to 'conversation_1.md'. Use load_data('conversation_1.md') to review if needed.]"
@@ -152,7 +153,7 @@ async def test_a_summary_comes_only_when_that_is_not_enough(talk: Talk) -> None:
     assert await run(talk, 200, summarise=summarise) == "summary"
     assert len(asked) == 1
     assert talk.texts[0].startswith(POINTER.replace("_1", "_2"))
-    assert talk.texts[0].endswith("Summary of it:\nThey looked for bees.")
+    assert talk.texts[0].endswith(f"Summary of it:\n{fenced('They looked for bees.')}")
     assert talk.texts[1:] == ["done"]
     assert POINTER in talk.files.read("conversation_2.md")
     assert talk.files.read("conversation_2.md").count('→ web_search {"q": "bees"}') == 20

@@ -12,7 +12,7 @@ from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.text import one_line
+from hive_agents.text import fenced, one_line
 
 EVIDENCE = 8
 _ANSWERS = {
@@ -96,11 +96,13 @@ class Escalations:
     def _steer(self, entry: ActionEntry) -> ActionEntry:
         ticket = entry.detail["ticket"]
         cause = ticket["cause"].replace("_", " ")
-        lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in ticket["evidence"])]
+        lines = [f"- {one}" for one in ticket["evidence"]]
         lines += [f"Suggested: {ticket['suggested_action']}"] if ticket["suggested_action"] else []
         lines += [entry.detail["words"]] if entry.detail["words"] else []
         with suppress(WrongUsage):  # it is over or gone
-            self.colony.steer(entry.run_id or "", "\n".join(lines), key=f"queen/{entry.key}")
+            # Evidence quotes tools and documents, and a model may repeat it.
+            words = f"From the queen: the health judge sees {cause}.\n{fenced(chr(10).join(lines))}"
+            self.colony.steer(entry.run_id or "", words, key=f"queen/{entry.key}")
         return entry
 
     def _pause(self, entry: ActionEntry) -> ActionEntry:

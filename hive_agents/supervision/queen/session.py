@@ -22,7 +22,7 @@ from hive_agents.supervision.queen.memory import Memory
 from hive_agents.supervision.queen.reply import Reply, run_line, ticket_line
 from hive_agents.supervision.queen.rulings import Rulings
 from hive_agents.supervision.queen.tools import TOOLS, Hands
-from hive_agents.text import one_line
+from hive_agents.text import fenced, one_line
 
 if TYPE_CHECKING:
     from hive_agents.events import EscalationTicket
@@ -90,7 +90,8 @@ class QueenSession:
     async def act(self, text: str, turn: Message) -> list[Message]:
         """Return the results of a turn's calls, in their order."""
         hands = Hands(self.colony, Mandate(text, await asyncio.to_thread(self.memory.runs)), self.reply)
-        return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
+        found = [(call.id, await hands.call(call)) for call in turn.tool_calls]
+        return [Message(role="tool", content=fenced(text), tool_call_id=id) for id, text in found]
 
     async def answer(self, text: str, fault: str | None) -> None:
         """Answer from data; after a model's fault the answer says so, and its actions aren't repeated."""

@@ -17,7 +17,7 @@ from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, ticket_line
 from hive_agents.supervision.queen.workers import pick
-from hive_agents.text import one_line
+from hive_agents.text import fenced, one_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -194,7 +194,11 @@ class Hands:
         return self._did("stop", self.colony.stop(self._mine("stop", asked.run_id).run_id))
 
     def _steer_run(self, asked: SteerRun) -> Any:
-        return self._did("steer", self.colony.steer(self._mine("steer", asked.run_id).run_id, asked.words))
+        row = self._mine("steer", asked.run_id)
+        # What the asker didn't say may be what the model has read.
+        own = asked.words in self.mandate.text
+        words = asked.words if own else f"From the queen:\n{fenced(asked.words)}"
+        return self._did("steer", self.colony.steer(row.run_id, words))
 
     async def _start_run(self, asked: StartAgent) -> Any:
         await asyncio.to_thread(self._require, "start")
