@@ -51,7 +51,6 @@ VERSIONS = Ledger(
     name=lambda row: f"version {row.version} of {row.agent}",
     logged_as={"id": "row", "at": "deployed_at"},
     subject="agent",
-    vouched_only=True,
 )
 
 
@@ -92,9 +91,11 @@ def deployment_warnings(workspace: Workspace, id: str) -> list[Diagnostic]:
     if not history.rows:
         return []
     serving, warnings = history.rows[0], []
-    if history.unlogged:
-        forged = VERSIONS.name(history.unlogged[0])
-        why = f"the database names {forged} as deployed, and the audit log doesn't vouch for it"
+    if history.unlogged or history.doubt:
+        why = f"the audit log can't be relied on: {history.doubt}"
+        if history.unlogged:
+            forged = VERSIONS.name(history.unlogged[0])
+            why = f"the database names {forged} as deployed, and the audit log doesn't vouch for it"
         fix = "restore audit/log.jsonl, or deploy what shall serve"
         warnings.append(Diagnostic("HIVE-413", why, audit.FILE, "$", fix, severity="warning"))
     if _file_hash(workspace, id) not in (None, serving.hash):

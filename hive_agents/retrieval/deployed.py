@@ -18,7 +18,7 @@ from hive_agents.retrieval.config import (
     point_active,
     read_config,
 )
-from hive_agents.store import Ledger, audit, exclusive
+from hive_agents.store import Ledger, LedgerHistory, audit, exclusive
 from hive_agents.workspace import Workspace
 
 
@@ -64,7 +64,8 @@ class ActiveConfig:
 
 
 def versions(workspace: Workspace) -> list[Version]:
-    """Return every deployment, newest first. Raises: HIVE-413 when the database lost some and the log is broken."""
+    """Return every deployment that the audit log vouches for, newest first. Raises: HIVE-413 where it is none of
+    those that there are."""
     return DEPLOYMENTS.history(workspace).rows
 
 
@@ -102,7 +103,7 @@ def find_active(workspace: Workspace) -> ActiveConfig | None:
             return None
         return ActiveConfig(read_config(workspace, target), None)
     latest = history.rows[0]
-    return ActiveConfig(latest.stored, latest, tuple(_differences(workspace, latest, history.unlogged)))
+    return ActiveConfig(latest.stored, latest, tuple(_differences(workspace, latest, history)))
 
 
 def announce_switch(workspace: Workspace) -> None:
@@ -148,18 +149,21 @@ def _mark(workspace: Workspace) -> Path:
     return workspace.state / "switching"
 
 
-def _differences(workspace: Workspace, latest: Version, unlogged: list[Version]) -> list[Diagnostic]:
+def _differences(workspace: Workspace, latest: Version, history: LedgerHistory[Version]) -> list[Diagnostic]:
     file = workspace.root / latest.file
     warnings, target = [], None
     try:
         target = active_target(workspace)
     except HiveError as error:  # the history decides; an unusable link is no reason to stop
         warnings += [replace(fault, severity="warning") for fault in error.diagnostics]
-    if unlogged:
+    if history.unlogged or history.doubt:
+        why = f"the audit log can't be relied on: {history.doubt}"
+        if history.unlogged:
+            why = f"the database names {history.unlogged[0].name} as deployed, and the audit log doesn't vouch for it"
         warnings.append(
             Diagnostic(
                 "HIVE-413",
-                f"the database names {unlogged[0].name} as deployed, and the audit log doesn't; {latest.name} serves",
+                f"{why}; {latest.name} serves",
                 audit.FILE,
                 "$",
                 "restore audit/log.jsonl, or deploy the config that shall serve",

@@ -1,7 +1,8 @@
 """A history of decisions in the audit log, mirrored by rows of a table.
 
 An entry is a line of the log and a row of the table; after a crash between the two, the line decides. A row that is
-lost or differs from its line is restored from the log, if the log's chain is intact; a row without a line is ignored.
+lost or differs from its line is restored from the log, if the log's chain is intact. A row without a line is never
+valid, and without any line the history is an error: the row may be forged, or the line cut.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ R = TypeVar("R", bound=LedgerRow)
 class LedgerHistory(Generic[R]):
     """`rows` are the valid ones, `unlogged` those after the log's last entry: forged, or the log was cut.
 
-    Both are newest first.
+    Both are newest first. `doubt` is why the log's chain doesn't hold, so that later entries may be missing; "" where
+    it does.
     """
 
     rows: list[R]
     unlogged: list[R]
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class Ledger(Generic[R]):
     `logged_as` gives the names of columns in the log where they differ; a column `at` without such a name is the
     time of the line itself, which is slightly later. `subject` is the column that separates the histories of one
     table. `name` names a row in messages.
-
-    With `vouched_only` only entries that the log's chain vouches for are valid. Without it the log is verified only
-    before it changes a row, and rows older than its first entry are valid, since such histories are older than the log.
     """
 
     row: type[R]
@@ -58,38 +58,32 @@ class Ledger(Generic[R]):
     name: Callable[[R], str]
     logged_as: Mapping[str, str] = field(default_factory=dict)
     subject: str | None = None
-    vouched_only: bool = False
 
     def history(self, workspace: Workspace, subject: str | None = None) -> LedgerHistory[R]:
         """Return the entries, of one subject where the table holds several; lost rows are restored.
 
-        Raises: HIVE-413 where the log is broken and rows would have to be restored, or, with `vouched_only`, where
-        it vouches for none.
+        Raises: HIVE-413 where there are rows, or the log is broken, and it vouches for none.
         """
         # Rows before the log: an entry is logged before its row is committed, so that none looks like a forgery.
         rows = self._rows(workspace, subject)
-        if self.vouched_only:
-            entries, verdict = audit.intact(workspace, self.kind)
-        else:
-            entries, verdict = audit.recorded(workspace, self.kind), None
+        entries, verdict = audit.intact(workspace, self.kind)
         logged_rows = (self._of_entry(entry) for entry in entries if self._is_about(entry, subject))
         logged = {row.id: row for row in logged_rows}
         unlogged = [row for id, row in sorted(rows.items(), reverse=True) if id > max(logged, default=0)]
         if not logged:
-            if not self.vouched_only:
-                return LedgerHistory(unlogged, [])
             # An entry may have existed: its line may be the one that was cut or edited.
-            if verdict is not None and not verdict.ok:
+            if not verdict.ok:
                 raise audit.broken(verdict)
             if unlogged:
                 raise self._forged(unlogged[0])
+            return LedgerHistory([], [])
         lost = [row for row in logged.values() if not self._agree(rows.get(row.id), row)]
-        if lost:
-            self._restore(workspace, lost, verdict or audit.verify(workspace))
+        if lost and verdict.ok:
+            with connected(workspace.records) as connection, transaction(connection):
+                for row in lost:
+                    self._write(connection, row)
         restored = rows | {row.id: row for row in lost}
-        first = min(logged, default=0)
-        valid = logged.keys() if self.vouched_only else {*logged, *(id for id in rows if id < first)}
-        return LedgerHistory([restored[id] for id in sorted(valid, reverse=True)], unlogged)
+        return LedgerHistory([restored[id] for id in sorted(logged, reverse=True)], unlogged, verdict.reason)
 
     def append(
         self,
@@ -137,15 +131,6 @@ class Ledger(Generic[R]):
     def _agree(self, row: R | None, logged: R) -> bool:
         compared = (name for name in self._columns if self._logged_name(name) != "at")
         return row is not None and all(getattr(row, name) == getattr(logged, name) for name in compared)
-
-    def _restore(self, workspace: Workspace, lost: Iterable[R], verdict: audit.AuditVerdict) -> None:
-        if verdict.ok:
-            with connected(workspace.records) as connection, transaction(connection):
-                for row in lost:
-                    self._write(connection, row)
-        elif not self.vouched_only:
-            why = f"the database lost or changed entries, and the audit log is broken at line {verdict.first_bad}"
-            raise self._broken(why, verdict.first_bad)
 
     def _write(self, connection: RecordsConnection, row: R) -> None:
         values = {name: getattr(row, name) for name in self._columns}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from hive_agents.access import AccessRules
-from hive_agents.errors import HiveError
+from hive_agents.errors import AuditFault, HiveError
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.retrieval import SqliteIndex, StoredConfig, load_collection, unlogged_versions, versions
 from hive_agents.store import audit
@@ -58,7 +58,10 @@ def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
     verdict = audit.verify(workspace)
     if not verdict.ok or not workspace.records.exists():
         return verdict
-    rows = (*unlogged_versions(workspace), *versions(workspace))
+    try:
+        rows = (*unlogged_versions(workspace), *versions(workspace))
+    except AuditFault as error:  # it lacks all that the database has
+        return replace(verdict, ok=False, reason=error.diagnostics[0].message)
     # A rollback repeats the certificate of its target.
     records = (version.evaluation or {} for version in rows if version.via != "rollback")
     seen = next((record["certificate"]["audit"] for record in records if "certificate" in record), None)

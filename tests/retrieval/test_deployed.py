@@ -7,8 +7,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.config import active_target, config_hash, find_config, point_active
-from hive_agents.retrieval.deployed import active_config, find_active, versions
-from hive_agents.store import connect
+from hive_agents.retrieval.deployed import DEPLOYMENTS, Version, active_config, find_active, versions
 from tests.conftest import write_config
 
 
@@ -24,17 +23,10 @@ def point(workspace: Workspace, value: Any) -> None:
 
 
 def deploy(workspace: Workspace, name: str, previous: int | None = None) -> None:
-    """A row of history, as a deployment leaves it."""
+    """An entry of the history, as a deployment leaves it."""
     text = (workspace.configs / f"{name}.json").read_text(encoding="utf-8")
     row = (name, f"configs/{name}.json", text, config_hash(text), "2025-03-01T00:00:00Z", "dana", "local", "passed")
-    connection = connect(workspace.database)
-    connection.execute(
-        "INSERT INTO config_versions"
-        " (name, file, text, config_hash, at, by, authn, decision, via, evaluation, previous)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'deploy', '{\"n\": 40}', ?)",
-        (*row, previous),
-    )
-    connection.close()
+    DEPLOYMENTS.append(workspace, lambda number: Version(number, *row, "deploy", None, {"n": 40}, previous))
 
 
 def test_a_link_to_a_config_that_is_gone_is_named(text_workspace: Workspace) -> None:

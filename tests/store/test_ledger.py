@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,7 @@ TABLE = (
     "CREATE TABLE IF NOT EXISTS decrees"
     " (id INTEGER PRIMARY KEY AUTOINCREMENT, town TEXT, text TEXT, at TEXT NOT NULL, evaluation TEXT)"
 )
-BELIEVED = Ledger(Decree, "decrees", "decree", lambda row: row.text, logged_as={"id": "number"}, subject="town")
-VOUCHED = replace(BELIEVED, logged_as={"id": "number", "at": "decreed_at"}, vouched_only=True)
+LEDGER = Ledger(Decree, "decrees", "decree", lambda row: row.text, logged_as={"id": "number"}, subject="town")
 
 
 @pytest.fixture
@@ -44,8 +43,8 @@ def place(tmp_path: Path) -> Workspace:
     return made
 
 
-def decree(place: Workspace, text: str, town: str = "Hive", ledger: Ledger[Decree] = BELIEVED, **known: Any) -> Decree:
-    return ledger.append(place, lambda number: Decree(number, town, text, "2025-03-01", known or None))
+def decree(place: Workspace, text: str, town: str = "Hive", **known: Any) -> Decree:
+    return LEDGER.append(place, lambda number: Decree(number, town, text, "2025-03-01", known or None))
 
 
 def execute(place: Workspace, sql: str, *values: Any) -> None:
@@ -58,8 +57,8 @@ def rows(place: Workspace) -> list[tuple[int, str]]:
         return connection.execute("SELECT id, text FROM decrees ORDER BY id").fetchall()
 
 
-def texts(place: Workspace, ledger: Ledger[Decree], town: str | None = None) -> list[str]:
-    return [row.text for row in ledger.history(place, town).rows]
+def texts(place: Workspace, town: str | None = None) -> list[str]:
+    return [row.text for row in LEDGER.history(place, town).rows]
 
 
 def edit_line(place: Workspace, number: int, **values: Any) -> None:
@@ -68,19 +67,18 @@ def edit_line(place: Workspace, number: int, **values: Any) -> None:
     rewrite_log(place, lines)
 
 
-def refused(place: Workspace, ledger: Ledger[Decree]) -> str:
+def refused(place: Workspace) -> str:
     with pytest.raises(HiveError) as raised:
-        ledger.history(place)
+        LEDGER.history(place)
     (found,) = raised.value.diagnostics
     assert (found.code, found.file, raised.value.exit_code) == ("HIVE-413", audit.FILE, 1)
     return found.message
 
 
-@pytest.mark.parametrize("ledger", [BELIEVED, VOUCHED])
-def test_an_entry_is_a_line_and_a_row(place: Workspace, ledger: Ledger[Decree]) -> None:
-    first = decree(place, "one", ledger=ledger, n=40)
-    second = decree(place, "two", ledger=ledger)
-    assert ledger.history(place).rows == [second, first]
+def test_an_entry_is_a_line_and_a_row(place: Workspace) -> None:
+    first = decree(place, "one", n=40)
+    second = decree(place, "two")
+    assert LEDGER.history(place).rows == [second, first]
     assert (first.id, first.evaluation, second.evaluation) == (1, {"n": 40}, None)
     assert rows(place) == [(1, "one"), (2, "two")]
     line = audit.recorded(place, "decree")[0]
@@ -92,7 +90,7 @@ def test_an_entry_is_a_line_and_a_row(place: Workspace, ledger: Ledger[Decree]) 
 def test_a_history_without_entries_makes_no_database(tmp_path: Path) -> None:
     (tmp_path / "collections").mkdir()
     place = Workspace(tmp_path)
-    assert BELIEVED.history(place).rows == VOUCHED.history(place).rows == []
+    assert LEDGER.history(place).rows == []
     assert not place.database.exists()
 
 
@@ -102,21 +100,18 @@ def test_what_is_written_with_an_entry_happens_with_it_or_not_at_all(place: Work
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError):
-        BELIEVED.append(place, lambda number: Decree(number, "Hive", "one", "2025-03-01", None), fails)
+        LEDGER.append(place, lambda number: Decree(number, "Hive", "one", "2025-03-01", None), fails)
     assert rows(place) == []
-    assert texts(place, BELIEVED) == ["one"]  # the line was written: it decides
+    assert texts(place) == ["one"]  # the line was written: it decides
     assert rows(place) == [(1, "one")]
 
 
-@pytest.mark.parametrize("ledger", [BELIEVED, VOUCHED])
 @pytest.mark.parametrize("damage", ["DELETE FROM decrees", "UPDATE decrees SET text = 'forged'"])
-def test_rows_that_are_lost_or_changed_come_back_from_the_log(
-    place: Workspace, ledger: Ledger[Decree], damage: str
-) -> None:
-    decree(place, "one", ledger=ledger, n=1)
-    decree(place, "two", ledger=ledger)
+def test_rows_that_are_lost_or_changed_come_back_from_the_log(place: Workspace, damage: str) -> None:
+    decree(place, "one", n=1)
+    decree(place, "two")
     execute(place, damage)
-    assert texts(place, ledger) == ["two", "one"]
+    assert texts(place) == ["two", "one"]
     assert rows(place) == [(1, "one"), (2, "two")]
 
 
@@ -129,69 +124,58 @@ def test_numbers_go_on_after_those_of_the_log(place: Workspace) -> None:
     assert decree(place, "three").id == 3
 
 
-@pytest.mark.parametrize("ledger", [BELIEVED, VOUCHED])
-def test_a_newer_row_that_the_log_does_not_know_is_not_believed(place: Workspace, ledger: Ledger[Decree]) -> None:
-    decree(place, "one", ledger=ledger)
+def test_a_newer_row_that_the_log_does_not_know_is_not_believed(place: Workspace) -> None:
+    decree(place, "one")
     execute(place, "INSERT INTO decrees VALUES (7, 'Hive', 'forged', 'x', NULL)")
-    history = ledger.history(place)
+    history = LEDGER.history(place)
     assert ([row.text for row in history.rows], [row.text for row in history.unlogged]) == (["one"], ["forged"])
 
 
-def test_rows_older_than_the_log_hold_unless_only_the_log_vouches(place: Workspace) -> None:
+def test_rows_without_a_line_do_not_hold_whether_the_log_has_others_or_none(place: Workspace) -> None:
     execute(place, "INSERT INTO decrees VALUES (1, 'Hive', 'old', 'x', NULL)")
-    assert texts(place, BELIEVED) == ["old"]
-    assert refused(place, VOUCHED) == "the database has old, and the audit log knows of none"
+    assert refused(place) == "the database has old, and the audit log knows of none"
     assert decree(place, "new").id == 2
-    assert texts(place, BELIEVED) == ["new", "old"]
+    assert texts(place) == ["new"]
 
 
 def test_histories_of_several_subjects_share_a_table(place: Workspace) -> None:
-    decree(place, "one", ledger=VOUCHED)
-    decree(place, "two", town="Comb", ledger=VOUCHED)
-    decree(place, "three", ledger=VOUCHED)
-    assert texts(place, VOUCHED, "Hive") == ["three", "one"]
-    assert texts(place, VOUCHED, "Comb") == ["two"]
-    assert texts(place, VOUCHED, "Nowhere") == []
-
-
-def test_a_broken_log_restores_nothing(place: Workspace) -> None:
     decree(place, "one")
-    decree(place, "two")
-    edit_line(place, 1, text="edited")
-    assert "the audit log is broken at line 1" in refused(place, BELIEVED)
-    assert rows(place) == [(1, "one"), (2, "two")]
+    decree(place, "two", town="Comb")
+    decree(place, "three")
+    assert texts(place, "Hive") == ["three", "one"]
+    assert texts(place, "Comb") == ["two"]
+    assert texts(place, "Nowhere") == []
 
 
 def test_only_the_lines_before_a_break_are_vouched_for(place: Workspace) -> None:
     for text in ("one", "two", "three"):
-        decree(place, text, ledger=VOUCHED)
+        decree(place, text)
     edit_line(place, 2, text="edited")
     execute(place, "DELETE FROM decrees")
-    assert texts(place, VOUCHED) == ["one"]
+    assert texts(place) == ["one"]
     assert rows(place) == []
     edit_line(place, 1, text="edited")
-    assert "line 1 was edited" in refused(place, VOUCHED)
+    assert "line 1 was edited" in refused(place)
 
 
 def test_the_moment_of_a_line_may_differ_from_that_of_its_row(place: Workspace) -> None:
     made = decree(place, "one")
     assert audit.recorded(place, "decree")[0]["at"] != made.at
-    assert BELIEVED.history(place).rows == [made]
+    assert LEDGER.history(place).rows == [made]
     with connected(place.records) as connection, transaction(connection):
         connection.execute("DELETE FROM decrees")
-    assert BELIEVED.history(place).rows[0].at == audit.recorded(place, "decree")[0]["at"]
+    assert LEDGER.history(place).rows[0].at == audit.recorded(place, "decree")[0]["at"]
 
 
-@pytest.mark.parametrize("ledger", [BELIEVED, VOUCHED])
-def test_a_line_without_a_value_is_told(place: Workspace, ledger: Ledger[Decree]) -> None:
+def test_a_line_without_a_value_is_told(place: Workspace) -> None:
     audit.append(place, "decree", number=1, town="Hive")
-    assert refused(place, ledger) == "an entry in the audit log has no text at line 1"
+    assert refused(place) == "an entry in the audit log has no text at line 1"
 
 
 def test_the_entry_that_an_approval_made_is_found(place: Workspace) -> None:
     decree(place, "one", approval_id="a1")
     again = decree(place, "two", approval_id="a1")
     decree(place, "three")
-    found = BELIEVED.history(place).rows
+    found = LEDGER.history(place).rows
     assert made_by(found, "a1") == again
     assert made_by(found, "a2") is None

