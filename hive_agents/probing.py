@@ -61,10 +61,13 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
 
     async def probed_one(name: str) -> Probe:
         try:
-            return await probe(open_chain([name], workspace.settings, workspace=workspace))
+            by_user = name not in configured
+            return await probe(open_chain([name], workspace.settings, workspace=workspace, by_user=by_user))
         except HiveError as error:
             first = error.diagnostics[0]
             return Probe(name=name, ok=False, error=f"{first.code}: {first.message}", fix=first.fix or "")
+
+    configured = configured_chat(workspace)
 
     async def all_probed() -> list[Probe]:
         return await asyncio.gather(*map(probed_one, names))

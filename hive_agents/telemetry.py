@@ -98,7 +98,7 @@ def span(
 
 def _tracer(workspace: Workspace) -> Any:
     endpoint = workspace.settings.telemetry.otlp_endpoint
-    if not endpoint or not is_trusted(workspace):
+    if not endpoint or not is_trusted(workspace, "telemetry.otlp_endpoint"):
         return None
     with _lock:
         if endpoint not in _providers:
@@ -134,7 +134,7 @@ def _opened(endpoint: str) -> Any:
 @contextmanager
 def tracing(workspace: Workspace) -> Iterator[None]:
     """Allow LangSmith's traces inside if the workspace's settings do."""
-    token = _traced.set(workspace.settings.telemetry.langsmith and is_trusted(workspace))
+    token = _traced.set(workspace.settings.telemetry.langsmith and is_trusted(workspace, "telemetry.langsmith"))
     try:
         with untraced():
             yield

@@ -1,4 +1,5 @@
 from .keys import (
+    TOKENS as TOKENS,
     SigningKey as SigningKey,
     keys_of as keys_of,
     local_key as local_key,

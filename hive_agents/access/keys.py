@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hive_agents import credentials, machine
 from hive_agents.errors import HiveError, NoSecret, WrongUsage
 from hive_agents.files import atomic_write, locked, read_bytes
+from hive_agents.trust import may_sign, require_trust
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 FILE = ".hive/local.key"
 BYTES = 32
+TOKENS = ("access.keys", "access.issuer", "access.audience")
+"""The settings that decide which tokens are accepted."""
 
 
 def local_key(workspace: Workspace) -> bytes:
@@ -91,8 +94,9 @@ def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
     """Return every key by kid, the signing one first; the local key where the settings name none. Secrets are fetched
     on use.
 
-    Raises: HIVE-111 for a kid named twice.
+    Raises: HIVE-111 for a kid named twice, HIVE-431 where the settings of tokens aren't trusted.
     """
+    require_trust(workspace, *TOKENS)
     named = workspace.settings.access.keys
     if not named:
         return {"local": own_key(workspace)}
@@ -118,8 +122,13 @@ def uses_local_key(workspace: Workspace) -> bool:
 def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
     """Return the secret behind `credential:NAME`, `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
 
-    Raises: HIVE-417 where it is missing, HIVE-411 without the keyring package, HIVE-409 for an invalid reference.
+    Raises: HIVE-417 where it is missing, or in a variable that isn't for it, HIVE-411 without the keyring package,
+    HIVE-409 for an invalid reference.
     """
+    if (variable := ref.removeprefix("env:")) not in ("", ref) and not may_sign(variable):
+        # Others may know what the variable holds, as they know PATH.
+        why = f"{ref} is not named for a secret that signs tokens"
+        raise unfit(kid, why, f"name it HIVE_…, or, if nobody knows it, run `hive trust --allow-env {variable}`")
     try:
         secret = _cached(workspace, ref) if ref.startswith("aws:") else credentials.resolve(workspace, ref)
     except NoSecret as error:

@@ -52,7 +52,7 @@ class RemotePermissions:
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         """Return the same as `view`. Raises: PermissionFault instead of denying everything."""
         if not self._trusted():
-            raise PermissionFault("the workspace is not trusted, so it isn't asked; see `hive trust --diff`")
+            raise PermissionFault("its address is not trusted, so it isn't asked; see `hive trust --diff`")
         asked = frozenset(doc_ids)
         question = {
             "tenant": principal.tenant,

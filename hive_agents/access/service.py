@@ -129,7 +129,7 @@ def permissions_of(workspace: Workspace) -> PermissionService:
     if settings.service_url:
         from hive_agents.access.remote import RemotePermissions
 
-        trusted = partial(is_trusted, workspace)
+        trusted = partial(is_trusted, workspace, "access.service_url")
         service = RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted)
     else:
         service = LocalPermissions(workspace, settings.timeout_seconds)

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -33,7 +33,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import Exceeded, opened
 from hive_agents.memory import ToolResult
 from hive_agents.settings import McpServer
-from hive_agents.trust import file_within
+from hive_agents.trust import file_within, is_trusted, server_files, untrusted_files
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -46,11 +46,22 @@ CALL_SECONDS = 120.0
 _LOOK = "look with `hive trust --diff`, then allow it with `hive trust`"
 
 
-def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
+@dataclass(frozen=True)
+class Inert:
+    """Tools that aren't loaded, by the names that they seem to have, and the part of the workspace for which."""
+
+    untrusted: str
+    tools: list[str]
+
+
+def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic | Inert]:
     """Yield the tools of each server of the settings that are as they were trusted, and why others aren't there.
 
     A server that is reached for the first time since its settings were trusted is trusted as it is.
     """
+    for name, settings in workspace.settings.mcp.servers.items():
+        if (part := _untrusted_part(workspace, name, settings)) is not None:
+            yield Inert(part, [f"{name}__*"])
     for server, listing in _listings(workspace):
         if isinstance(listing, HiveError):
             yield from listing.diagnostics
@@ -61,9 +72,9 @@ def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
             yield from error.diagnostics
 
 
-def announced(workspace: Workspace, *, accept: bool) -> dict[str, list[Announced] | HiveError]:
-    """Return the tools of each server beside what was trusted, or why it can't list them; `accept` trusts them as they
-    are returned. Only for a trusted workspace. Raises: HIVE-403 where they can't be recorded."""
+def announced(workspace: Workspace, *, accept: Collection[str]) -> dict[str, list[Announced] | HiveError]:
+    """Return the tools of each trusted server beside what was trusted, or why it can't list them; those of the servers
+    in `accept` are trusted as they are returned. Raises: HIVE-403 where they can't be recorded."""
     found: dict[str, list[Announced] | HiveError] = {}
     for server, listing in _listings(workspace, anew=True):
         if isinstance(listing, HiveError):
@@ -71,14 +82,23 @@ def announced(workspace: Workspace, *, accept: bool) -> dict[str, list[Announced
             continue
         pinned = server.pinned
         found[server.name] = compared(listing.texts if pinned is None else pinned, listing.tools)
-        if accept:
+        if server.name in accept:
             server.pin(listing)
     return found
 
 
+def _untrusted_part(workspace: Workspace, name: str, settings: McpServer) -> str | None:
+    """Return the part of the workspace for which a server isn't started: its setting, or a file that it may run."""
+    if not is_trusted(workspace, f"mcp.servers.{name}"):
+        return f"hive.toml: mcp.servers.{name}"
+    files = server_files(workspace.root, settings.command)
+    return next(iter(untrusted_files(workspace, *files)), None)
+
+
 def _listings(workspace: Workspace, *, anew: bool = False) -> list[tuple[Server, ToolListing | HiveError]]:
-    """Return what each server lists, all asked at once: a slow one costs the others no time."""
-    named = workspace.settings.mcp.servers.items()
+    """Return what each trusted server lists, all asked at once: a slow one costs the others no time."""
+    all_servers = workspace.settings.mcp.servers.items()
+    named = [(name, one) for name, one in all_servers if _untrusted_part(workspace, name, one) is None]
     servers = [_server(workspace.root, name, settings.model_dump_json()) for name, settings in named]
     asked = [(server, _in_loop(server.listed(anew=anew))) for server in servers]
     return [(server, future.result()) for server, future in asked]

@@ -59,7 +59,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
     """Write an agent of two nodes, its tools, its goal with eval cases, and a script that stands in for a model.
 
     The pattern of the tools is added to `hive.toml` where it lacks them. Return the files, and whether they are
-    trusted: they are where the workspace was trusted before.
+    trusted: they are where the pattern was, or is added here.
 
     Raises: HIVE-113 for an invalid name, HIVE-409 (exit code 2) where a file exists, HIVE-105 where the pattern can't
     be added to `hive.toml`.
@@ -78,7 +78,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
             fix = "choose another name, or remove it first"
             raise HiveError.of("HIVE-409", f"{file} is there already", file=file, fix=fix, exit_code=2)
     settings = _with_tools(workspace)
-    trusted = is_trusted(workspace)
+    trusted = is_trusted(workspace, "tools")
     for file, content in files.items():
         path = workspace.root / file
         path.parent.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
     if settings is not None:
         atomic_write_text(workspace.root / SETTINGS, settings)
     if trusted:
-        trust(workspace)
+        trust(workspace, [f"tools/{name}.py", "tools.python"])
     return [*files, *([SETTINGS] if settings is not None else [])], trusted
 
 

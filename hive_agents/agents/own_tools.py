@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import logging
 import sys
@@ -16,12 +17,13 @@ from types import ModuleType
 from typing import Any, overload
 
 from hive_agents.agents.bundled import bundled_tools
-from hive_agents.agents.mcp_servers import server_tools
+from hive_agents.agents.mcp_servers import Inert, server_tools
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, make_tool
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.trust import is_trusted, trusted_bytes
+from hive_agents.files import read_bytes
+from hive_agents.trust import is_trusted, trusted_bytes, untrusted_files
 from hive_agents.workspace import Workspace
 
 GROUP = "hive_agents.tools"
@@ -55,31 +57,33 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
-    """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
+    """Return the bundled tools, those of packages, and the workspace's own whose setting, files, imports are trusted.
 
-    What can't be loaded is in the registry's `missing`, and logged as a warning with `log`. So is the second of two
-    tools of one name: the bundled ones come first, then those of the settings, of packages and of servers.
+    What isn't trusted or can't be loaded is in the registry's `missing`, and logged as a warning with `log`. So is the
+    second of two tools of one name: the bundled ones come first, then those of the settings, of packages and of
+    servers.
     """
     registry = bundled_tools(workspace)
     workspace = workspace.stands_for or workspace
     settings = workspace.settings
     if not (settings.tools.python or settings.mcp.servers or _entry_points(tuple(sys.path))):
         return registry
-    if not is_trusted(workspace):
-        why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
-        registry.missing.append(Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`"))
-    else:
-        with recorded_code(workspace):
-            loaded = [found for load in (_from_settings, _from_packages, server_tools) for found in load(workspace)]
-        for found in loaded:
-            if isinstance(found, Diagnostic):
-                registry.missing.append(found)
-            elif found.name in registry.all_names:
-                registry.missing.append(
-                    _fault(f'there are two tools "{found.name}": one is left out', "give one of them another name")
-                )
-            else:
-                registry.register(found)
+    with recorded_code(workspace):
+        loaded = [found for load in (_from_settings, _from_packages, server_tools) for found in load(workspace)]
+    inert: dict[str, list[str]] = {}
+    for found in loaded:
+        if isinstance(found, Diagnostic):
+            registry.missing.append(found)
+        elif isinstance(found, Inert):
+            inert.setdefault(found.untrusted, []).extend(found.tools)
+        elif found.name in registry.all_names:
+            registry.missing.append(
+                _fault(f'there are two tools "{found.name}": one is left out', "give one of them another name")
+            )
+        else:
+            registry.register(found)
+    for untrusted, names in inert.items():
+        registry.leave_out(untrusted, names)
     if log:
         for missing in registry.missing:
             _warn(missing)
@@ -92,9 +96,13 @@ def _warn(diagnostic: Diagnostic) -> None:
     _log.warning("%s: %s", diagnostic.code, diagnostic.message)
 
 
-def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
+def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic | Inert]:
+    trusted = is_trusted(workspace, "tools.python")
     for pattern in workspace.settings.tools.python:
         if not pattern.endswith(".py"):
+            if not trusted:
+                yield Inert("hive.toml: tools.python", [])
+                continue
             yield from _loaded(pattern, lambda name=pattern: import_module(name))  # type: ignore[misc]
             continue
         paths = [path for path in sorted(workspace.root.glob(pattern)) if path.resolve().is_relative_to(workspace.root)]
@@ -102,6 +110,10 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
             fix = "write tools/*.py, relative to the workspace, or the name of a module"
             yield _fault(f'no file of the workspace matches "{pattern}"', fix)
         for path in paths:
+            untrusted = untrusted_files(workspace, path) if trusted else ["hive.toml: tools.python"]
+            if untrusted:
+                yield Inert(untrusted[0], _names_in(path))
+                continue
             yield from _loaded(
                 workspace.relative(path),
                 lambda path=path: _module(path, trusted_bytes(workspace, path)),  # type: ignore[misc]
@@ -132,6 +144,28 @@ def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
     if not tools:
         return [_fault(f"there is no tool in {shown}", "mark its functions with @hive_agents.tool")]
     return tools
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names of the tools that a file seems to have, which isn't run."""
+    try:
+        found = ast.parse(read_bytes(path)).body
+    except (OSError, HiveError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return [name for one in found if (name := _marked_name(one)) is not None]
+
+
+def _marked_name(node: ast.stmt) -> str | None:
+    """Return the name that a function gets by a decorator called `tool`."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    for mark in node.decorator_list:
+        called = mark.func if isinstance(mark, ast.Call) else mark
+        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "tool":
+            options = mark.keywords if isinstance(mark, ast.Call) else []
+            given = [one.value.value for one in options if one.arg == "name" and isinstance(one.value, ast.Constant)]
+            return str(given[0]) if given else node.name
+    return None
 
 
 def _tools_in(loaded: Any) -> Iterator[Tool]:

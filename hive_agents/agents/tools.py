@@ -160,13 +160,33 @@ class ToolRegistry(Tools):
         super().__init__({})
         self.missing: list[Diagnostic] = []
         """Why tools that the settings name aren't here."""
+        self._left_out: dict[str, Diagnostic] = {}
 
     def over(self, base: ToolRegistry) -> ToolRegistry:
         """Return a registry with these tools, and those of `base` whose names aren't among them."""
         both = ToolRegistry()
         both._tools = base._tools | self._tools
         both.missing = [*base.missing, *self.missing]
+        both._left_out = base._left_out | self._left_out
         return both
+
+    def __getitem__(self, name: str) -> Tool:
+        """Raises: HIVE-107 for a tool that isn't here, HIVE-431 where it isn't trusted."""
+        if name not in self and (left_out := self.why_left_out(name)) is not None:
+            raise HiveError([left_out])
+        return super().__getitem__(name)
+
+    def leave_out(self, untrusted: str, names: Sequence[str]) -> None:
+        """Note that these tools aren't here for a part that isn't trusted; `NAME__*` are those of a server."""
+        come = f"; with it are missing {', '.join(names)}" if names else ""
+        fix = "look with `hive trust --diff`, then allow it with `hive trust`"
+        why = f"not trusted on this machine, and inert: {untrusted}{come}"
+        self.missing.append(Diagnostic("HIVE-431", why, file=untrusted.partition(":")[0], fix=fix))
+        self._left_out |= dict.fromkeys(names, self.missing[-1])
+
+    def why_left_out(self, name: str) -> Diagnostic | None:
+        """Return why a tool of that name isn't here, None where there is no such reason."""
+        return self._left_out.get(name) or self._left_out.get(f"{name.partition('__')[0]}__*")
 
     def register(self, source: Any, **options: Any) -> Tool:
         """Add a tool; `source` and `options` as for `make_tool`. Views made before don't get it.

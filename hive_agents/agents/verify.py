@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -20,6 +20,7 @@ from hive_agents.agents.spec import (
     read_agent,
     sub_agent_nodes,
 )
+from hive_agents.agents.tools import ToolRegistry
 from hive_agents.errors import Diagnostic, HiveError, closest, did_you_mean, has_errors
 from hive_agents.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
@@ -34,38 +35,40 @@ def check_agent(
     agent: AgentSpec,
     workspace: Workspace | None = None,
     *,
-    tools: Collection[str] | None = None,
-    sub_agent_tools: Collection[str] = (),
+    tools: ToolRegistry | Collection[str] | None = None,
     file: str | None = None,
     text: str | None = None,
 ) -> list[Diagnostic]:
     """Return what level 2 says of an agent.
 
-    `tools` are the names that may be used, None for those of the workspace; `sub_agent_tools` those of them that only
-    sub-agents may use. `text`, the file's, gives lines. Without a workspace goals and agents of files aren't looked
-    up, and prompts are the bundled ones.
+    `tools` may be used, None for those of the workspace. `text`, the file's, gives lines. Without a workspace goals and
+    agents of files aren't looked up, and prompts are the bundled ones.
     """
+    only: frozenset[str] = frozenset()
     if tools is None and workspace is not None:
         from hive_agents.agents.own_tools import workspace_tools
 
-        known = workspace_tools(workspace)
-        tools, sub_agent_tools = known.all_names, known.sub_agents_only
+        tools = workspace_tools(workspace)
     elif tools is None:
         from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS
 
-        tools, sub_agent_tools = NAMES, ONLY_SUB_AGENTS
-    checks = _Checks(agent, workspace, {*tools, *FILE_TOOLS}, frozenset(sub_agent_tools), file, text)
-    return list(checks.run())
+        tools, only = NAMES, ONLY_SUB_AGENTS
+    why_left_out: Callable[[str], Diagnostic | None] = lambda _: None  # noqa: E731
+    if isinstance(tools, ToolRegistry):
+        only, why_left_out, tools = tools.sub_agents_only, tools.why_left_out, tools.all_names
+    checks = _Checks(agent, workspace, {*tools, *FILE_TOOLS}, only, why_left_out, file, text)
+    # One part that isn't trusted may be why many tools aren't here.
+    return list(dict.fromkeys(checks.run()))
 
 
 def sound_agent(
-    workspace: Workspace, id: str, *, tools: Collection[str] | None = None, sub_agent_tools: Collection[str] = ()
+    workspace: Workspace, id: str, *, tools: ToolRegistry | Collection[str] | None = None
 ) -> AgentSpec:
     """Return the agent in `agents/<id>.json`. Raises: every diagnostic of levels 1 and 2, if one of them is an
     error."""
     agent, text = read_agent(workspace, id)
     file = f"agents/{id}.json"
-    found = check_agent(agent, workspace, tools=tools, sub_agent_tools=sub_agent_tools, file=file, text=text)
+    found = check_agent(agent, workspace, tools=tools, file=file, text=text)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
     return agent
@@ -78,11 +81,12 @@ class _Checks:
         workspace: Workspace | None,
         tools: set[str],
         for_sub_agents: frozenset[str],
+        why_left_out: Callable[[str], Diagnostic | None],
         file: str | None,
         text: str | None,
     ) -> None:
         self._agent, self._workspace = agent, workspace
-        self._tools, self._for_sub_agents = tools, for_sub_agents
+        self._tools, self._for_sub_agents, self._why_left_out = tools, for_sub_agents, why_left_out
         self._file, self._text = file or f"agents/{agent.id}.json", text
 
     def run(self) -> Iterator[Diagnostic]:
@@ -257,6 +261,9 @@ class _Checks:
     def _known(self, name: str, known: Collection[str], what: str, *path: str | int) -> Iterator[Diagnostic]:
         """HIVE-107 where `name`, which stands at `path`, is none of `known`."""
         if name not in known:
+            if what == "tool" and (left_out := self._why_left_out(name)) is not None:
+                yield left_out
+                return
             fix = did_you_mean(name, known, f"use one of: {', '.join(sorted(known)) or 'none yet'}")
             if what == "tool":
                 fix += "; `hive tools list` says why others aren't here"

@@ -28,8 +28,8 @@ def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -
     are shown as they come.
     """
     addresses = workspace.settings.approvals.notify
-    if addresses and not is_trusted(workspace):
-        _log.warning("approvals.notify: nobody is told: the workspace is not trusted; see `hive trust --diff`")
+    if addresses and not is_trusted(workspace, "approvals.notify"):
+        _log.warning("approvals.notify: nobody is told: the addresses are not trusted; see `hive trust --diff`")
         return []
     row = {name: spelled(value) if isinstance(value, str) else value for name, value in request.summary().items()}
     body = json.dumps({"occasion": occasion, "request": row}, ensure_ascii=False).encode()

@@ -42,7 +42,12 @@ def list_(
     ]
     served_by = probing.served(place) if served else {}
     endpoints: list[dict[str, Any]] = [
-        {"name": name, "base_url": endpoint.base_url, "trusted": is_trusted(place), "serves": served_by.get(name)}
+        {
+            "name": name,
+            "base_url": endpoint.base_url,
+            "trusted": is_trusted(place, f"models.endpoints.{name}"),
+            "serves": served_by.get(name),
+        }
         for name, endpoint in settings.endpoints.items()
     ]
     lines = [f"{model['name']}: {', '.join(model['roles'])}{_cost(model['price'])}" for model in models]

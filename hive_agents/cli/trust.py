@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,12 +15,23 @@ _STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "di
 @with_surface()
 def command(
     surface: Surface,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PART]...", help="Files, folders or keys, as --diff names them (default: all)."),
+    ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show what can act, and its changes; change nothing.")] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Set aside a .hive from another machine, and begin a new one.")
     ] = False,
+    allow_env: Annotated[
+        list[str] | None,
+        typer.Option("--allow-env", metavar="NAME", help="Let this variable hold a secret that signs tokens."),
+    ] = None,
 ) -> None:
-    """Trust this workspace's tools, servers, endpoints and triggers, as they are now, on this machine."""
+    """Trust what can act in this workspace, as it is now, on this machine: settings, tools, models, triggers.
+
+    Each part is trusted by itself: after a change of one tool's file only its tools are inert.
+    """
     from hive_agents import machine, trust
     from hive_agents.agents import announced
 
@@ -27,14 +39,18 @@ def command(
     state = place.root / ".hive"
     foreign = state.is_dir() and any(state.iterdir()) and machine.origin(state) is None
     aside = machine.set_aside(state) if rebuild and foreign and not diff else None
-    if not diff and not rebuild:
-        trust.trust(place)
+    accepted: list[str] = []
+    for variable in allow_env or []:
+        trust.allow_variable(variable)
+    if not (diff or rebuild) and (names or not allow_env):
+        chosen = [place.relative(Path(name)) if Path(name).exists() else name for name in names or []]
+        accepted = [part.rpartition(".")[2] for part in trust.trust(place, chosen or None) if ": mcp.servers." in part]
     parts = trust.parts(place)
     trusted = all(part.status == "trusted" for part in parts)
     # Servers are asked only where they may be started: what `hive trust` accepts is what it shows.
-    asks = trusted and not (foreign and diff) and bool(place.settings.mcp.servers)
-    servers = announced(place, accept=not diff and not rebuild) if asks else {}
-    lines: list[Any] = []
+    asks = not (foreign and diff) and bool(place.settings.mcp.servers)
+    servers = announced(place, accept=accepted) if asks else {}
+    lines: list[Any] = [f"may sign tokens: env:{name}" for name in trust.allowed_variables()]
     if aside is not None:
         lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]
     elif foreign:
@@ -65,6 +81,7 @@ def command(
         "set_aside": aside.name if aside is not None else None,
         "parts": [vars(part) for part in parts],
         "server_tools": told,
+        "allowed_env": trust.allowed_variables(),
     }
     surface.show(value, *lines)
     raise typer.Exit(1 if diff and not value["trusted"] else 0)

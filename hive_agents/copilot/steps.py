@@ -22,6 +22,7 @@ from hive_agents.copilot.vocabulary import role_of
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, ScopedIndex
+from hive_agents.trust import is_trusted
 
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
@@ -244,7 +245,8 @@ async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
     """Rerank the candidates of a search, only those that pass the gate unless the settings say otherwise."""
     search = session.found.search
     if search is not None and session.config.rerank.enabled:
-        allowed = None if session.settings.rerank_before_gate else session.gate.allowed
+        before = session.settings.rerank_before_gate and is_trusted(session.workspace, "copilot.rerank_before_gate")
+        allowed = None if before else session.gate.allowed
         try:
             session.found.search = session.engine.rerank(session.index, search, session.config, allowed=allowed)
         except NoModel as error:

@@ -118,7 +118,7 @@ def _service(workspace: Workspace) -> Iterator[Check]:
     settings = workspace.settings.access
     if not settings.service_url:
         return
-    trusted = partial(is_trusted, workspace)
+    trusted = partial(is_trusted, workspace, "access.service_url")
     try:
         RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted).ask(
             Principal("hive", "doctor"), []

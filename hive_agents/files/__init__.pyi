@@ -26,6 +26,7 @@ from .formats import (
 )
 from .guarded import (
     MAX_DEPTH as MAX_DEPTH,
+    MAX_FILE_BYTES as MAX_FILE_BYTES,
     Exceeded as Exceeded,
     LinkRefused as LinkRefused,
     guard as guard,

@@ -49,10 +49,13 @@ def release(root: Path) -> None:
     _guarded.pop(os.path.realpath(root), None)
 
 
-def read_bytes(path: Path) -> bytes:
+MAX_FILE_BYTES = 256_000_000
+
+
+def read_bytes(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
     """Return a file's bytes. Raises: OSError, HIVE-114 for a link below a workspace, HIVE-115 for too large a file."""
     try:
-        return read_bounded(opened(path, os.O_RDONLY))
+        return read_bounded(opened(path, os.O_RDONLY), most)
     except Exceeded as exceeded:
         raise _too_large(path, exceeded) from None
 
@@ -234,7 +237,6 @@ def _refused(names: tuple[str, ...]) -> HiveError:
     )
 
 
-MAX_FILE_BYTES = 256_000_000
 MAX_DEPTH = 100
 MAX_UNPACKED = 1_000_000_000
 MAX_MARKUP = 200_000_000

@@ -31,6 +31,7 @@ from hive_agents.llm.prices import list_price
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Price, Settings
 from hive_agents.telemetry import Span, span
+from hive_agents.trust import is_trusted_model
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -214,12 +215,15 @@ def open_chain(
     meter: Meter | None = None,
     workspace: Workspace | None = None,
     scripts: dict[Path, Script] | None = None,
+    by_user: bool = False,
 ) -> Chain:
     """Return a chain of the models `names`; endpoints and a relative `scripted:FILE` are the `workspace`'s.
 
+    With `by_user` the names were typed, and need no trust.
+
     Chains with the same `scripts` share the lines of a script, as the roles of a run do.
 
-    Raises: HIVE-401 without names or for a model that can't be opened, HIVE-105 for an invalid name.
+    Raises: HIVE-401 without names or for a model that can't be opened or isn't trusted, HIVE-105 for an invalid name.
     """
     if not names:
         fix = 'set models.chat in hive.toml, for example ["bedrock:…"]'
@@ -228,11 +232,19 @@ def open_chain(
     models: list[ChatModel] = []
     breakers: dict[str, Breaker] = {}
     for name in names:
+        if workspace is not None and not (by_user or is_trusted_model(workspace, name)):
+            raise _untrusted(name)
         model, server = _open(name, settings, workspace, scripts)
         models.append(model)
         if server:
             breakers[model.name] = breaker_of(server, model.name)
     return Chain(models, settings.models.deadline_seconds, meter, breakers, partial(_dearest, settings, names))
+
+
+def _untrusted(name: str) -> HiveError:
+    why = f'the model "{name}" is not asked: it is not trusted on this machine'
+    fix = "look with `hive trust --diff`, then allow it with `hive trust`"
+    return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
 
 
 def price_of(settings: Settings, name: str) -> Price | None:

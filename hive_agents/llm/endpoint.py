@@ -229,16 +229,16 @@ class _Attempts:
 def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
     """Return a configured endpoint.
 
-    Raises: HIVE-401 for an unknown endpoint or a workspace that isn't trusted, HIVE-421 without its key, HIVE-409 for
+    Raises: HIVE-401 for an unknown endpoint or one that isn't trusted, HIVE-421 without its key, HIVE-409 for
     an invalid reference to it.
     """
     configured = workspace.settings.models.endpoints
     if name not in configured:
         fix = did_you_mean(name, configured, f"add [models.endpoints.{name}] with a base_url")
         raise HiveError.of("HIVE-401", f'there is no endpoint "{name}"', file="hive.toml", path="models", fix=fix)
-    if not is_trusted(workspace):
-        why = f'the endpoint "{name}" is not used: this workspace is not trusted on this machine'
-        fix = "read hive.toml, then run `hive trust`"
+    if not is_trusted(workspace, f"models.endpoints.{name}"):
+        why = f'the endpoint "{name}" is not used: it is not trusted on this machine'
+        fix = "look with `hive trust --diff`, then allow it with `hive trust`"
         raise HiveError.of("HIVE-401", why, file="hive.toml", path=f"models.endpoints.{name}", fix=fix, exit_code=3)
     return Endpoint(workspace, name)
 

@@ -18,6 +18,7 @@ from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.settings import Optimizer
 from hive_agents.text import one_line
+from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
 MOST = TARGETED // 2
@@ -73,7 +74,7 @@ class ModelProposer:
         faulty: list[Edit] = []
         tried = {*situation.tried, identity(situation.config.model_dump(exclude_unset=True))}
         try:
-            share_text = self._settings.share_text
+            share_text = self._settings.share_text and is_trusted(self._workspace, "optimizer.share_text")
             turns = [
                 Message(role="user", content=briefing(situation, self._workspace, most=MOST, share_text=share_text))
             ]

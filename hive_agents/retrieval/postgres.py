@@ -192,7 +192,7 @@ def open_database(workspace: Workspace) -> Database:
     Nothing is connected yet. Raises: HIVE-411 without psycopg, HIVE-431 where the workspace isn't trusted.
     """
     settings = workspace.settings.vectors
-    require_trust(workspace, "hive.toml: vectors.url")
+    require_trust(workspace, "vectors")
     try:
         import psycopg  # noqa: F401 - so that a missing extra is reported first
     except ImportError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from hive_agents import llm
 from hive_agents.errors import Diagnostic, HiveError, NoModel
 from hive_agents.settings import Models
+from hive_agents.trust import is_trusted, require_trusted_model
 from hive_agents.workspace import Workspace
 
 TOKENIZER = "wordpiece-minilm-1"
@@ -78,13 +80,15 @@ class Reranker(Protocol):
 def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | None]:
     """Return the embedding model of the settings, or None and a warning that says why there is none.
 
-    In a workspace that isn't trusted there is none of an endpoint.
+    One elsewhere or in a file that isn't trusted is not used.
     Raises: HIVE-401 for a model with a wrong hash, HIVE-421 for an endpoint's key.
     """
     models = workspace.settings.models
     provider, _, model = models.embedding.partition(":")
     if models.embedding in ("", "none"):
         return None, Diagnostic("HIVE-401", "no embedding model is configured", fix=_FIX, severity="warning")
+    if not is_trusted(workspace, "models.embedding", "models.embedding_path"):
+        return None, replace(_untrusted("embedding model", models.embedding).diagnostics[0], severity="warning")
     if models.embedding.startswith(BEDROCK):
         from hive_agents.retrieval.bedrock_embedding import BedrockEmbedder
 
@@ -103,6 +107,11 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
 
     if models.embedding_path:
         path = Path(models.embedding_path)
+        if "embedding_path" in workspace.settings.in_file.get("models", {}):
+            try:
+                require_trusted_model(workspace, path)
+            except HiveError as error:
+                return None, replace(error.diagnostics[0], severity="warning")
         return _shared(path, _stamp(path)), None
     try:
         path = installed_weights()
@@ -115,12 +124,15 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
 def open_reranker(workspace: Workspace) -> Reranker | None:
     """Return the reranker of the settings; None where none is set.
 
-    Raises: HIVE-401 for an unknown name, or an endpoint in a workspace that isn't trusted, HIVE-421 for its key.
+    Raises: HIVE-401 for an unknown name or one that isn't trusted, HIVE-431 for files that aren't trusted, HIVE-421 for
+    its key.
     """
     models = workspace.settings.models
     provider, _, model = models.reranker.partition(":")
     if models.reranker in ("", "none"):
         return None
+    if not is_trusted(workspace, "models.reranker"):
+        raise _untrusted("reranker", models.reranker)
     if models.reranker.startswith((f"{BEDROCK}cohere.rerank-", f"{BEDROCK}arn:")):
         from hive_agents.retrieval.bedrock_rerank import BedrockReranker
 
@@ -132,10 +144,16 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
     if provider == "onnx" and model:
         from hive_agents.retrieval.onnx_rerank import OnnxReranker
 
-        return OnnxReranker(workspace.root / model, models.reranker)
+        return OnnxReranker(workspace, model, models.deadline_seconds)
     why = f'"{models.reranker}" is not a reranker: {_known(models)}'
     fix = 'use NAME:model of an endpoint, onnx:FOLDER, "bedrock:cohere.rerank-v3-5:0", or "" for none'
     raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.reranker", fix=fix)
+
+
+def _untrusted(kind: str, name: str) -> HiveError:
+    why = f'the {kind} "{name}" is not used: it is not trusted on this machine'
+    fix = "look with `hive trust --diff`, then allow it with `hive trust`"
+    return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
 
 
 def _known(models: Models) -> str:

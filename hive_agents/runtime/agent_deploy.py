@@ -94,7 +94,7 @@ def deploy(
     if version is None and not served:
         return _first(stage, id, by, reason)
     if version is None:
-        changed = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+        changed = sound_agent(workspace, id, tools=tools)
         if agent_hash(inlined(changed, workspace)) == served[0].hash:
             return _serving(served)
         proposal = propose(workspace, id, changed, by=by, reason=reason or f"agents/{id}.json as it is", tools=tools)
@@ -164,7 +164,7 @@ def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRo
 
 def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeployment:
     workspace, tools = stage.workspace, stage.tools
-    written = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+    written = sound_agent(workspace, id, tools=tools)
     agent, goal = inlined(written, workspace), load_goal(workspace, written.goal)
     verdict = measure(stage, goal, agent, None)
     if verdict.decision != "first":

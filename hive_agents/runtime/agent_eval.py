@@ -49,8 +49,7 @@ def evaluate_agent(stage: Stage, agent_id: str, *, repeats: int = 1) -> list[Cas
     """
     agent, row = serving_agent(stage.workspace, agent_id)
     if row is None:
-        named = {"tools": stage.tools.all_names, "sub_agent_tools": stage.tools.sub_agents_only}
-        agent = sound_agent(stage.workspace, agent_id, **named)
+        agent = sound_agent(stage.workspace, agent_id, tools=stage.tools)
     goal = load_goal(stage.workspace, agent.goal)
     found = []
     for number, case in enumerate(goal.eval_cases):

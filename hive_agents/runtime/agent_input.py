@@ -25,13 +25,12 @@ def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry
     Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent, HIVE-413
     where the audit log doesn't confirm the deployment.
     """
-    names: dict[str, Any] = {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
     if isinstance(agent, str):
         require_agent(workspace, agent)
         if not versions(workspace, agent):
-            return sound_agent(workspace, agent, **names)
+            return sound_agent(workspace, agent, tools=tools)
         agent, goal = serving_agent(workspace, agent)[0], None
-    diagnostics = check_agent(agent, workspace, **names)
+    diagnostics = check_agent(agent, workspace, tools=tools)
     if goal is not None:
         diagnostics = [one for one in diagnostics if one.path != "goal"]
     if has_errors(diagnostics):

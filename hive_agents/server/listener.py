@@ -9,9 +9,10 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hive_agents.access import is_open
+from hive_agents.access import TOKENS, is_open
 from hive_agents.errors import HiveError
 from hive_agents.server.app import create_app
+from hive_agents.trust import require_trust
 
 if TYPE_CHECKING:
     from hive_agents.runtime import Host
@@ -25,11 +26,12 @@ GRACE = 5
 class Listener:
     """Listens at `host` and `port`, those of the settings by default; port 0 takes a free one.
 
-    Raises: HIVE-409 (exit code 2) for an address that others can reach while no `access.keys` are configured,
-    HIVE-409 (exit code 3) for one that can't be bound.
+    Raises: HIVE-431 where the settings of server and tokens aren't trusted, HIVE-409 (exit code 2) for an address that
+    others can reach while no `access.keys` are configured, HIVE-409 (exit code 3) for one that can't be bound.
     """
 
     def __init__(self, workspace: Workspace, host: str | None = None, port: int | None = None) -> None:
+        require_trust(workspace, "server", *TOKENS)
         settings = workspace.settings
         name = host if host is not None else settings.server.host
         if not _is_loopback(name) and not settings.access.keys:

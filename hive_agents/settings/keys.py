@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from hive_agents.files import Amount, AnyCase, Count, FileFormat, Format
@@ -366,6 +367,8 @@ class ServerSettings(Format):
 class Settings(FileFormat):
     """All settings of a workspace; a limit `max_*` of 0 means none."""
 
+    _in_file: dict[str, Any] = PrivateAttr(default_factory=dict)
+
     models: Models = Models()
     tools: ToolsSettings = ToolsSettings()
     mcp: Mcp = Mcp()
@@ -385,3 +388,13 @@ class Settings(FileFormat):
     agents: Agents = Agents()
     runs: Runs = Runs()
     server: ServerSettings = ServerSettings()
+
+    @property
+    def in_file(self) -> Mapping[str, Any]:
+        """What `hive.toml` said when it was read, without what the environment or flags replaced."""
+        return self._in_file
+
+    def read_from(self, values: dict[str, Any]) -> Settings:
+        """Return these settings with `in_file`."""
+        self._in_file = values
+        return self

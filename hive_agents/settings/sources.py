@@ -27,7 +27,8 @@ FILE = "hive.toml"
 
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
     """Return the workspace's settings; raises `HiveError` with every fault of file and environment."""
-    data, faults = _from_file(root / FILE)
+    in_file, faults = _from_file(root / FILE)
+    data = in_file
     names: dict[str, str] = {}
     for name, keys, raw in _from_environment(environment):
         value = _nest(keys, raw)
@@ -40,11 +41,14 @@ def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str
             if own:
                 continue
         data = _merge(data, value)
+        in_file = _without(in_file, value)
         names[".".join(keys)] = name
     if faults:
         raise HiveError(faults)
+    replaced = dict(flags or {})
     try:
-        return Settings.model_validate(_merge(data, dict(flags or {})), strict=False)
+        settings = Settings.model_validate(_merge(data, replaced), strict=False)
+        return settings.read_from(_without(in_file, replaced))
     except ValidationError as error:
         told = zip(error.errors(), diagnostics_of(error, Settings, data, "environment"), strict=True)
         raise HiveError([_of_variable(one, _nearest(names, one.path or ""), fault) for fault, one in told]) from None
@@ -175,3 +179,15 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         inner = merged.get(key)
         merged[key] = _merge(inner, value) if isinstance(value, dict) and isinstance(inner, dict) else value
     return merged
+
+
+def _without(base: dict[str, Any], over: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
+    """Return `base` without the values that `over` replaces in a merge; an entry of a table is replaced as a whole."""
+    left = dict(base)
+    for key, value in over.items():
+        inner = left.get(key)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            left[key] = _without(inner, value, depth - 1) if depth > 1 else inner
+        else:
+            left.pop(key, None)
+    return left

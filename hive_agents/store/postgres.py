@@ -27,7 +27,7 @@ from hive_agents.credentials import login_fix, login_options, resolve
 from hive_agents.errors import HiveError
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
-from hive_agents.trust import require_trusted_setting
+from hive_agents.trust import require_trust
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
     import psycopg
 
     workspace = Workspace(place.root)
-    require_trusted_setting(workspace, "storage")
+    require_trust(workspace, "storage")
     reference = workspace.settings.storage.password_ref
     password: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
     options = {

@@ -13,7 +13,7 @@ from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_val
 from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
-from hive_agents.trust import is_trusted, require_trust, trust
+from hive_agents.trust import trust, trusted_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,8 @@ def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
     found = check_trigger(spec, workspace, file=f"{FOLDER}/{id}.json", text=text)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
-    if isinstance(spec, WebhookTrigger | SseTrigger) and spec.secret_ref is not None:
-        require_trust(workspace, f"{FOLDER}/{id}.json")
+    if secret_of(spec) is not None:
+        trusted_bytes(workspace, workspace.root / FOLDER / f"{id}.json")
     return spec
 
 
@@ -101,13 +101,18 @@ def check_trigger(
         fix = did_you_mean(spec.agent, agents, f"write agents/{spec.agent}.json")
         line = jsontext.line_of(text, ["agent"]) if text else None
         found.append(Diagnostic("HIVE-107", f'there is no agent "{spec.agent}"', file, "agent", fix, line))
-    secret = spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
+    secret = secret_of(spec)
     if secret is not None and not is_reference(secret):
         # The value may be the secret itself, so no message shows it.
         fix = "store it with `hive credentials set NAME`, and write credential:NAME"
         line = jsontext.line_of(text, ["secret_ref"]) if text else None
         found.append(Diagnostic("HIVE-105", "that is no reference to a secret", file, "secret_ref", fix, line))
     return found
+
+
+def secret_of(spec: TriggerSpec) -> str | None:
+    """Return the reference to a trigger's secret, None where it has none."""
+    return spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
 
 
 def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
@@ -122,10 +127,9 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     found = check_trigger(spec, workspace, file=file)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
-    trusted = is_trusted(workspace)
     atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
-    if trusted:  # its owner has just made it
-        trust(workspace)
+    if secret_of(spec) is not None:  # its owner has just made it
+        trust(workspace, [file])
     return file
 
 

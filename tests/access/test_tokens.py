@@ -23,6 +23,7 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key, verify
 from hive_agents.access.keys import local_key
 from hive_agents.errors import HiveError
+from hive_agents.trust import trust
 from tests.listening import answering
 
 DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))
@@ -43,13 +44,14 @@ EC_384, _ = pems(ec.generate_private_key(ec.SECP384R1()))
 def with_keys(workspace: Workspace, *keys: tuple[str, str, str]) -> Workspace:
     listed = "".join(f'[[access.keys]]\nkid = "{kid}"\nalg = "{alg}"\nsecret_ref = "{ref}"\n' for kid, alg, ref in keys)
     (workspace.root / "hive.toml").write_text(listed)
+    trust(workspace)
     return Workspace(workspace.root)
 
 
 @pytest.fixture
 def hs256(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("K1", SECRET)
-    return with_keys(text_workspace, ("k1", "HS256", "env:K1"))
+    monkeypatch.setenv("HIVE_K1", SECRET)
+    return with_keys(text_workspace, ("k1", "HS256", "env:HIVE_K1"))
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -187,11 +189,11 @@ def test_a_changed_payload_breaks_the_signature(hs256: Workspace) -> None:
 def test_a_key_pair_signs_in_one_place_and_checks_in_another(
     text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, alg: str, private: str, public: str
 ) -> None:
-    place = with_keys(text_workspace, ("k1", alg, "env:K1"))
-    monkeypatch.setenv("K1", private)
+    place = with_keys(text_workspace, ("k1", alg, "env:HIVE_K1"))
+    monkeypatch.setenv("HIVE_K1", private)
     token = mint(place, DANA).token
     assert verify(place, token) == DANA
-    monkeypatch.setenv("K1", public)
+    monkeypatch.setenv("HIVE_K1", public)
     assert verify(place, token) == DANA
     with pytest.raises(HiveError, match="can't sign"):
         mint(place, DANA)
@@ -202,11 +204,11 @@ def test_a_public_key_is_no_shared_secret(
     text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, alg: str, public: str
 ) -> None:
     """The classic confusion: HS256, signed with the text of the public key."""
-    monkeypatch.setenv("K1", public)
+    monkeypatch.setenv("HIVE_K1", public)
     confused = signed(key=public)
-    assert "algorithm is not that of the key" in reason(with_keys(text_workspace, ("k1", alg, "env:K1")), confused)
+    assert "algorithm is not that of the key" in reason(with_keys(text_workspace, ("k1", alg, "env:HIVE_K1")), confused)
     with pytest.raises(HiveError, match="no secret for HS256"):
-        verify(with_keys(text_workspace, ("k1", "HS256", "env:K1")), confused)
+        verify(with_keys(text_workspace, ("k1", "HS256", "env:HIVE_K1")), confused)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +229,10 @@ def test_a_public_key_is_no_shared_secret(
 def test_an_unfit_key_signs_and_checks_nothing(
     text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, alg: str, secret: str | None
 ) -> None:
-    place = with_keys(text_workspace, ("k1", alg, "env:K1"))
-    monkeypatch.delenv("K1", raising=False)
+    place = with_keys(text_workspace, ("k1", alg, "env:HIVE_K1"))
+    monkeypatch.delenv("HIVE_K1", raising=False)
     if secret is not None:
-        monkeypatch.setenv("K1", secret)
+        monkeypatch.setenv("HIVE_K1", secret)
     for attempt in (lambda: mint(place, DANA), lambda: verify(place, signed())):
         with pytest.raises(HiveError) as caught:
             attempt()
@@ -241,9 +243,9 @@ def test_an_unfit_key_signs_and_checks_nothing(
 def test_the_token_of_one_key_is_not_checked_with_another(
     text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("K1", SECRET)
-    monkeypatch.setenv("K2", "t" * 40)
-    place = with_keys(text_workspace, ("k2", "HS256", "env:K2"), ("k1", "HS256", "env:K1"))
+    monkeypatch.setenv("HIVE_K1", SECRET)
+    monkeypatch.setenv("HIVE_K2", "t" * 40)
+    place = with_keys(text_workspace, ("k2", "HS256", "env:HIVE_K2"), ("k1", "HS256", "env:HIVE_K1"))
     assert verify(place, signed()) == Principal("acme", "dana", frozenset({"qa"}))
     assert "signature is wrong" in reason(place, signed(header={"kid": "k2"}))
     assert "no key here" in reason(place, jwt.encode(claims(), SECRET, "HS256"))
@@ -252,8 +254,8 @@ def test_the_token_of_one_key_is_not_checked_with_another(
 def test_a_key_that_cannot_be_had_stops_only_its_own_tokens(
     text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("K1", SECRET)
-    place = with_keys(text_workspace, ("k1", "HS256", "env:K1"), ("k2", "HS256", "env:NOT_SET"))
+    monkeypatch.setenv("HIVE_K1", SECRET)
+    place = with_keys(text_workspace, ("k1", "HS256", "env:HIVE_K1"), ("k2", "HS256", "env:NOT_SET"))
     assert verify(place, mint(place, DANA).token) == DANA
 
 
@@ -413,8 +415,9 @@ def test_a_token_that_was_good_under_another_key_or_for_another_audience_is_look
     assert verify(hs256, text).user == "dana"
     toml = hs256.root / "hive.toml"
     toml.write_text(toml.read_text().replace("[[access", '[access]\naudience = "other"\n[[access', 1))
+    trust(hs256)
     with pytest.raises(HiveError, match="another audience"):
         verify(Workspace(hs256.root), text)
-    monkeypatch.setenv("K1", "t" * 40)
+    monkeypatch.setenv("HIVE_K1", "t" * 40)
     with pytest.raises(HiveError, match="signature is wrong"):
         verify(hs256, text)

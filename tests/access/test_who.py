@@ -22,6 +22,7 @@ from hive_agents.access import (
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.sample import init_workspace
+from hive_agents.trust import trust
 from tests.access.conftest import write_access
 from tests.sample import hive
 
@@ -100,7 +101,7 @@ def test_in_open_mode_the_owner_speaks(place: Workspace) -> None:
 
 
 def test_as_user_needs_no_key_of_the_settings(place: Workspace) -> None:
-    (place.root / "hive.toml").write_text('[[access.keys]]\nkid = "k"\nalg = "RS256"\nsecret_ref = "env:NOT_SET"\n')
+    (place.root / "hive.toml").write_text('[[access.keys]]\nkid = "k"\nalg = "RS256"\nsecret_ref = "env:HIVE_NO"\n')
     assert Asker(Workspace(place.root), "dana", {}).reader() == DANA
 
 
@@ -162,8 +163,9 @@ def test_doctor_shows_faulty_files_a_dead_service_and_a_lost_key(place: Workspac
     write_access(place, "grants.json", '{"grants": [{"tenant": "acme", "match": "**", "views": []}]}')
     (place.root / "hive.toml").write_text(
         'models.embedding = "none"\naccess.service_url = "http://127.0.0.1:1"\n'
-        '[[access.keys]]\nkid = "k"\nalg = "HS256"\nsecret_ref = "env:NOT_SET"\n'
+        '[[access.keys]]\nkid = "k"\nalg = "HS256"\nsecret_ref = "env:HIVE_NOT_SET"\n'
     )
+    trust(place)
     failed = [message for status, message in permissions(Workspace(place.root)) if status == "fail"]
     assert any("HIVE-103: access/grants.json" in message for message in failed)
     assert any("permission service" in message for message in failed)

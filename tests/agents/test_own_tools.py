@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, tool
+from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, machine, tool
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
 from hive_agents.agents.own_tools import _warn
@@ -139,8 +139,10 @@ def test_a_file_is_run_once_for_each_state_of_it(place: Workspace, monkeypatch: 
 
 
 def test_without_trust_nothing_is_loaded_and_one_line_says_so(
-    place: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv("HIVE_HOME", str(place.root / "another machine"))
+    machine.adopt(place.root / ".hive")
     (place.root / "tools" / "more.py").write_text("open('acted', 'w')\n")
     _warn.cache_clear()
     registry = workspace_tools(Workspace(place.root))

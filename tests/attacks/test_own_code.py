@@ -13,7 +13,7 @@ import pytest
 
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, workspace_tools
-from hive_agents.trust import is_trusted, parts, trust
+from hive_agents.trust import parts, trust, untrusted_notice
 from tests.llm.trusting import workspace_with
 
 SETTINGS = '[tools]\npython = ["tools/*.py"]\n'
@@ -70,7 +70,7 @@ async def test_bytecode_beside_a_helper_is_not_run(tmp_path: Path, monkeypatch: 
     cached = Path(cache_from_source(str(place.root / "tools" / "helper_a.py")))
     cached.parent.mkdir()
     cached.write_bytes(bytecode("SAID = 'not read'"))
-    assert is_trusted(place)
+    assert untrusted_notice(place) is None
     assert await said(place) == ToolResult("read")
 
 
@@ -100,7 +100,7 @@ def test_a_library_is_shown_by_its_hash_and_a_change_of_it_is_seen(
     trust(place)
     for content in (rb"\xff", b"\xfe"):
         library.write_bytes(content)
-        assert not is_trusted(place)
+        assert untrusted_notice(place) is not None
     (part,) = (part for part in parts(place) if part.status == "changed")
     assert part.text.startswith("1 bytes that are no text, SHA-256 ")
 
@@ -139,7 +139,7 @@ async def test_what_tools_import_from_the_workspace_is_in_the_record_with_what_t
     for name in set(files) - {"unrelated/x.py"}:
         before = (place.root / name).read_text()
         (place.root / name).write_text(before + "# more\n")
-        assert not is_trusted(place)
+        assert untrusted_notice(place) is not None
         (place.root / name).write_text(before)
 
 
@@ -150,7 +150,7 @@ async def test_a_module_that_the_record_cannot_know_is_refused(tmp_path: Path, m
         "lib/helper_e.py": "SAID = 'not read'\n",
     }
     place = place_with(tmp_path / "ws", monkeypatch, files)
-    assert is_trusted(place)
+    assert untrusted_notice(place) is None
     (missing,) = workspace_tools(place).missing
     assert "ImportError: not trusted on this machine, and inert: lib/helper_e.py" in missing.message
 

@@ -18,7 +18,7 @@ from hive_agents import Principal, Workspace, machine
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.trust import is_trusted, parts, require_trust, trust, untrusted_notice
+from hive_agents.trust import parts, require_trust, trust, trusted_bytes, untrusted_notice
 from tests.approvals.asking import filing
 from tests.conftest import make_workspace
 from tests.listening import answering
@@ -43,6 +43,10 @@ def listening() -> Iterator[tuple[str, list[bytes]]]:
 
     with answering(HTTPServer(("127.0.0.1", 0), Hook)) as url:
         yield url, heard
+
+
+def all_trusted(place: Workspace) -> bool:
+    return untrusted_notice(place) is None
 
 
 def settings(place: Workspace, text: str) -> Workspace:
@@ -228,7 +232,7 @@ def test_a_trigger_that_its_owner_adds_here_is_trusted_with_the_rest(tmp_path: P
     added = ("trigger", "add", "hook", "--webhook", "--agent", "optimizer", "--secret-ref", "env:HOOK")
     told = hive(*added, "-w", place.root)
     assert told.code == 0, told.err
-    assert is_trusted(place)
+    assert all_trusted(place)
 
 
 ACTING = """
@@ -262,10 +266,15 @@ def test_all_that_can_act_is_named_and_every_change_of_it_is_seen(text_workspace
         "tools/rotate.py",
     ]
     assert {part.status for part in parts(text_workspace)} == {"new"}
+    acting = Workspace(root)
+    for section in ("tools", "mcp", "models", "telemetry"):
+        with pytest.raises(HiveError, match="HIVE-431"):
+            require_trust(acting, section)
     with pytest.raises(HiveError, match="HIVE-431"):
-        require_trust(text_workspace, "tools/rotate.py")
+        trusted_bytes(text_workspace, root / "tools" / "rotate.py")
     trust(text_workspace)
-    require_trust(text_workspace, "tools/rotate.py")
+    require_trust(acting, "tools", "mcp", "models", "telemetry")
+    assert trusted_bytes(text_workspace, root / "tools" / "rotate.py") == b"pass\n"
     assert untrusted_notice(text_workspace) is None
     for name in ("tools/deep/part.py", "server.py", "tools/new.py"):
         before = (root / name).read_text() if (root / name).exists() else None
@@ -275,7 +284,7 @@ def test_all_that_can_act_is_named_and_every_change_of_it_is_seen(text_workspace
         assert name in notice.message
         assert "hive trust --diff" in str(notice.fix)
         (root / name).unlink() if before is None else (root / name).write_text(before)
-        assert is_trusted(text_workspace)
+        assert all_trusted(text_workspace)
     (root / "hive.toml").write_text(ACTING.replace("127.0.0.1", "example.org"))
     assert [part.name for part in parts(text_workspace) if part.status == "changed"] == [
         "hive.toml: models.endpoints.mine"
@@ -303,7 +312,7 @@ def test_a_change_of_where_records_and_lists_come_from_is_seen(
     for value in (before[key], before[key].replace("MINE", "AWS_SECRET").replace("kb", "it").replace("mine", "its")):
         lines = [f'{name} = "{text}"' for name, text in (before | {key: value}).items()]
         settings(text_workspace, "\n".join([f"[{section}]", *lines, ""]))
-        assert not is_trusted(text_workspace)
+        assert not all_trusted(text_workspace)
         assert f"hive.toml: {section}.{key}" in {
             part.name for part in parts(text_workspace) if part.status != "trusted"
         }
@@ -316,14 +325,14 @@ def test_trust_is_of_one_place_and_one_machine(
     settings(text_workspace, '[approvals]\nnotify = ["http://127.0.0.1:1"]\n')
     trust(text_workspace)
     copy = Workspace(shutil.copytree(text_workspace.root, tmp_path / "copy", symlinks=True))
-    assert (is_trusted(text_workspace), is_trusted(copy)) == (True, False)
+    assert (all_trusted(text_workspace), all_trusted(copy)) == (True, False)
     elsewhere(monkeypatch, tmp_path)
-    assert not is_trusted(text_workspace)
+    assert not all_trusted(text_workspace)
 
 
 def test_settings_of_the_environment_need_no_trust(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIVE_APPROVALS__NOTIFY", '["http://127.0.0.1:1"]')
-    assert is_trusted(Workspace(text_workspace.root))
+    assert all_trusted(Workspace(text_workspace.root))
 
 
 def test_an_untrusted_workspace_can_be_searched_evaluated_and_validated(tmp_path: Path) -> None:
@@ -340,4 +349,4 @@ def test_an_untrusted_workspace_can_be_searched_evaluated_and_validated(tmp_path
 
 def test_a_new_workspace_is_trusted(tmp_path: Path) -> None:
     assert hive("init", tmp_path / "new").code == 0
-    assert is_trusted(Workspace(tmp_path / "new"))
+    assert all_trusted(Workspace(tmp_path / "new"))

@@ -18,7 +18,6 @@ ALLOWED = {
     "hive_agents/importing/ignoring.py": "beside files that the user imports, from anywhere",
     "hive_agents/llm/prices.py": "shipped with the package",
     "hive_agents/retrieval/minilm.py": "the model's weights, by the path of the settings",
-    "hive_agents/retrieval/onnx_rerank.py": "the model's weights, by the path of the settings",
     "hive_agents/sample.py": "a workspace that is being made",
     "hive_agents/server/pages/assets.py": "the package's own files",
     "hive_agents/server/pages/language.py": "the package's own texts",

@@ -14,6 +14,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.runtime.context import load_graph
+from hive_agents.trust import trust
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.llm.bedrock_server import DENIED, bedrock_server
 from tests.llm.environment import point_aws_at
@@ -45,6 +46,7 @@ def advised(root: Path, model: str) -> Workspace:
     (root / "hive.toml").write_text(f'[models]\nembedding = "none"\noptimizer = ["{model}"]\n', encoding="utf-8")
     lines = [{"structured": answer} for answer in ANSWERS] + [{"error": "authentication"}]
     (root / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    trust(Workspace(root))
     return Workspace(root)
 
 

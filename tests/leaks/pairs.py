@@ -14,6 +14,7 @@ from hive_agents import Workspace
 from hive_agents.access import known_principal, local_key, mint
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.config import point_active
+from hive_agents.trust import trust
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace, write_config, write_document
 
@@ -94,6 +95,7 @@ def made(folder: Path, *, hidden: bool) -> Workspace:
     with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
         file.write(SETTINGS)
     place = Workspace(folder)
+    trust(place)
     for doc_id, text in documents.items():
         write_document(place, doc_id, text)
     write_json(place, "access/people.json", PEOPLE)

@@ -19,6 +19,7 @@ from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.retrieval import build_index
 from hive_agents.settings import Optimizer
+from hive_agents.trust import trust
 from tests.conftest import write_config
 from tests.llm.bedrock_server import bedrock_server
 from tests.llm.environment import point_aws_at
@@ -248,6 +249,7 @@ def test_a_call_counts_for_whoever_comes_after_a_crash_in_it(tuned: Workspace) -
 
 def test_a_limit_of_dollars_without_a_price_is_refused_before_anything_is_spent(tuned: Workspace) -> None:
     (tuned.root / "hive.toml").write_text('[models]\nembedding = "none"\noptimizer = ["bedrock:nobody.unheard-of"]\n')
+    trust(tuned)
     with pytest.raises(HiveError, match=r"the price of .* is not known") as caught:
         OptimizerSession(Workspace(tuned.root), Optimizer(max_usd=0.0003))
     assert caught.value.exit_code == 2
@@ -257,6 +259,7 @@ def test_a_limit_of_dollars_without_a_price_is_refused_before_anything_is_spent(
 def test_a_limit_of_dollars_holds(tuned: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     model, reason = "anthropic.claude-3-haiku-20240307-v1:0", "$0.0004 of $0.0003"
     (tuned.root / "hive.toml").write_text(f'[models]\nembedding = "none"\noptimizer = ["bedrock:{model}"]\n')
+    trust(tuned)
     with bedrock_server() as bedrock:
         point_aws_at(bedrock.url, monkeypatch)
         bedrock.answer = proposals(SHORT)["structured"]

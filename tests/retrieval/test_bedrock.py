@@ -14,6 +14,7 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.providers import open_embedder, open_reranker
+from hive_agents.trust import trust
 from tests.llm.bedrock_server import DENIED, GARBAGE, BedrockServer, Slow, bedrock_server
 from tests.llm.environment import point_aws_at
 
@@ -36,6 +37,7 @@ def configured(tmp_path: Path) -> Configured:
         (root / "collections").mkdir(parents=True)
         lines = [f"{key} = {json.dumps(value)}" for key, value in models.items()]
         (root / "hive.toml").write_text("\n".join(["[models]", *lines]), encoding="utf-8")
+        trust(Workspace(root))
         return Workspace(root)
 
     return configured
@@ -100,6 +102,7 @@ def test_an_unknown_embedding_model_is_an_environment_error(configured: Configur
 def test_an_index_is_built_and_searched_with_it(text_workspace: Workspace, bedrock: BedrockServer) -> None:
     (text_workspace.root / "hive.toml").write_text(f'[models]\nembedding = "{TITAN}"\n', encoding="utf-8")
     workspace = Workspace(text_workspace.root)
+    trust(workspace)
     report = build_index(workspace)
     assert report.embedding_model == "bedrock-amazon.titan-embed-text-v2:0-1024-r1"
     assert report.embedded > 5
@@ -116,6 +119,7 @@ def test_an_index_reads_documents_and_questions_each_in_their_way(
 ) -> None:
     (text_workspace.root / "hive.toml").write_text(f'[models]\nembedding = "{COHERE}"\n', encoding="utf-8")
     workspace = Workspace(text_workspace.root)
+    trust(workspace)
     build_index(workspace)
     assert {request.body["input_type"] for request in bedrock.requests} == {"search_document"}
     workspace.engine().search("Balancing the centrifuge", "meaning")

@@ -11,6 +11,7 @@ from hive_agents import HiveError, Workspace
 from hive_agents.retrieval import open_reranker
 from hive_agents.retrieval.minilm_graph import FLOAT, INT64, write_model
 from hive_agents.retrieval.providers import Reranker
+from hive_agents.trust import trust
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "train", "lamp", "water", "cactus", "month")
 
@@ -42,6 +43,7 @@ def make_cross_encoder(folder: Path, *, classes: int = 1) -> None:
 def reranker_of(root: Path, name: str = "onnx:models/small") -> Reranker:
     (root / "collections").mkdir(parents=True, exist_ok=True)
     (root / "hive.toml").write_text(f'[models]\nreranker = "{name}"\n')
+    trust(Workspace(root))
     reranker = open_reranker(Workspace(root))
     assert reranker is not None
     return reranker

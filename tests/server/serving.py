@@ -16,6 +16,7 @@ from hive_agents.access import Principal, known_principal, mint
 from hive_agents.retrieval.config import point_active
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener
+from hive_agents.trust import trust
 from tests.sample import words_sample
 
 PEOPLE = ("dana", "alice", "guest", "root", "hana")
@@ -28,6 +29,7 @@ def sample(folder: Path, settings: str = SETTINGS) -> Workspace:
     toml = place.root / "hive.toml"
     toml.write_text(toml.read_text(encoding="utf-8") + settings, encoding="utf-8")
     place = Workspace(place.root)
+    trust(place)
     point_active(place, place.configs / "v1.json")
     return place
 

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.server import Listener, app
+from hive_agents.trust import trust
 from tests.runtime.hosting import SECRET, host, prepared, until
 from tests.server.slow_clients import HEAD, PART
 from tests.server.test_webhooks_http import BODY, signed
@@ -36,6 +37,7 @@ async def serving(place: Workspace, **server: Any) -> AsyncIterator[Listener]:
     settings = "".join(f"{name} = {value}\n" for name, value in server.items())
     toml = place.root / "hive.toml"
     toml.write_text(toml.read_text() + f"[server]\nport = 0\n{settings}")
+    trust(place)
     listener = Listener(Workspace(place.root))
     async with host(Workspace(place.root), roles=("runs", "http"), serve=listener.serve):
         try:

@@ -21,6 +21,7 @@ from hive_agents.runs import RunStore
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener, app
 from hive_agents.triggers import sign
+from hive_agents.trust import trust
 from tests.runtime.hosting import SECRET, effects, host, prepared, until
 
 BODY = b'{"what": "work", "seconds": 0}'
@@ -33,6 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     place = prepared(tmp_path / "ws")
     toml = place.root / "hive.toml"
     toml.write_text(toml.read_text() + "[server]\nport = 0\nbody_bytes = 2000\n")
+    trust(place)
     return place
 
 

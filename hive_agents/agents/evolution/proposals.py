@@ -19,7 +19,7 @@ from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import Diagnostic, HiveError, has_errors
+from hive_agents.errors import HiveError, has_errors
 from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value, read_bytes
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
@@ -170,10 +170,7 @@ def _sound(workspace: Workspace, base: AgentSpec, value: dict[str, Any], tools: 
             fix = f'keep "{name}": "{current}"; an agent with another one is another agent, with a file of its own'
             message = f"a proposal can't change the {name} of an agent"
             raise HiveError.of("HIVE-409", message, file=f"agents/{base.id}.json", path=name, fix=fix, exit_code=1)
-    tool_names: dict[str, Any] = (
-        {} if tools is None else {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
-    )
-    findings: list[Diagnostic] = check_agent(agent, workspace, **tool_names)
+    findings = check_agent(agent, workspace, tools=tools)
     if has_errors(findings):
         raise HiveError(findings, exit_code=1)
     agent = inlined(agent, workspace)
