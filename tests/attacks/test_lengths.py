@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hive_agents import Chat, HiveError
+from hive_agents import Chat, HiveError, Workspace
 from hive_agents.access import known_principal
 from hive_agents.copilot import Request, search
 from hive_agents.files import LONGEST_QUESTION
 from hive_agents.retrieval import WordPieces
+from hive_agents.retrieval.config import point_active
 from hive_agents.retrieval.minilm import QUESTION_WINDOWS, LocalMiniLM
 from tests.sample import copied_sample, hive
-from tests.server.serving import bearer, sample, served, token
+from tests.server.serving import SETTINGS, bearer, sample, served, token
 from tests.server.test_mcp import connected
 
 LONG = ("how do I rotate the key " * LONGEST_QUESTION)[:LONGEST_QUESTION]
@@ -136,3 +138,20 @@ async def test_every_door_says_how_much_it_takes(tmp_path: Path) -> None:
         faults += without_limit(tool.input_schema, tool.input_schema.get("$defs", {}), tool.name)
     assert not faults
     assert inputs > 80
+
+
+async def test_a_health_check_is_answered_while_the_longest_question_is_worked_on(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
+    place = Workspace(place.root)
+    point_active(place, place.configs / "v1.json")
+    text = " ".join(f"word{n}" for n in range(LONGEST_QUESTION))[:LONGEST_QUESTION]
+    async with served(place, roles=("http",)) as client:
+        asked = asyncio.ensure_future(client.post("/api/query", json={"query": text}, headers=bearer(place)))
+        answered = 0
+        while not asked.done():
+            assert (await client.get("/healthz")).status_code == 200
+            answered += not asked.done()
+        assert (await asked).status_code == 200
+    assert answered >= 3
