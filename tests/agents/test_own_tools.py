@@ -497,10 +497,12 @@ def test_a_host_of_tools_that_are_not_trusted_runs_none_of_them(shop: Workspace)
 
 
 def test_without_trust_the_agent_is_refused_and_nothing_runs(shop: Workspace) -> None:
-    (shop.root / "tools" / "more.py").write_text("")
+    with (shop.root / "tools" / "refunds.py").open("a") as file:
+        file.write("# changed since\n")
     ran = hive_process(shop, "run", "digest")
-    assert ran.returncode == 1
-    assert "HIVE-107" in ran.stdout
+    assert ran.returncode != 0
+    assert "HIVE-431" in ran.stdout
+    assert "HIVE-107" not in ran.stdout
     assert not (shop.root / "refunds.log").exists()
 
 
@@ -513,8 +515,8 @@ def test_an_agent_whose_tools_are_not_trusted_is_told_where_that_stands(
     (place.root / "tools" / "price.py").write_text(PRICE)
     write_json(place, "agents/seller.json", agent_json(node("a", tools=["price"]), id="seller"))
     ran = hive("agents", "validate", "seller", "-w", place.root, "--json")
-    (found,) = [one for one in ran.json["diagnostics"] if one["code"] == "HIVE-107" and '"price"' in one["message"]]
-    assert "`hive tools list` says why" in found["fix"]
+    (found,) = [one for one in ran.json["diagnostics"] if "price" in one["message"]]
+    assert (found["code"], "hive trust --diff" in found["fix"]) == ("HIVE-431", True)
 
 
 @pytest.mark.parametrize("command", ["show", "call"])
