@@ -65,6 +65,7 @@ service_url = ""
 timeout_seconds = 2.0
 issuer = "hive"
 audience = "hive"
+unlisted = "admit"
 keys = []
 [gate]
 alpha = 0.05

@@ -8,11 +8,13 @@ from .keys import (
 from .logins import (
     LINK_SECONDS as LINK_SECONDS,
     SESSION_SECONDS as SESSION_SECONDS,
-    asker_of as asker_of,
     begin_session as begin_session,
     end_session as end_session,
     is_session as is_session,
     login_code as login_code,
+    owner as owner,
+    owner_token as owner_token,
+    session_of_token as session_of_token,
 )
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
@@ -22,9 +24,16 @@ from .principal import (
     AccessLabels as AccessLabels,
     Documents as Documents,
     Principal as Principal,
+    asked_by as asked_by,
     is_name as is_name,
     is_subject as is_subject,
     local_user as local_user,
+)
+from .proofs import (
+    end_all as end_all,
+    forget_expired as forget_expired,
+    tell_streams as tell_streams,
+    tokens as tokens,
 )
 from .remote import (
     RemotePermissions as RemotePermissions,
@@ -35,6 +44,7 @@ from .rules import (
     Grant as Grant,
     PermissionFault as PermissionFault,
     is_open as is_open,
+    known_principal as known_principal,
     of_tenant as of_tenant,
 )
 from .service import (
@@ -51,7 +61,7 @@ from .tokens import (
     MAX_TOKEN as MAX_TOKEN,
     Standing as Standing,
     Token as Token,
-    forget_expired as forget_expired,
+    as_granted as as_granted,
     mint as mint,
     revoke as revoke,
     verify as verify,
@@ -62,9 +72,7 @@ from .who import (
     Asker as Asker,
     Caller as Caller,
     Decider as Decider,
-    asked_by as asked_by,
-    known_principal as known_principal,
-    owner as owner,
+    asker_of as asker_of,
     people as people,
     person as person,
     require_proof as require_proof,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +32,7 @@ def local_key(workspace: Workspace) -> bytes:
 
     Raises: HIVE-417 for another user than the owner of `.hive/`, and for a damaged file.
     """
-    _require_owner(workspace)
+    require_owner(workspace)
     path = workspace.state / "local.key"
     if not path.exists():
         with locked(workspace.state / "local.key.lock", "making the local key"):
@@ -47,7 +48,8 @@ def local_key(workspace: Workspace) -> bytes:
     return machine.bound(key)
 
 
-def _require_owner(workspace: Workspace) -> None:
+def require_owner(workspace: Workspace) -> None:
+    """Raises: HIVE-417 for another user of this machine than the owner of `.hive/`."""
     if os.geteuid() not in (0, workspace.state.stat().st_uid):
         fix = "use a token: set HIVE_TOKEN to what `hive token` printed for the owner"
         message = "only the workspace's owner signs with the local key"
@@ -112,6 +114,15 @@ def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
 def own_key(workspace: Workspace) -> SigningKey:
     """Return the local key, whatever the settings name."""
     return SigningKey("local", "HS256", partial(local_key, workspace))
+
+
+def session_key(workspace: Workspace) -> SigningKey:
+    """Return the key of sessions: the first of `access.keys` that can sign, which hosts share, else the local key."""
+    for key in keys_of(workspace).values():
+        with suppress(HiveError):
+            key.to_sign()
+            return key
+    return own_key(workspace)
 
 
 def uses_local_key(workspace: Workspace) -> bool:

@@ -1,24 +1,48 @@
-"""Sign-in without a token: a link that works once, and the browser's session that it starts.
+"""Sign-in without a token: a link that works once, and the browser's session that it starts; and the owner's token.
 
-Both are signed by the workspace's own key, each for its own audience, so that neither can serve as a token. They name
-a user of `access/*.json`, or nobody: then they are the workspace owner's, who alone can read that key.
+All are signed by the key of sessions, each for its own audience, so that none can serve as a user's token, and the
+records know each that is valid. They name a user of `access/*.json`, or nobody: then they are the workspace owner's,
+who alone makes them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import secrets
+import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from hive_agents.access.keys import own_key
-from hive_agents.access.tokens import MAX_TOKEN, header_of, is_revoked, refused, revoke
-from hive_agents.access.who import TOKEN, Asker, known_principal
+from hive_agents.access import proofs
+from hive_agents.access.keys import require_owner, session_key
+from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, asked_by, is_name, local_user, login
+from hive_agents.access.rules import is_open, known_principal
+from hive_agents.access.tokens import (
+    MAX_TOKEN,
+    Token,
+    claims_of,
+    decoded,
+    header_of,
+    holder_of,
+    refused,
+    require_ttl,
+)
+from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
 LINK_SECONDS = 60
 SESSION_SECONDS = 12 * 3600
-_LINK, _SESSION = "hive-login", "hive-session"
+_LINK, _SESSION, _OWNER = "hive-login", "hive-session", "hive-owner"
+_REQUIRED = ["aud", "exp", "jti", "sub", "tenant"]
+_OF_TOKEN = ("tenant", "sub", "groups", "roles", "jti", "makers", "listed", "iat", "exp")
+"""The claims of a token that its session keeps."""
+
+
+def owner() -> Principal:
+    """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
+    user = login()
+    return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
 
 
 def login_code(workspace: Workspace, as_user: str | None = None) -> str:
@@ -26,64 +50,117 @@ def login_code(workspace: Workspace, as_user: str | None = None) -> str:
 
     Raises: HIVE-409 for a user whom `access/*.json` doesn't name.
     """
-    if as_user is not None:
-        known_principal(workspace, as_user)
-    return _signed(workspace, _LINK, as_user, LINK_SECONDS)
+    require_owner(workspace)
+    who = owner() if as_user is None else known_principal(workspace, as_user)
+    return _signed(workspace, _LINK, who, LINK_SECONDS, {"as": as_user})[0]
 
 
 def begin_session(workspace: Workspace, code: str) -> str:
     """Return a session for a code. Raises: HIVE-417 for a code that was used, has expired or is invalid."""
     claims = _claims(workspace, _LINK, code)
-    if not revoke(workspace, claims["jti"], expires=claims["exp"]):
+    as_user = claims.get("as")
+    who = owner() if as_user is None else _named(workspace, as_user)
+    if not proofs.use_once(workspace, claims["jti"], claims["exp"]):
         raise refused("it was used before")
-    return _signed(workspace, _SESSION, claims.get("as"), SESSION_SECONDS)
+    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user})
+
+
+def session_of_token(workspace: Workspace, token: str) -> str:
+    """Return a session with the rights of a token, which ends with it at the latest. Raises: HIVE-417."""
+    if _kind(token) == _OWNER:
+        recognised(workspace, token)
+        claims, who = _claims(workspace, _OWNER, token), owner()
+    else:
+        claims = claims_of(workspace, token)
+        who = holder_of(workspace, claims)
+    kept = {name: claims[name] for name in _OF_TOKEN if name in claims}
+    return _begun(workspace, who, max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time()))), {"of": kept})
 
 
 def end_session(workspace: Workspace, session: str) -> None:
-    """End a session early; a token in its place is left as it is."""
-    if is_session(session):
-        claims = _claims(workspace, _SESSION, session)
-        revoke(workspace, claims["jti"], expires=claims["exp"])
+    """End a session early, on all hosts; a token that it was made from is left as it is."""
+    claims = _claims(workspace, _SESSION, session)
+    proofs.end(workspace, "session", claims["jti"], asked_by(claims["sub"]), tenant=claims["tenant"])
 
 
-def asker_of(workspace: Workspace, proof: str) -> Asker:
-    """Return the asker of a session or a token. A token is verified at each use of the asker.
+def owner_token(workspace: Workspace, ttl: int = 3600) -> Token:
+    """Return a token of `ttl` seconds for the workspace's owner in open mode.
 
-    Raises: HIVE-417 for a session that is refused.
+    Raises: HIVE-409 for a ttl out of range, and where the mode isn't open; HIVE-417 for another user than the owner.
     """
-    if is_session(proof):
-        return Asker(workspace, _claims(workspace, _SESSION, proof).get("as"), {})
-    return Asker(workspace, None, {TOKEN: proof})
+    require_ttl(ttl)
+    require_owner(workspace)
+    if not is_open(workspace):
+        fix = "name one with --user"
+        raise HiveError.of("HIVE-409", "a token needs a user where permissions are enforced", fix=fix, exit_code=2)
+    token, claims = _signed(workspace, _OWNER, owner(), ttl)
+    proofs.begin(workspace, "token", claims["jti"], owner(), claims["exp"], local_user())
+    return Token(token, dt.datetime.fromtimestamp(claims["exp"], dt.UTC).isoformat(), owner(), claims["jti"])
 
 
 def is_session(proof: str) -> bool:
-    """Return whether this claims to be a session; it isn't verified."""
+    """Return whether this claims to be a session or the owner's token; it isn't verified."""
+    return _kind(proof) in (_SESSION, _OWNER)
+
+
+def recognised(workspace: Workspace, proof: str) -> tuple[Principal | None, str | None]:
+    """Return the holder of the token whose session this is, and the user whom it names; neither for the owner.
+
+    Raises: HIVE-417 for one that is invalid, has expired or was ended, or whose token no longer holds.
+    """
+    kind = _kind(proof)
+    claims = _claims(workspace, kind, proof)
+    of, as_user = claims.get("of"), claims.get("as")
+    _require_valid(workspace, "token" if kind == _OWNER else "session", claims)
+    if as_user is not None and _named(workspace, as_user).tenant != claims["tenant"]:
+        raise refused(f"{as_user} is no longer of {claims['tenant']}")
+    if of is not None and claims["tenant"] != LOCAL_TENANT:
+        return holder_of(workspace, of), None
+    if of is not None:
+        _require_valid(workspace, "token", claims | of)
+    if (of is not None or kind == _OWNER) and not is_open(workspace):
+        raise refused("it is the owner's, and permissions are enforced by now")
+    return None, as_user
+
+
+def _require_valid(workspace: Workspace, kind: proofs.ProofKind, claims: Mapping[str, Any]) -> None:
+    state = proofs.state(workspace, kind, claims["jti"], claims["tenant"], claims["sub"])
+    if state.ended or not state.made:
+        raise refused("it was ended" if state.ended else "the records don't know it")
+
+
+def _named(workspace: Workspace, user: str) -> Principal:
     try:
-        return len(proof) <= MAX_TOKEN and header_of(proof).get("typ") == _SESSION
+        return known_principal(workspace, user)
+    except HiveError:
+        raise refused(f"access/*.json no longer names {user}") from None
+
+
+def _begun(workspace: Workspace, who: Principal, seconds: int, claims: Mapping[str, Any]) -> str:
+    session, made = _signed(workspace, _SESSION, who, seconds, claims)
+    proofs.begin(workspace, "session", made["jti"], who, made["exp"], asked_by(who.user))
+    return session
+
+
+def _signed(
+    workspace: Workspace, kind: str, who: Principal, seconds: int, claims: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[str, dict[str, Any]]:
+    import jwt
+
+    key, now = session_key(workspace), int(time.time())
+    made = {"aud": kind, "tenant": who.tenant, "sub": who.user, "iat": now, "exp": now + seconds, **claims}
+    made["jti"] = secrets.token_hex(12)
+    return jwt.encode(made, key.to_sign(), key.alg, headers={"typ": kind}), made
+
+
+def _claims(workspace: Workspace, kind: str, proof: str) -> dict[str, Any]:
+    return decoded(proof, session_key(workspace), kind, require=_REQUIRED)
+
+
+def _kind(proof: str) -> str:
+    """Return what a text claims to be; "" for what is none of these."""
+    try:
+        kind = header_of(proof).get("typ") if len(proof) <= 2 * MAX_TOKEN else None
     except (ValueError, RecursionError):
-        return False
-
-
-def _signed(workspace: Workspace, kind: str, as_user: str | None, seconds: int) -> str:
-    import jwt
-
-    key = own_key(workspace)
-    now = int(dt.datetime.now(dt.UTC).timestamp())
-    claims = {"aud": kind, "as": as_user, "iat": now, "exp": now + seconds, "jti": secrets.token_hex(12)}
-    return jwt.encode(claims, key.to_sign(), key.alg, headers={"typ": kind})
-
-
-def _claims(workspace: Workspace, kind: str, text: str) -> Mapping[str, Any]:
-    import jwt
-
-    key = own_key(workspace)
-    try:
-        claims: dict[str, Any] = jwt.decode(
-            text, key.to_check(), algorithms=[key.alg], audience=kind, options={"require": ["aud", "exp", "jti"]}
-        )
-    except Exception as error:  # fail closed, without quoting the input
-        why = "it has expired" if type(error).__name__ == "ExpiredSignatureError" else "it is not valid"
-        raise refused(why) from None
-    if is_revoked(workspace, claims["jti"]):
-        raise refused("it was used before" if kind == _LINK else "it was ended")
-    return claims
+        return ""
+    return kind if kind in (_LINK, _SESSION, _OWNER) else ""

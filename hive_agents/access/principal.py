@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -122,6 +123,17 @@ def login() -> str:
     with suppress(Exception):  # a container's user may have no name
         return getpass.getuser()
     return ""
+
+
+def asked_by(name: str) -> str:
+    """Return an asker's name in the form of `person`; an agent or a service keeps its kind.
+
+    >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
+    ('user:Dana', 'user:dana', 'agent:worker')
+    """
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    kind, colon, rest = shown.partition(":")
+    return f"{kind.strip()}:{rest.strip()}" if colon else f"user:{kind.strip()}"
 
 
 RESERVED = frozenset({"tenant", "view"})

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -23,7 +27,7 @@ from hive_agents.access.principal import (
     is_name,
     is_subject,
 )
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic, HiveError, NotFound
 from hive_agents.files import AnyCase, FileFormat, Format, LinkRefused, load, read_folder
 from hive_agents.workspace import Workspace
 
@@ -194,6 +198,10 @@ class Globs:
 
 
 FOLDER = "access"
+_SETTLED = 2.0
+_MOST_READ = 16
+_read: dict[Path, tuple[tuple[object, ...], AccessRules]] = {}
+"""The rules in each folder, with the identity of its files."""
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -221,8 +229,19 @@ class AccessRules:
 
     @classmethod
     def load(cls, workspace: Workspace) -> AccessRules:
-        """Return the rules in the files. Never raises: errors are in `faults`."""
-        return _merged(tuple(_files(workspace)))
+        """Return the rules in the files, which are read again once one of them changed. Never raises: errors are in
+        `faults`."""
+        folder = workspace.root / FOLDER
+        before = _identity(folder)
+        known = _read.get(folder)
+        if known is not None and known[0] == before:
+            return known[1]
+        rules = _merged(tuple(_files(workspace)))
+        if before is not None and before == _identity(folder):
+            _read[folder] = (before, rules)
+            if len(_read) > _MOST_READ:
+                _read.pop(next(iter(_read)))
+        return rules
 
     def principal(self, user: str) -> Principal | None:
         return self.principals.get(user)
@@ -301,6 +320,28 @@ class AccessRules:
         return _compiled(globs) if globs else None
 
 
+def known_principal(workspace: Workspace, user: str) -> Principal:
+    """Return the principal of that name in `access/*.json`. Raises: HIVE-409, or the faults of the files; exit code
+    2."""
+    rules = AccessRules.load(workspace)
+    if rules.faults:
+        raise HiveError(rules.faults, exit_code=2)
+    principal = rules.principal(user)
+    if principal is None:
+        fix = known_names(rules)
+        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix)
+    return principal
+
+
+def known_names(rules: AccessRules) -> str:
+    """Return a sentence with the names of the principals."""
+    names = sorted(rules.principals)
+    if not names:
+        return "access/*.json names no principals: add some"
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return f"The principals are {shown}"
+
+
 def is_open(workspace: Workspace) -> bool:
     """Return whether the workspace's owner reads everything: in mode "open", which may end once people are named.
 
@@ -319,6 +360,24 @@ def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
 
 
 _compiled = lru_cache(maxsize=256)(Globs)
+
+
+def _identity(folder: Path) -> tuple[object, ...] | None:
+    """Return what changes with the folder and each file in it; None where a change might not show.
+
+    Within `_SETTLED` seconds after a change, another one may leave the same times.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+        entries.append(("", os.lstat(folder)))
+    except OSError:
+        return None
+    newest = max(status.st_ctime_ns for _, status in entries)
+    links = any(stat.S_ISLNK(status.st_mode) for _, status in entries)
+    if links or newest > time.time_ns() - int(_SETTLED * 1e9):
+        return None
+    return tuple(sorted((name, s.st_ino, s.st_size, s.st_mode, s.st_mtime_ns, s.st_ctime_ns) for name, s in entries))
 
 
 def _files(workspace: Workspace) -> list[_File]:
@@ -343,7 +402,6 @@ def _files(workspace: Workspace) -> list[_File]:
     return contents
 
 
-# Only the parsing is cached; the bytes are read each time.
 @lru_cache(maxsize=16)
 def _merged(files: tuple[_File, ...]) -> AccessRules:
     faults: list[Diagnostic] = []

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hive_agents import files
+from hive_agents.access.logins import owner
 from hive_agents.access.principal import AccessLabels, Documents, Principal
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
-from hive_agents.access.who import owner
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext, parent_of, read_start
 from hive_agents.trust import is_trusted

@@ -1,7 +1,8 @@
-"""Signed tokens, their revocation, and the present rights of principals of long runs.
+"""Signed tokens, and the present rights of their holders and of principals of long runs.
 
-Runs last for days and conversations for hours; a revoked token, a removed principal, and groups and roles that were
-taken away take effect at the next turn and the next effect. Rights that are added later count only for later runs.
+A right is looked up when it is used: a revoked token, a removed principal, and groups and roles that `access/*.json` no
+longer grants count from the next use on. Of somebody whom these files name, a token or a run never has more rights than
+their entry; rights that are added later count only for later tokens and runs.
 """
 
 from __future__ import annotations
@@ -14,22 +15,20 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Annotated, Any, Self
 
+from pydantic import BeforeValidator
+
+from hive_agents.access import proofs
 from hive_agents.access.keys import SigningKey, keys_of
 from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, is_name, local_user, named
 from hive_agents.access.rules import AccessRules
 from hive_agents.errors import HiveError, RightsWithdrawn
-from hive_agents.files import Format, atomic_write, locked, read_bytes
+from hive_agents.files import Format
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from hive_agents.settings import Access
 
 MAX_TOKEN = 8192
 MAX_TTL = 366 * 86_400
@@ -54,7 +53,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Token:
-    """`expires_at` is ISO 8601 in UTC; `jti` is what `hive token --revoke` takes."""
+    """`expires_at` is ISO 8601 in UTC; `jti` is what `hive token revoke` takes."""
 
     token: str = field(repr=False)
     expires_at: str
@@ -65,28 +64,22 @@ class Token:
         return {"token": self.token, "expires_at": self.expires_at, "principal": self.principal.to_json()}
 
 
-def mint(
-    workspace: Workspace,
-    principal: Principal,
-    ttl: int = 3600,
-    *,
-    maker: Principal | None = None,
-    key: SigningKey | None = None,
-) -> Token:
-    """Return a token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
+def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, maker: Principal | None = None) -> Token:
+    """Return a token of `ttl` seconds for the principal, signed with the first key of the settings.
 
-    It names its `maker`, by default the workspace's owner, and the makers of the maker's token.
+    It grants no more than `access/*.json` does, if that names the principal. It names its `maker`, by default the
+    workspace's owner, and the makers of the maker's token; the records and the audit log know of it.
 
     Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
     """
     import jwt
 
-    if not 1 <= ttl <= MAX_TTL:
-        raise HiveError.of("HIVE-409", f"a token can't live {ttl} s", fix=f"use 1 to {MAX_TTL} seconds", exit_code=2)
+    require_ttl(ttl)
     if principal.tenant == LOCAL_TENANT:
         message = f'no token can name the tenant "{LOCAL_TENANT}": it means the owner in open mode'
         raise HiveError.of("HIVE-409", message, fix="name the tenant otherwise", exit_code=2)
-    signing = key or next(iter(keys_of(workspace).values()))
+    signing, principal = next(iter(keys_of(workspace).values())), as_granted(workspace, principal)
+    listed = _entry(AccessRules.load(workspace), principal) is not None
     access = workspace.settings.access
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     ends = now + dt.timedelta(seconds=ttl)
@@ -104,37 +97,68 @@ def mint(
         "jti": jti,
         "maker": named(makers[0]),
         "makers": list(makers),
+        "listed": listed,
     }
     token = jwt.encode(claims, signing.to_sign(), signing.alg, headers={"kid": signing.kid})
     if len(token) > MAX_TOKEN:
         message = f"the token would be over {MAX_TOKEN} characters"
         raise HiveError.of("HIVE-409", message, fix="name fewer groups", exit_code=2)
+    proofs.begin(workspace, "token", jti, principal, int(ends.timestamp()), named(makers[0]))
     return Token(token, ends.isoformat(), principal, jti)
 
 
-def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -> Principal:
-    """Return the principal that a token names; errors never quote the token.
+def require_ttl(ttl: int) -> None:
+    """Raises: HIVE-409 for a time that no token may live."""
+    if not 1 <= ttl <= MAX_TTL:
+        raise HiveError.of("HIVE-409", f"a token can't live {ttl} s", fix=f"use 1 to {MAX_TTL} seconds", exit_code=2)
+
+
+def verify(workspace: Workspace, token: str) -> Principal:
+    """Return the principal that a token names, with the rights that `access/*.json` still grants; errors never quote
+    the token.
 
     The key, found by the token's `kid`, decides the algorithm. Issuer, audience, subject, tenant and expiry are
-    required; clocks may differ by `LEEWAY`. `key` replaces the settings' keys.
+    required; clocks may differ by `LEEWAY`.
 
     Raises: HIVE-417 for every invalid token, with exit code 2.
     """
-    keys = {key.kid: key} if key else keys_of(workspace)
-    claims = _claims(workspace, token, keys)
+    return holder_of(workspace, claims_of(workspace, token))
+
+
+def holder_of(workspace: Workspace, claims: Mapping[str, Any]) -> Principal:
+    """Return the principal of a verified token's claims, as far as they hold now. Raises: as `verify`."""
     principal = _principal(claims)
-    jti, makers = claims.get("jti"), claims.get("makers", [])
+    jti, makers, listed = claims.get("jti"), claims.get("makers", []), claims.get("listed")
     if jti is not None and not is_name(jti):
         raise refused("its jti is no printable text")
     if not isinstance(makers, list) or not all(map(is_name, makers)):
         raise refused("its makers are no list of printable texts")
-    if jti is not None and is_revoked(workspace, jti, principal.tenant):
+    state = proofs.state(workspace, "token", jti, principal.tenant, principal.user)
+    if state.ended:
         raise refused("it was revoked")
-    return replace(principal, token_id=jti, makers=tuple(makers))
+    if listed is not None and not state.made:
+        raise refused("the records don't know it")
+    if listed is None and state.all_ended_at is not None and _issued(claims) <= _seconds(state.all_ended_at) + LEEWAY:
+        raise refused("all tokens of its user were ended")
+    rules = AccessRules.load(workspace)
+    if rules.faults:
+        raise refused("access/*.json can't be read", fix="mend access/*.json: `hive doctor` says what is wrong")
+    present = _present(workspace, rules, principal, listed is True, refused)
+    return replace(present, token_id=jti, makers=tuple(makers))
 
 
-def refused(why: str) -> HiveError:
-    return HiveError.of("HIVE-417", f"the token is refused: {why}", fix="get a new one: `hive token`", exit_code=2)
+def _issued(claims: Mapping[str, Any]) -> float:
+    """Return the time when a token was made, 0 where it doesn't tell."""
+    issued = claims.get("iat")
+    return issued if isinstance(issued, (int, float)) and abs(issued) < FOREVER else 0
+
+
+def _seconds(at: str) -> float:
+    return dt.datetime.fromisoformat(at).timestamp()
+
+
+def refused(why: str, *, fix: str = "get a new one: `hive token`") -> HiveError:
+    return HiveError.of("HIVE-417", f"the token is refused: {why}", fix=fix, exit_code=2)
 
 
 def header_of(token: str) -> Mapping[str, Any]:
@@ -175,7 +199,9 @@ class _VerifiedClaims:
 _verified = _VerifiedClaims(4096)
 
 
-def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey]) -> dict[str, Any]:
+def claims_of(workspace: Workspace, token: object) -> dict[str, Any]:
+    """Return the claims of a token whose signature, audience, issuer and expiry are good. Raises: as `verify`."""
+    keys = keys_of(workspace)
     if not isinstance(token, str) or len(token) > MAX_TOKEN or not token.isascii() or token.count(".") != 2:
         raise refused("it is no token")
     access = workspace.settings.access
@@ -188,18 +214,27 @@ def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey])
     signing = keys.get(kid) if isinstance(kid, str) else None
     if signing is None:
         raise refused("no key here has its kid")
-    parts = (signing.secret(), signing.alg.encode(), access.issuer.encode(), access.audience.encode(), token.encode())
+    return decoded(token, signing, access.audience, issuer=access.issuer, require=_REQUIRED)
+
+
+def decoded(
+    token: str, signing: SigningKey, audience: str, *, issuer: str | None = None, require: list[str]
+) -> dict[str, Any]:
+    """Return the claims of a token that the key has signed. Raises: HIVE-417."""
+    parts = (signing.secret(), signing.alg.encode(), (issuer or "").encode(), audience.encode(), token.encode())
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
     claims = _verified.get(digest)
     if claims is None:
-        claims = _decoded(token, signing, access)
+        claims = _decoded(token, signing, audience, issuer, require)
         _verified.keep(digest, claims)
     elif int(claims["exp"]) <= time.time() - LEEWAY:  # as PyJWT has it
         raise refused(_REASONS["ExpiredSignatureError"])
     return claims
 
 
-def _decoded(token: str, signing: SigningKey, access: Access) -> dict[str, Any]:
+def _decoded(
+    token: str, signing: SigningKey, audience: str, issuer: str | None, require: list[str]
+) -> dict[str, Any]:
     import jwt
 
     material = signing.to_check()
@@ -212,10 +247,10 @@ def _decoded(token: str, signing: SigningKey, access: Access) -> dict[str, Any]:
             token,
             material,
             algorithms=[signing.alg],
-            issuer=access.issuer,
-            audience=access.audience,
+            issuer=issuer,
+            audience=audience,
             leeway=LEEWAY,
-            options={"require": _REQUIRED},
+            options={"require": require},
         )
     except Exception as error:  # as above: fail closed
         raise refused(_REASONS.get(type(error).__name__, "it is not valid")) from None
@@ -238,113 +273,50 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
         raise refused("its tenant, sub, groups or roles are not what they must be") from None
 
 
-def revoke(workspace: Workspace, jti: str, *, expires: int | None = None, tenant: str | None = None) -> bool:
-    """Revoke the token, sign-in link or session of this `jti` on disk; return whether it was valid until now.
+def revoke(workspace: Workspace, jti: str, *, by: str | None = None, tenant: str | None = None) -> bool:
+    """Revoke the token of this id on all hosts; return whether it was valid until now.
 
-    With a `tenant` only a token of that tenant is revoked.
-
-    `expires` is its expiry in seconds since 1970, after which the entry may be dropped. Without it the entry stays,
-    since the id doesn't tell the expiry.
+    With a `tenant` only a token of that tenant is revoked. `by` is who does it, the local user by default.
 
     Raises: HIVE-409 for an invalid `jti`.
     """
     if not is_name(jti):
-        fix = "name the id that `hive token` printed"
+        fix = "`hive token list` shows the ids"
         raise HiveError.of("HIVE-409", "that is no token's id", fix=fix, exit_code=2)
-    with _changing_revoked(workspace):
-        ended = _revoked(workspace)
-        new = (jti, tenant) not in ended
-        if new:
-            _write_revoked(workspace, ended | {(jti, tenant): expires})
-    return new
+    return proofs.end(workspace, "token", jti, by or local_user(), tenant=tenant)
 
 
-def is_revoked(workspace: Workspace, jti: str, tenant: str | None = None) -> bool:
-    """Return whether the id was revoked, for all tenants or for this one.
+def as_granted(workspace: Workspace, principal: Principal) -> Principal:
+    """Return the principal with those groups and roles that `access/*.json` grants, if it names them.
 
-    Raises: HIVE-417 where the list can't be read: then no token is accepted.
+    Raises: the faults of these files.
     """
-    return not {(jti, None), (jti, tenant)}.isdisjoint(_revoked(workspace))
-
-
-def forget_expired(workspace: Workspace, before: float) -> int:
-    """Drop the entries that expired before a time in seconds since 1970; return their number.
-
-    Raises: HIVE-417 where the list can't be read.
-    """
-    if not _revoked_path(workspace).exists():
-        return 0
-    with _changing_revoked(workspace):
-        ended = _revoked(workspace)
-        unexpired = {key: expires for key, expires in ended.items() if expires is None or expires >= before}
-        if len(unexpired) < len(ended):
-            _write_revoked(workspace, unexpired)
-    return len(ended) - len(unexpired)
-
-
-def _changing_revoked(workspace: Workspace) -> AbstractContextManager[None]:
-    return locked(workspace.state / "revoked_tokens.lock", "revoking a token")
-
-
-def _revoked_path(workspace: Workspace) -> Path:
-    return workspace.state / "revoked_tokens"
-
-
-def _revoked(workspace: Workspace) -> dict[tuple[str, str | None], int | None]:
-    """Return the revoked ids, each with its tenant or None, and the expiry where it is known.
-
-    A line is `ID`, `ID,SECONDS` or `ID,SECONDS,TENANT`, where the seconds may be missing: no name has a comma.
-    """
-    try:
-        text = read_bytes(_revoked_path(workspace)).decode()
-        return dict(map(_entry_of, filter(None, map(str.strip, text.splitlines()))))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError):
-        fix = "make it readable; until then no token is accepted"
-        message = "the list of revoked tokens cannot be read"
-        raise HiveError.of("HIVE-417", message, file=".hive/revoked_tokens", fix=fix, exit_code=3) from None
-
-
-def _entry_of(line: str) -> tuple[tuple[str, str | None], int | None]:
-    jti, *more = line.split(",")
-    expires, tenant = (*more, None, None)[:2]
-    if len(more) > 2 or (expires == "" and tenant is None):
-        raise ValueError("a line that this release doesn't write")
-    return (jti, tenant), int(expires) if expires else None
-
-
-def _write_revoked(workspace: Workspace, ended: dict[tuple[str, str | None], int | None]) -> None:
-    lines = []
-    for (jti, tenant), expires in ended.items():
-        seconds = "" if expires is None else str(expires)
-        lines.append(f"{jti},{seconds},{tenant}" if tenant else f"{jti},{seconds}".rstrip(","))
-    atomic_write(_revoked_path(workspace), "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
-
-
-class Listed(Format):
-    """A principal's entry in `access/*.json`."""
-
-    groups: list[str] = []
-    roles: list[str] = []
+    rules = AccessRules.load(workspace)
+    if rules.faults:
+        raise HiveError(rules.faults, exit_code=2)
+    entry = _entry(rules, principal)
+    return principal if entry is None else _within(principal, entry)
 
 
 class Standing(Format):
-    """A principal and its entry in `access/*.json` at the start of a run; JSON, stored with the run."""
+    """A principal at the start of a run or a conversation; JSON, stored with the run.
+
+    `listed` is whether `access/*.json` named them, `since` the time of the start.
+    """
 
     tenant: str
     user: str
     groups: list[str] = []
     roles: list[str] = []
     token_id: str | None = None
-    listed: Listed | None = None
+    listed: Annotated[bool, BeforeValidator(bool)] = False  # earlier releases wrote the entry
+    since: str = ""
 
     @classmethod
     def of(cls, workspace: Workspace, principal: Principal) -> Self:
         """Return the standing of a principal at this moment."""
-        entry = _entry(AccessRules.load(workspace), principal)
-        listed = Listed(groups=sorted(entry.groups), roles=sorted(entry.roles)) if entry is not None else None
-        return cls(**principal.to_json(), token_id=principal.token_id, listed=listed)
+        listed = _entry(AccessRules.load(workspace), principal) is not None
+        return cls(**principal.to_json(), token_id=principal.token_id, listed=listed, since=audit.now())
 
     @property
     def principal(self) -> Principal:
@@ -353,27 +325,51 @@ class Standing(Format):
         return Principal(self.tenant, self.user, groups, roles, token_id=self.token_id)
 
     def of_today(self, principal: Principal) -> Self:
-        """Return the standing with another token of the same person; the entry at the start stays."""
-        return self.model_validate({**principal.to_json(), "token_id": principal.token_id, "listed": self.listed})
+        """Return the standing with another token of the same person; what held at the start stays."""
+        kept = {"listed": self.listed, "since": self.since}
+        return self.model_validate({**principal.to_json(), "token_id": principal.token_id, **kept})
 
     def now(self, workspace: Workspace) -> Principal:
         """Return the principal with the rights that remain.
 
-        Raises: HIVE-417 where its token was revoked or `access/*.json` no longer names it; the faults of these files.
+        Raises: HIVE-417 where its token was revoked, all that the person had was ended, or `access/*.json` no longer
+        names them; the faults of these files.
         """
-        if self.token_id is not None and is_revoked(workspace, self.token_id, self.tenant):
+        principal = self.principal
+        if self.tenant == LOCAL_TENANT:
+            return principal
+        state = proofs.state(workspace, "token", self.token_id, self.tenant, self.user)
+        if state.ended:
             raise _withdrawn(f"the token of {self.user} was revoked")
-        if self.listed is None:
-            return self.principal
+        if state.all_ended_at is not None and self.since <= state.all_ended_at:
+            raise _withdrawn(f"all that {self.user} of {self.tenant} had begun was ended")
         rules = AccessRules.load(workspace)
         if rules.faults:
             raise HiveError(rules.faults, exit_code=3)
-        entry = _entry(rules, self.principal)
-        if entry is None:
-            raise _withdrawn(f"access/*.json no longer names {self.user} of {self.tenant}")
-        lost = frozenset(self.listed.groups) - entry.groups, frozenset(self.listed.roles) - entry.roles
-        before = self.principal
-        return replace(before, groups=before.groups - lost[0], roles=before.roles - lost[1])
+        return _present(workspace, rules, principal, self.listed, _withdrawn)
+
+
+def _present(
+    workspace: Workspace, rules: AccessRules, principal: Principal, listed: bool, refusal: Callable[[str], HiveError]
+) -> Principal:
+    """Return the principal with the rights that the rules grant now; `listed` is whether they were named before.
+
+    Raises: what `refusal` returns, where they have none.
+    """
+    entry = _entry(rules, principal)
+    if entry is not None:
+        return _within(principal, entry)
+    if listed:
+        raise refusal(f"access/*.json no longer names {principal.user} of {principal.tenant}")
+    if workspace.settings.access.unlisted == "refuse":
+        raise refusal(f"access/*.json doesn't name {principal.user} of {principal.tenant}")
+    return principal
+
+
+def _within(principal: Principal, entry: Principal) -> Principal:
+    if principal.groups <= entry.groups and principal.roles <= entry.roles:
+        return principal
+    return replace(principal, groups=principal.groups & entry.groups, roles=principal.roles & entry.roles)
 
 
 def _entry(rules: AccessRules, principal: Principal) -> Principal | None:

@@ -10,14 +10,15 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hive_agents.access.keys import own_key
-from hive_agents.access.principal import LOCAL_TENANT, OWNER, ROLES, Principal, is_name, local_user, login
-from hive_agents.access.rules import AccessRules, is_open
-from hive_agents.access.tokens import mint, verify
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.access.keys import require_owner
+from hive_agents.access.logins import is_session, owner, recognised
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user
+from hive_agents.access.rules import AccessRules, is_open, known_names, known_principal
+from hive_agents.access.tokens import verify
+from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
 _NAME = re.compile(r"user:[\w][\w.@+-]{0,63}")
@@ -31,17 +32,6 @@ def person(name: str) -> str:
         fix = "name a person with letters, digits, '.', '_', '-', '+' and '@': --as dana"
         raise HiveError.of("HIVE-409", f'"{name}" is no person who can decide', fix=fix)
     return user
-
-
-def asked_by(name: str) -> str:
-    """Return an asker's name in the form of `person`; an agent or a service keeps its kind.
-
-    >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
-    ('user:Dana', 'user:dana', 'agent:worker')
-    """
-    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
-    kind, colon, rest = shown.partition(":")
-    return f"{kind.strip()}:{rest.strip()}" if colon else f"user:{kind.strip()}"
 
 
 def same_person(a: str, b: str) -> bool:
@@ -67,7 +57,6 @@ def people(hands: Sequence[str]) -> list[str]:
 TOKEN = "HIVE_TOKEN"
 DECIDERS = frozenset({"approver", "admin"})
 OPERATORS = ("operator", "admin")
-AS_SECONDS = 600
 _SERVICE = "service:"
 
 
@@ -108,28 +97,50 @@ class Caller:
 class Asker:
     """An asker as a reader of documents, a requester of changes, or a decider.
 
-    Every call authenticates anew, so that a revoked token or a removed user ends a conversation in progress. Every
-    method raises HIVE-417 for a refused token.
+    `HIVE_TOKEN` of `environ` holds a token, or a session, which names its user itself. Every call authenticates anew,
+    so that a revoked token, an ended session or a removed user ends a conversation in progress. Every method raises
+    HIVE-417 for a refused token or session.
     """
 
     def __init__(
         self, workspace: Workspace, as_user: str | None = None, environ: Mapping[str, str] = os.environ
     ) -> None:
-        self._workspace, self._as_user, self._environ = workspace, as_user, environ
+        self._workspace, self._named, self._environ = workspace, as_user, environ
 
     @property
     def authn(self) -> str:
         """The kind of authentication: "token" or "local"."""
-        return "token" if self._token is not None else "local"
+        token = self._token
+        by_token = token is not None and (not is_session(token) or self._who()[0] is not None)
+        return "token" if by_token else "local"
 
     @property
     def is_named(self) -> bool:
-        """Whether a token or `--as` names the asker."""
-        return self._as_user is not None or self._token is not None
+        """Whether a token, a session or `--as` names the asker."""
+        token = self._token
+        by_token = token is not None and not is_session(token)
+        return by_token or self._who() != (None, None)
+
+    def _who(self) -> tuple[Principal | None, str | None]:
+        """Return the token's holder, and the user of `--as` or of a session; neither for the owner."""
+        token = self._token
+        if token is None:
+            return None, self._named
+        if not is_session(token):
+            return verify(self._workspace, token), self._named
+        holder, user = recognised(self._workspace, token)
+        if None not in (user, self._named) and not same_person(str(user), str(self._named)):
+            raise self._another(str(user))
+        return holder, user or self._named
+
+    @property
+    def _as_user(self) -> str | None:
+        token = self._token
+        return self._who()[1] if token is not None and is_session(token) else self._named
 
     def token_holder(self) -> Principal | None:
         """Return the principal of the token, or None where there is no token."""
-        return verify(self._workspace, self._token) if self._token is not None else None
+        return self._who()[0]
 
     def asking(self) -> Principal | None:
         """Return the token's holder, the owner who asks in person, or None for a plain name, which proves nothing."""
@@ -144,23 +155,17 @@ class Asker:
     def reader(self) -> Principal:
         """Return the token's holder, else the user of `--as` in `access/*.json`, else in open mode the owner.
 
-        `--as` becomes a ten-minute token of the local key, which only the workspace's owner can sign.
+        Only the workspace's owner can name somebody by `--as`.
 
         Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or without any; HIVE-415 for `--as`
         beside another's token; the diagnostics of `access/*.json` where a file is faulty.
         """
-        holder = self.token_holder()
-        if holder is not None:
-            if self._as_user is not None and not same_person(self._as_user, holder.user):
-                raise self._another(holder.user)
-            return holder
-        if self._as_user is not None:
-            key = own_key(self._workspace)
-            token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
-            return replace(verify(self._workspace, token.token, key=key), token_id=None, makers=())  # an internal token
+        reader = self._named_reader()
+        if reader is not None:
+            return reader
         if is_open(self._workspace):
             return owner()
-        fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
+        fix = f"say who asks: --as USER, or set {TOKEN}. {known_names(AccessRules.load(self._workspace))}"
         raise HiveError.of("HIVE-409", "nobody asks: permissions are enforced here", fix=fix)
 
     def reader_if_named(self) -> Principal | None:
@@ -169,11 +174,22 @@ class Asker:
 
     def reader_or_owner(self) -> Principal:
         """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
-        return self.reader() if self.is_named else owner()
+        return self._named_reader() or owner()
 
     def viewer(self) -> Principal | None:
         """Return the named reader, or None for the workspace's owner. Raises: as `reader`."""
-        return self.reader() if self.is_named else None
+        return self._named_reader()
+
+    def _named_reader(self) -> Principal | None:
+        holder, user = self._who()
+        if holder is not None:
+            if user is not None and not same_person(user, holder.user):
+                raise self._another(holder.user)
+            return holder
+        if user is None:
+            return None
+        require_owner(self._workspace)
+        return known_principal(self._workspace, user)
 
     def operating_viewer(self, what: str) -> Principal | None:
         """Return the viewer, if their roles allow it. Raises: as `reader`; HIVE-415 as `operator`."""
@@ -215,7 +231,7 @@ class Asker:
         Raises: HIVE-415 for a holder who is neither operator nor admin, nor has one of the `others`' roles.
         """
         self.require_role(what, *OPERATORS, *others)
-        return self.requester() if self._token is not None else None
+        return self.requester() if self.authn == "token" else None
 
     # As one who decides
 
@@ -286,7 +302,12 @@ class Asker:
 
     def _another(self, holder: str) -> HiveError:
         fix = f"leave --as out, or put that person's token into {TOKEN}"
-        return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
+        return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._named}", fix=fix)
+
+
+def asker_of(workspace: Workspace, proof: str) -> Asker:
+    """Return the asker of a session or a token, which is verified at each use of the asker."""
+    return Asker(workspace, None, {TOKEN: proof})
 
 
 def _require_role(principal: Principal | None, what: str, roles: Sequence[str]) -> None:
@@ -303,19 +324,6 @@ def require_proof(authn: str, *, require_token: bool) -> None:
         raise HiveError.of("HIVE-415", message, fix=fix)
 
 
-def known_principal(workspace: Workspace, user: str) -> Principal:
-    """Return the principal of that name in `access/*.json`. Raises: HIVE-409, or the faults of the files; exit code
-    2."""
-    rules = AccessRules.load(workspace)
-    if rules.faults:
-        raise HiveError(rules.faults, exit_code=2)
-    principal = rules.principal(user)
-    if principal is None:
-        fix = _principals(workspace)
-        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix)
-    return principal
-
-
 def service_principal(workspace: Workspace, service: str) -> Principal:
     """Return the principal that `access/*.json` has for `service:NAME`, else for NAME.
 
@@ -329,17 +337,3 @@ def service_principal(workspace: Workspace, service: str) -> Principal:
     name = service.removeprefix(_SERVICE)
     listed = rules.principal(_SERVICE + name) or rules.principal(name)
     return listed or Principal(LOCAL_TENANT, _SERVICE + name, frozenset(), frozenset())
-
-
-def owner() -> Principal:
-    """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
-    user = login()
-    return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
-
-
-def _principals(workspace: Workspace) -> str:
-    names = sorted(AccessRules.load(workspace).principals)
-    if not names:
-        return "access/*.json names no principals: add some"
-    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return f"The principals are {shown}"

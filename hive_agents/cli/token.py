@@ -1,17 +1,30 @@
+"""`hive token`: sign, list and revoke tokens."""
+
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.surface import Surface, count, with_surface
 from hive_agents.cli.terminal import write
+from hive_agents.text import safe_line
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal, Token
+    from hive_agents.workspace import Workspace
+
+app = typer.Typer(help="Tokens: sign one that authenticates a user, list and revoke them.", invoke_without_command=True)
 
 
+@app.callback()
 @with_surface()
-def command(
+def token(
     surface: Surface,
-    user: Annotated[str | None, typer.Option("--user", help="The user that the token names.")] = None,
+    context: typer.Context,
+    user: Annotated[
+        str | None, typer.Option("--user", help="The user that the token names (default: in open mode the owner).")
+    ] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="The user's tenant (default: from access/*.json).")
     ] = None,
@@ -20,41 +33,108 @@ def command(
         str | None, typer.Option("--roles", help="reader, approver, operator, admin; separated by commas.")
     ] = None,
     ttl: Annotated[int, typer.Option("--ttl", help="Seconds until it expires.")] = 3600,
-    revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="Revoke a token by its id.")] = None,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", hidden=True)] = None,
 ) -> None:
-    """Sign a token that authenticates a user; or revoke one with --revoke."""
-    from hive_agents.access import Principal, known_principal, mint, revoke as revoke_token
+    """Sign a token that authenticates a user, with no more than access/*.json grants them."""
+    if context.invoked_subcommand is not None:
+        return
+    if revoke is not None:
+        _revoke(surface, revoke)
+        return
+    from hive_agents.access import mint, owner_token
+
+    if user is None and (tenant, groups, roles) == (None, None, None):
+        made = owner_token(surface.workspace, ttl)
+    else:
+        wanted = _wanted(surface.workspace, user, tenant, groups, roles)
+        made = mint(surface.workspace, wanted, ttl, maker=surface.asker.token_holder())
+        _warn(surface, wanted, made)
+    principal = made.principal
+    summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
+    if principal.groups:
+        summary += f", groups {', '.join(sorted(principal.groups))}"
+    surface.show(
+        made.to_json(), summary, f"end it before: hive token revoke {made.jti}", f"expires at {made.expires_at}"
+    )
+    if not surface.as_json:
+        write(made.token)  # not wrapped: scripts read the last line
+
+
+@app.command("list")
+@with_surface()
+def list_(surface: Surface) -> None:
+    """List the tokens that were made here and haven't expired, newest first; the tokens themselves aren't kept."""
+    from hive_agents.access import tokens
+
+    rows = tokens(surface.workspace, _tenant(surface))
+    lines = [
+        f"{row['jti']}  {row['user']} of {row['tenant']}, {', '.join(row['roles'])}; made by {row['made_by']}, "
+        + (f"revoked at {row['revoked_at']}" if row["revoked_at"] else f"expires at {row['expires_at']}")
+        for row in rows
+    ]
+    surface.show({"tokens": rows}, *map(safe_line, lines), count(len(rows), "token"))
+
+
+@app.command("revoke")
+@with_surface()
+def revoke_(
+    surface: Surface, jti: Annotated[str, typer.Argument(metavar="JTI", help="The id that `hive token list` shows.")]
+) -> None:
+    """Revoke a token, on all hosts."""
+    _revoke(surface, jti)
+
+
+def _revoke(surface: Surface, jti: str) -> None:
+    from hive_agents.access import revoke
+
+    revoke(surface.workspace, jti, by=_by(surface), tenant=_tenant(surface))
+    surface.show({"revoked": jti}, f"revoked {jti}: it is refused from now on")
+
+
+def _tenant(surface: Surface) -> str | None:
+    """Return the tenant that the caller administers, None for the owner, who administers all."""
+    surface.asker.require_role("administer tokens", "admin")
+    holder = surface.asker.token_holder()
+    return holder.tenant if holder is not None else None
+
+
+def _by(surface: Surface) -> str:
+    from hive_agents.access import asked_by, local_user
+
+    holder = surface.asker.token_holder()
+    return local_user() if holder is None else asked_by(holder.user)
+
+
+def _wanted(
+    place: Workspace, user: str | None, tenant: str | None, groups: str | None, roles: str | None
+) -> Principal:
+    from hive_agents.access import Principal, known_principal
     from hive_agents.errors import HiveError
 
-    place = surface.workspace
-    if revoke is not None:
-        revoke_token(place, revoke)
-        surface.show({"revoked": revoke}, f"revoked {revoke}: it is refused from now on")
-        return
     if not user:
         raise HiveError.of("HIVE-409", "a token needs a user", fix="name one with --user")
     if tenant is None:
         default = known_principal(place, user)
     else:
         default = Principal(tenant, user, frozenset(), frozenset({"reader"}))
-    principal = Principal(
+    return Principal(
         default.tenant,
         user,
         default.groups if groups is None else _listed(groups),
         default.roles if roles is None else _listed(roles),
     )
-    token = mint(place, principal, ttl)
-    summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
-    if principal.groups:
-        summary += f", groups {', '.join(sorted(principal.groups))}"
-    surface.show(
-        token.to_json(),
-        summary,
-        f"end it before: hive token --revoke {token.jti}",
-        f"expires at {token.expires_at}",
-    )
-    if not surface.as_json:
-        write(token.token)  # not wrapped: scripts read the last line
+
+
+def _warn(surface: Surface, wanted: Principal, made: Token) -> None:
+    """Warn of what was asked for and isn't in the token."""
+    from hive_agents.errors import Diagnostic
+
+    parts = (("group", wanted.groups - made.principal.groups), ("role", wanted.roles - made.principal.roles))
+    withheld = [f"the {what} {name}" for what, names in parts for name in sorted(names)]
+    if withheld:
+        message = f"access/*.json doesn't give {wanted.user} {' and '.join(withheld)}: the token is without"
+        fix = "add it to their entry in access/*.json, and get a new token"
+        surface.warn([Diagnostic("HIVE-415", message, "access", fix=fix, severity="warning")])
 
 
 def _listed(text: str) -> frozenset[str]:

@@ -58,6 +58,10 @@ class EventType(StrEnum):
     BUDGET_WARNED = "budget.warned"
     BUDGET_EXHAUSTED = "budget.exhausted"
     HEALTH_TICKED = "health.ticked"
+    TOKEN_MADE = "token.made"
+    TOKEN_REVOKED = "token.revoked"
+    SESSION_ENDED = "session.ended"
+    PERSON_ENDED = "person.ended"
     BUS_GAP = "bus.gap"
 
 

@@ -1,5 +1,6 @@
 from .control import (
     RESTS as RESTS,
+    end_person as end_person,
     pause as pause,
     resume as resume,
     say as say,

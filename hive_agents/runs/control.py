@@ -6,16 +6,18 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from hive_agents.access import end_all
 from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.store import AGENT_GRAPH, ENDED, RunRow, RunStore
+from hive_agents.runs.store import ACTIVE, AGENT_GRAPH, ENDED, RunRow, RunStore
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 TRIES = 20
+AT_ONCE = 1000
 RESTS = {"pause": "paused", "stop": "stopped"}
 """The status that follows each control."""
 
@@ -65,6 +67,26 @@ def say(workspace: Workspace, run_id: str, text: str, *, key: str | None = None)
     store = ConversationStore(workspace, tenant=row.tenant)
     conversation = store.create(row.agent or "", run_id, key="agent")
     store.append(conversation, Message(role="user", content=text), key=f"person:{key or uuid.uuid4().hex}")
+
+
+def end_person(workspace: Workspace, user: str, tenant: str, by: str) -> dict[str, int]:
+    """End all that a user of a tenant holds and does, on all hosts; return {tokens, sessions, streams, runs}.
+
+    Streams end within a heartbeat. Also tokens that were not made here count no more, if they were made before now; the
+    stopped runs can't be resumed, since they act as this person.
+    """
+    tokens, sessions, streams = end_all(workspace, user, tenant, by)
+    stopped = 0
+    while under_way := RunStore(workspace).list(status=ACTIVE, tenant=tenant, user=user, limit=AT_ONCE):
+        changed = 0
+        for row in under_way:
+            with suppress(HiveError):  # it ended meanwhile
+                changed += row.control != "stop"
+                stop(workspace, row.run_id, by)
+        stopped += changed
+        if not changed:  # the rest stops as soon as their workers react
+            break
+    return {"tokens": tokens, "sessions": sessions, "streams": streams, "runs": stopped}
 
 
 def _moved(

@@ -15,14 +15,18 @@ from hive_agents.access import (
     MAX_TOKEN,
     SESSION_SECONDS,
     Principal,
+    asked_by,
     begin_session,
     end_session,
+    known_principal,
     mint,
     revoke,
-    verify,
+    session_of_token,
+    tokens,
 )
 from hive_agents.errors import HiveError
 from hive_agents.files import FewEntries, ShortName
+from hive_agents.runs import control
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
 
@@ -61,8 +65,40 @@ class TokenMade(Value):
     principal: dict[str, Any]
 
 
+class TokenRow(Value):
+    """`made_by` is who asked for it; `revoked_at` is null while it holds."""
+
+    jti: str
+    user: str
+    tenant: str
+    roles: list[str]
+    made_by: str
+    made_at: str
+    expires_at: str
+    revoked_at: str | None
+
+
+class TokenList(Value):
+    tokens: list[TokenRow]
+
+
 class Revoked(Value):
     revoked: str
+
+
+class Leaver(Body):
+    """`tenant` is the caller's own; the workspace's owner may name any."""
+
+    tenant: ShortName | None = None
+
+
+class Ended(Value):
+    """How many of each were ended; streams are those that were counted last."""
+
+    tokens: int
+    sessions: int
+    streams: int
+    runs: int
 
 
 @api.get("/api/session", ANYBODY)
@@ -83,12 +119,32 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
     return TokenMade(**made.to_json(), jti=made.jti)
 
 
+@api.get("/api/tokens", ADMIN)
+def list_tokens(call: Call) -> TokenList:
+    """The tokens of the caller's tenant that were made here and haven't expired, newest first."""
+    return TokenList(tokens=[TokenRow(**row) for row in tokens(call.workspace, _tenant(call))])
+
+
 @api.delete("/api/tokens/{jti}", ADMIN)
 def revoke_token(call: Call, jti: str) -> Revoked:
     """Revoke a token of the caller's tenant by its id."""
-    tenant = call.principal.tenant
-    revoke(call.workspace, jti, tenant=None if tenant == LOCAL_TENANT else tenant)
+    revoke(call.workspace, jti, by=asked_by(call.principal.user), tenant=_tenant(call))
     return Revoked(revoked=jti)
+
+
+@api.post("/api/people/{user}/end", ADMIN)
+def end_person(call: Call, user: str, body: Leaver) -> Ended:
+    """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them."""
+    tenant = _tenant(call) or body.tenant or known_principal(call.workspace, user).tenant
+    if body.tenant not in (None, tenant):
+        fix = "an admin of that tenant may"
+        raise HiveError.of("HIVE-415", "people are ended in one's own tenant", fix=fix, exit_code=1)
+    return Ended(**control.end_person(call.workspace, user, tenant, asked_by(call.principal.user)))
+
+
+def _tenant(call: Call) -> str | None:
+    """Return the caller's tenant, None for the workspace's owner, who administers all."""
+    return None if call.principal.tenant == LOCAL_TENANT else call.principal.tenant
 
 
 async def login(request: Request) -> Response:
@@ -96,8 +152,7 @@ async def login(request: Request) -> Response:
     workspace = request.app.state.host.workspace
     if request.method == "POST":
         require_same_site(request)  # against login CSRF: another site would choose the user
-        proof = await _sent_token(request)
-        await run_in_threadpool(verify, workspace, proof)
+        proof = await run_in_threadpool(session_of_token, workspace, await _sent_token(request))
         response: Response = JSONResponse({"ok": True}, headers=PRIVATE)
     else:
         proof = await run_in_threadpool(begin_session, workspace, request.query_params.get("code", ""))

@@ -7,7 +7,7 @@ import hmac
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hive_agents.access import ROLES, Asker, Principal, asker_of, local_key
+from hive_agents.access import ROLES, Asker, Principal, asker_of
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime import Chat
@@ -103,12 +103,12 @@ class Call(CallContext):
 
     def csrf(self) -> str | None:
         """Return the token that a browser has to send with unsafe methods; None for a bearer token."""
-        return csrf_of(self.workspace, self.session) if self.session is not None else None
+        return csrf_of(self.session) if self.session is not None else None
 
     def _require_own_page(self, session: str) -> None:
         sent = self.request.headers.get(CSRF, "")
         require_same_site(self.request)
-        if not hmac.compare_digest(sent.encode(), csrf_of(self.workspace, session).encode()):
+        if not hmac.compare_digest(sent.encode(), csrf_of(session).encode()):
             raise _foreign()
 
 
@@ -130,9 +130,9 @@ def _foreign() -> HiveError:
     return HiveError.of("HIVE-415", "this request doesn't come from a page of this server", fix=fix, exit_code=1)
 
 
-def csrf_of(workspace: Workspace, session: str) -> str:
-    """Return the CSRF token of a session, valid as long as the session."""
-    return hmac.new(local_key(workspace), b"csrf:" + session.encode(), hashlib.sha256).hexdigest()
+def csrf_of(session: str) -> str:
+    """Return the CSRF token of a session, valid as long as the session, which only its browser knows."""
+    return hmac.new(session.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def _bearer(request: Request) -> str | None:

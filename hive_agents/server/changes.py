@@ -37,7 +37,7 @@ async def follow_changes(call: Call) -> Response:
 async def _frames(call: Call) -> AsyncIterator[bytes]:
     """Yield frames without ids: the log's would reveal the activity of other tenants."""
     changes = _Changes(call)
-    async with call.request.app.state.feed.watch() as watch:
+    async with call.request.app.state.feed.watch(call.principal) as watch:
         yield f"retry: {RETRY_MILLISECONDS}\n".encode() + _frame("all", None)
         async for event in streams.live(call, watch, lambda: 0):
             if event is None:

@@ -132,7 +132,7 @@ async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
     def last_seen() -> int:
         return seen
 
-    async with call.request.app.state.feed.watch() as watch:
+    async with call.request.app.state.feed.watch(call.principal) as watch:
         while True:
             logged = await run_in_threadpool(_logged, call, seen, BATCH)
             for event in logged:

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+import uuid
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from hive_agents.access import tell_streams
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, Bell, EventLog, EventType
 from hive_agents.store import Writes
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.events import Event
     from hive_agents.runtime import Host
 
 BATCH = 500
 POLL_SECONDS = 1.0
 """How often the feed checks for writes by other processes; those of this one wake it at once."""
+COUNTED_SECONDS = 10
+"""How often the number of open streams is recorded while it stays the same."""
 MOST_QUEUED = 1000
 """Events queued for one client; a slower one is cut off, and reconnects with its Last-Event-ID."""
 TRANSIENT = frozenset(EventType) - DURABLE
@@ -30,9 +35,10 @@ _log = logging.getLogger("hive_agents.server")
 
 
 class Watch:
-    """The events of one run, or of all, for one client."""
+    """The events of one run, or of all, for one client: a user of a tenant."""
 
-    def __init__(self) -> None:
+    def __init__(self, who: Principal) -> None:
+        self.who = (who.tenant, who.user)
         self._queue: deque[Event] = deque()
         self._rung = asyncio.Event()
         self.lost = False
@@ -75,11 +81,12 @@ class Feed:
         self._closed = False
         self._seq = 0
         self._early: deque[Event] = deque()
+        self._id, self._told, self._tell_at = uuid.uuid4().hex, Counter[tuple[str, str]](), 0.0
 
     @asynccontextmanager
-    async def watch(self, run_id: str | None = None) -> AsyncIterator[Watch]:
+    async def watch(self, who: Principal, run_id: str | None = None) -> AsyncIterator[Watch]:
         """Yield a watch of the events from now on, in one run or in all; older ones are to be read inside of it."""
-        watch = Watch()
+        watch = Watch(who)
         self._watches.setdefault(run_id, set()).add(watch)
         if self._closed:
             watch.end()
@@ -98,6 +105,8 @@ class Feed:
             if not self._watches and self._task is not None:
                 self._task.cancel()
                 self._task = None
+                if self._told:
+                    asyncio.get_running_loop().run_in_executor(None, self._tell, Counter())
 
     @property
     def watching(self) -> int:
@@ -114,6 +123,7 @@ class Feed:
     async def _read(self) -> None:
         self._seq, self._early = await self._end_of_log(), deque()
         self._begun.set()
+        self._tell_at = asyncio.get_running_loop().time() + POLL_SECONDS
         bus, writes = self._host.bus, Writes(self._events.workspace.database)
         subscription = bus.subscribe(self._pass_on, types=TRANSIENT, overflow="drop_oldest")
         try:
@@ -130,8 +140,9 @@ class Feed:
                     while self._early and (self._early[0].seq or 0) <= self._seq:
                         self._deliver(self._early.popleft())
                     if len(events) < BATCH:
+                        await self._count()
                         while not await bell.wait(POLL_SECONDS) and not _written(writes):
-                            pass
+                            await self._count()
         finally:
             writes.close()
             bus.unsubscribe(subscription)
@@ -143,6 +154,21 @@ class Feed:
             except HiveError as error:
                 _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
                 await asyncio.sleep(POLL_SECONDS)
+
+    async def _count(self) -> None:
+        """Record how many streams each user has open, for those who end a person; not of streams of a second."""
+        now = asyncio.get_running_loop().time()
+        if now < self._tell_at:
+            return
+        open = Counter(watch.who for watches in self._watches.values() for watch in watches)
+        self._tell_at = now + (COUNTED_SECONDS if open == self._told and open else POLL_SECONDS)
+        if open != self._told or open:
+            await asyncio.to_thread(self._tell, open)
+
+    def _tell(self, open: Counter[tuple[str, str]]) -> None:
+        self._told = open
+        with suppress(HiveError):  # only their number is missing
+            tell_streams(self._host.workspace, self._id, open, 3 * COUNTED_SECONDS)
 
     def _pass_on(self, event: Event) -> None:
         if (event.seq or 0) <= self._seq and not self._early:

@@ -70,7 +70,7 @@ class RunStream:
 
     async def groups(self) -> AsyncIterator[NumberedGroup | None]:
         """Yield (number of the logged event, or None for a transient one; its group), and None for each heartbeat."""
-        async with self._feed.watch(self._row.run_id) as watch:
+        async with self._feed.watch(self._call.principal, self._row.run_id) as watch:
             with self._call.host.dispatcher.precedence.first():
                 remaining, groups = await run_in_threadpool(self._begin)
             for group in groups:

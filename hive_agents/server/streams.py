@@ -18,6 +18,7 @@ from hive_agents.server.api import NEVER_KEPT
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from hive_agents.access import Principal
     from hive_agents.events import Event
     from hive_agents.server.auth import Call
     from hive_agents.server.feed import Watch
@@ -75,23 +76,26 @@ def response(frames: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterator[Event | None]:
-    """Yield the events after `seen()`, and None for each heartbeat; end when the caller's proof is no longer valid."""
+    """Yield the events after `seen()`, and None for each heartbeat, however many events come; end at the heartbeat that
+    finds the caller with fewer rights than at the beginning."""
+    begun = call.principal
     due = time.monotonic() + HEARTBEAT_SECONDS
     while not watch.lost:
         event = await watch.next(max(0.0, due - time.monotonic()))
-        if event is not None:
-            if event.type not in DURABLE or (event.seq or 0) > seen():
-                yield event
+        if event is not None and (event.type not in DURABLE or (event.seq or 0) > seen()):
+            yield event
+        if time.monotonic() < due:
             continue
-        if watch.lost or not await run_in_threadpool(_is_valid, call):
+        if watch.lost or not await run_in_threadpool(_has_rights_of, call, begun):
             return
         due = time.monotonic() + HEARTBEAT_SECONDS
         yield None
 
 
-def _is_valid(call: Call) -> bool:
+def _has_rights_of(call: Call, begun: Principal) -> bool:
     try:
-        call.asker.reader_or_owner()
+        now = call.asker.reader_or_owner()
     except HiveError:
         return False
-    return True
+    same = (begun.tenant, begun.user) == (now.tenant, now.user)
+    return same and begun.groups <= now.groups and begun.roles <= now.roles

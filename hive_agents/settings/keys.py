@@ -226,7 +226,8 @@ class Access(Format):
     """In mode "open" the local owner reads everything; with `until_named` only until `access/` names principals.
 
     `service_url` is a service that is asked who may view what, and has `timeout_seconds`. `issuer`, `audience` and
-    `keys` are those of tokens; without keys the workspace has one of its own.
+    `keys` are those of tokens; without keys the workspace has one of its own. With `unlisted` "admit" a token of
+    somebody whom `access/` doesn't name counts as it says, with "refuse" it is refused.
     """
 
     mode: Annotated[Literal["enforced", "open"], AnyCase] = "enforced"
@@ -235,6 +236,7 @@ class Access(Format):
     timeout_seconds: Seconds = 2.0
     issuer: str = "hive"
     audience: str = "hive"
+    unlisted: Annotated[Literal["admit", "refuse"], AnyCase] = "admit"
     keys: list[Key] = []
 
 

@@ -459,4 +459,28 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_run ON approvals (run_id, created_at);
     CREATE INDEX approvals_by_requester ON approvals (requester, created_at);
     """,
+    """
+    CREATE TABLE proofs (
+        kind TEXT NOT NULL,
+        id TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        roles TEXT NOT NULL,
+        made_by TEXT,
+        made_at TEXT,
+        expires_at INTEGER,
+        ended_at TEXT,
+        ended_by TEXT,
+        PRIMARY KEY (kind, id, tenant)
+    ) WITHOUT ROWID;
+    CREATE INDEX proofs_by_user ON proofs (tenant, user);
+    CREATE TABLE open_streams (
+        host TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        streams INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (host, tenant, user)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -175,7 +175,7 @@ async def over_http(client: httpx.AsyncClient, place: Workspace, row: Row) -> Ro
     proof = signed(place, row)
     headers = {"Authorization": f"Bearer {proof}"} if row.by == "bearer token" and proof else {}
     if row.by == "session":
-        headers = {"Cookie": f"{COOKIE}={proof}", CSRF: csrf_of(place, proof)}
+        headers = {"Cookie": f"{COOKIE}={proof}", CSRF: csrf_of(proof)}
 
     async def sent(method: str, path: str, **how: Any) -> httpx.Response:
         return await client.request(method, path, headers=headers, **how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ def place(tmp_path: Any) -> Workspace:
     return place
 
 
-DANA = Principal("acme", "dana", frozenset({"qa", "lab", "idp"}), frozenset({"reader", "operator"}))
+DANA = Principal("acme", "dana", frozenset({"qa", "lab"}), frozenset({"reader", "operator"}))
 
 
 def test_nothing_changed_is_the_same_principal(place: Workspace) -> None:
@@ -32,11 +33,35 @@ def test_nothing_changed_is_the_same_principal(place: Workspace) -> None:
 
 
 def test_groups_and_roles_that_were_taken_away_are_gone(place: Workspace) -> None:
-    """A group that the files never named comes from elsewhere, and isn't theirs to take."""
     standing = Standing.of(place, DANA)
     lists(place, dana={"tenant": "acme", "groups": ["lab"], "roles": ["reader"]})
     now = standing.now(place)
-    assert (now.groups, now.roles) == ({"lab", "idp"}, {"reader"})
+    assert (now.groups, now.roles) == ({"lab"}, {"reader"})
+
+
+def test_a_group_of_elsewhere_is_none_where_the_files_name_somebody(place: Workspace) -> None:
+    """Also of one who came with it before they did."""
+    of_idp = replace(DANA, groups=DANA.groups | {"idp"})
+    assert Standing.of(place, of_idp).now(place) == DANA
+    lists(place)
+    standing = Standing.of(place, of_idp)
+    assert standing.now(place) == of_idp
+    lists(place, dana={"tenant": "acme", "groups": ["qa", "lab"], "roles": ["reader", "operator"]})
+    assert standing.now(place) == DANA
+
+
+def test_who_is_not_named_is_nobody_where_the_settings_say_so(place: Workspace) -> None:
+    (place.root / "hive.toml").write_text('[access]\nunlisted = "refuse"\n')
+    with pytest.raises(RightsWithdrawn, match="doesn't name kim"):
+        Standing.of(place, Principal("acme", "kim")).now(Workspace(place.root))
+
+
+def test_a_standing_of_an_earlier_release_counts(place: Workspace) -> None:
+    old = {**DANA.to_json(), "token_id": None, "listed": {"groups": [], "roles": []}}
+    assert Standing.model_validate(old).now(place) == DANA
+    lists(place)
+    with pytest.raises(RightsWithdrawn, match="no longer names dana"):
+        Standing.model_validate(old).now(place)
 
 
 def test_what_is_given_later_is_not_gained(place: Workspace) -> None:

@@ -23,6 +23,7 @@ from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start
 from tests.conftest import write_document
 from tests.leaks.corpus import Doc, canaries, canary, make
+from tests.people import token_of
 from tests.sample import Ran, hive
 
 WORDS = ("rotor", "pump", "beaker", "lamp", "valve")
@@ -216,7 +217,7 @@ async def test_a_host_leaves_such_a_run_alone(place: Workspace) -> None:
 
 
 def as_holder(place: Workspace, monkeypatch: pytest.MonkeyPatch, who: Principal, *arguments: str) -> Ran:
-    monkeypatch.setenv("HIVE_TOKEN", mint(place, who, 600).token)
+    monkeypatch.setenv("HIVE_TOKEN", token_of(place, who))
     return hive(*arguments, "-w", place.root)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, mint
+from hive_agents.access import Principal
 from hive_agents.retrieval import versions
 from hive_agents.retrieval.config import point_active
 from hive_agents.runs import RunStore
@@ -16,6 +16,7 @@ from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.cli.test_run import ASK, INPUT, command, script, sets
 from tests.cli.test_runs import PEOPLE
 from tests.conftest import make_workspace
+from tests.people import token_of
 from tests.sample import copied_sample, write_config
 
 TRIGGER = {"id": "nightly", "type": "cron", "agent": "digest", "schedule": "0 2 * * *", "input": {"topic": "bees"}}
@@ -35,7 +36,7 @@ def place(tmp_path: Path) -> Workspace:
 
 def hold(monkeypatch: pytest.MonkeyPatch, place: Workspace, user: str, *roles: str, tenant: str = "acme") -> None:
     holder = Principal(tenant, user, frozenset(), frozenset(roles or ("reader",)))
-    monkeypatch.setenv("HIVE_TOKEN", mint(place, holder, 600).token)
+    monkeypatch.setenv("HIVE_TOKEN", token_of(place, holder))
 
 
 CHANGES: list[tuple[Any, ...]] = [

@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, known_principal, mint
+from hive_agents.access import Principal, known_principal
 from hive_agents.retrieval.config import point_active
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener
 from hive_agents.trust import trust
+from tests.people import token_of
 from tests.sample import words_sample
 
 PEOPLE = ("dana", "alice", "guest", "root", "hana")
@@ -38,7 +39,7 @@ def token(place: Workspace, user: str = "dana", *roles: str, **changes: Any) -> 
     """A token of somebody whom the sample's `access/*.json` names, with other roles where some are given."""
     known = known_principal(place, user)
     given = {"tenant": known.tenant, "groups": known.groups, "roles": frozenset(roles) or known.roles} | changes
-    return mint(place, Principal(user=user, **given)).token
+    return token_of(place, Principal(user=user, **given), 3600)
 
 
 def bearer(place: Workspace, user: str = "dana", *roles: str) -> dict[str, str]:

@@ -1,0 +1,237 @@
+"""The records of proofs of identity: tokens made here, sessions, used sign-in links, and what was ended of them.
+
+All hosts that share the records see the same at once. Each mint, revocation and end is an event of the tenant, and in
+the audit log, from which revocations are restored where the records were lost.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from hive_agents.access.principal import LOCAL_TENANT, Principal
+from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventLog, EventType
+from hive_agents.files import read_bytes
+from hive_agents.store import RecordsConnection, audit, connected, file_identity, transaction
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ProofKind = Literal["token", "session"]
+_ENDS = {"token": EventType.TOKEN_REVOKED, "session": EventType.SESSION_ENDED}
+_ANY = ""
+"""The tenant of an id that was revoked for all tenants."""
+_OLD = "revoked_tokens"
+_INSERT = (
+    "INSERT INTO proofs (kind, id, tenant, user, roles, made_by, made_at, expires_at, ended_at, ended_by)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_END = "UPDATE proofs SET ended_at = ?, ended_by = ? WHERE ended_at IS NULL AND kind = ? AND id = ? AND tenant = ?"
+_Ended = tuple[str, str, str | None, int | None, str]
+"""(kind, id, tenant or None for all, expiry, time of its end)."""
+_complete: set[tuple[object, ...]] = set()
+"""The databases that hold what was revoked before, and the file of an earlier release that was read into them."""
+
+
+@dataclass(frozen=True)
+class ProofState:
+    """What the records say of a proof: whether it was made here, whether it was ended, and when all earlier proofs of
+    its user were."""
+
+    made: bool
+    ended: bool
+    all_ended_at: str | None
+
+
+def state(workspace: Workspace, kind: ProofKind, id: str | None, tenant: str, user: str) -> ProofState:
+    """Return the present state of a proof. Raises: HIVE-402, 403, 407 or 417 where the records can't be read."""
+    with _proofs(workspace) as connection:
+        rows = connection.execute(
+            "SELECT kind, made_at, ended_at FROM proofs WHERE kind = ? AND id = ? AND tenant IN (?, ?)"
+            " UNION ALL SELECT kind, made_at, ended_at FROM proofs WHERE kind = 'person' AND id = ? AND tenant = ?",
+            (kind, id or "", tenant, _ANY, user, tenant),
+        ).fetchall()
+    own = [row for row in rows if row[0] == kind]
+    return ProofState(
+        any(made_at is not None for _, made_at, _ in own),
+        any(ended_at is not None for _, _, ended_at in own),
+        next((ended_at for found, _, ended_at in rows if found == "person"), None),
+    )
+
+
+def begin(workspace: Workspace, kind: ProofKind, id: str, who: Principal, expires: int, maker: str) -> None:
+    """Record a proof that is made; a token also in the audit log."""
+    roles = sorted(who.roles)
+    row = (kind, id, who.tenant, who.user, json.dumps(roles), maker, audit.now(), expires, None, None)
+    with _proofs(workspace) as connection, transaction(connection):
+        connection.execute(_INSERT, row)
+        if kind == "token":
+            about = {"jti": id, "user": who.user, "by": maker}
+            _tell(connection, EventType.TOKEN_MADE, who.tenant, about)
+            rights = {"groups": sorted(who.groups), "roles": roles, "expires": expires}
+            audit.append(workspace, EventType.TOKEN_MADE, tenant=who.tenant, **about, **rights)
+
+
+def use_once(workspace: Workspace, id: str, expires: int) -> bool:
+    """Record the use of a sign-in link; return whether it is the first, on whichever host."""
+    now = audit.now()
+    with _proofs(workspace) as connection, transaction(connection):
+        return connection.execute(_INSERT, ("link", id, _ANY, "", "[]", "", now, expires, now, "")).rowcount == 1
+
+
+def end(
+    workspace: Workspace, kind: ProofKind, id: str, by: str, *, tenant: str | None = None, expires: int | None = None
+) -> bool:
+    """End a proof; return whether it was valid until now. With a `tenant` only one of that tenant is ended.
+
+    One that the records don't know, such as an identity provider's token, is ended, too: until `expires`, if it's
+    known.
+    """
+    now = audit.now()
+    with _proofs(workspace) as connection, transaction(connection):
+        wanted = "kind = ? AND id = ? AND made_at IS NOT NULL" + ("" if tenant is None else " AND tenant = ?")
+        named = (kind, id) if tenant is None else (kind, id, tenant)
+        made = connection.execute(f"SELECT tenant, user FROM proofs WHERE {wanted}", named).fetchone()
+        whose, user = tuple(made) if made else (tenant or _ANY, "")
+        if made:
+            new = connection.execute(_END, (now, by, kind, id, whose)).rowcount == 1
+        else:
+            row = (kind, id, whose, user, "[]", None, None, expires, now, by)
+            new = connection.execute(_INSERT, row).rowcount == 1
+        about, told = {"jti": id, "user": user or None, "by": by}, _ENDS[kind]
+        if new:
+            _tell(connection, told, whose or LOCAL_TENANT, about)
+    if new:  # after the end is committed: a damaged log doesn't keep a token valid
+        audit.append(workspace, told, tenant=whose or None, **about, expires=expires)
+    return new
+
+
+def end_all(workspace: Workspace, user: str, tenant: str, by: str) -> tuple[int, int, int]:
+    """End all tokens and sessions that a user of a tenant has, also tokens that were not made here; return the numbers
+    of tokens and sessions that the records know, and of the streams that end with them."""
+    now, seconds = audit.now(), int(dt.datetime.now(dt.UTC).timestamp())
+    of_user = "user = ? AND tenant = ? AND ended_at IS NULL AND kind = ? AND expires_at > ?"
+    ended = []
+    with _proofs(workspace) as connection, transaction(connection):
+        for kind in ("token", "session"):
+            query, values = f"SELECT id FROM proofs WHERE {of_user}", (user, tenant, kind, seconds)
+            ended.append([str(id) for (id,) in connection.execute(query, values).fetchall()])
+            for id in ended[-1]:
+                connection.execute(_END, (now, by, kind, id, tenant))
+        open = "SELECT coalesce(sum(streams), 0) FROM open_streams WHERE tenant = ? AND user = ? AND until > ?"
+        (streams,) = connection.execute(open, (tenant, user, seconds)).fetchone()
+        mark = _INSERT.replace("DO NOTHING", "(kind, id, tenant) DO UPDATE SET ended_at = excluded.ended_at")
+        connection.execute(mark, ("person", user, tenant, user, "[]", None, None, None, now, by))
+        about = {"user": user, "by": by, "tokens": len(ended[0]), "sessions": len(ended[1])}
+        _tell(connection, EventType.PERSON_ENDED, tenant, about)
+    audit.append(workspace, EventType.PERSON_ENDED, tenant=tenant, **about, jtis=ended[0])
+    return len(ended[0]), len(ended[1]), int(streams)
+
+
+def tell_streams(workspace: Workspace, host: str, open: Mapping[tuple[str, str], int], seconds: int) -> None:
+    """Record how many streams each (tenant, user) has open on a host, for so many seconds."""
+    until = int(dt.datetime.now(dt.UTC).timestamp()) + seconds
+    insert = "INSERT INTO open_streams (host, tenant, user, streams, until) VALUES (?, ?, ?, ?, ?)"
+    with connected(workspace.records) as connection, transaction(connection):
+        connection.execute("DELETE FROM open_streams WHERE host = ? OR until < ?", (host, until - 2 * seconds))
+        for (tenant, user), number in open.items():
+            connection.execute(insert, (host, tenant, user, number, until))
+
+
+def tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[str, Any]]:
+    """Return the tokens that were made here and haven't expired, of one tenant or of all, newest first: {jti, user,
+    tenant, roles, made_by, made_at, expires_at, revoked_at}."""
+    where, values = ("TRUE", ()) if tenant is None else ("tenant = ?", (tenant,))
+    now = int(dt.datetime.now(dt.UTC).timestamp())
+    query = (
+        "SELECT id AS jti, user, tenant, roles, made_by, made_at, expires_at, ended_at FROM proofs"
+        f" WHERE kind = 'token' AND made_at IS NOT NULL AND expires_at > ? AND {where} ORDER BY made_at DESC, id"
+    )
+    names = ("jti", "user", "tenant", "roles", "made_by", "made_at", "expires_at", "revoked_at")
+    with _proofs(workspace) as connection:
+        rows = [dict(zip(names, row, strict=True)) for row in connection.execute(query, (now, *values)).fetchall()]
+    for row in rows:
+        row["roles"] = json.loads(row["roles"])
+        row["expires_at"] = dt.datetime.fromtimestamp(row["expires_at"], dt.UTC).isoformat()
+    return rows
+
+
+def forget_expired(workspace: Workspace, before: float) -> int:
+    """Delete the records of proofs that expired before a time in seconds since 1970; return their number."""
+    if not workspace.records.exists():
+        return 0
+    with _proofs(workspace) as connection, transaction(connection):
+        return connection.execute("DELETE FROM proofs WHERE expires_at < ?", (int(before),)).rowcount
+
+
+def _tell(connection: RecordsConnection, type: EventType, tenant: str, payload: dict[str, Any]) -> None:
+    EventLog.record(connection, [Event(type, tenant=tenant, payload=payload)])
+
+
+def _proofs(workspace: Workspace) -> connected[RecordsConnection]:
+    """Return a connection to records that hold all that was revoked."""
+    place, old = workspace.records, workspace.state / _OLD
+    database = file_identity(place) if isinstance(place, os.PathLike) else place
+    key = (workspace.state, database, _stamp(old))
+    if key not in _complete:
+        _restore(workspace, old)
+        if not isinstance(place, os.PathLike) or database is not None:
+            _complete.add(key)
+    return connected(place)
+
+
+def _restore(workspace: Workspace, old: Path) -> None:
+    """Take over what an earlier release revoked in a file, and, once, what the audit log says was revoked."""
+    with connected(workspace.records) as connection:
+        known = connection.execute("SELECT 1 FROM proofs WHERE kind = 'read' AND id = 'audit'").fetchone()
+        ended = list(_of_file(old))
+        if known is None:
+            ended += _of_log(workspace)
+        if known is None or ended:
+            with transaction(connection):
+                for kind, id, tenant, expires, at in [*ended, ("read", "audit", None, None, audit.now())]:
+                    row = (kind, id, tenant or _ANY, "", "[]", None, None, expires, at, None)
+                    connection.execute(_INSERT, row)
+
+
+def _of_log(workspace: Workspace) -> Iterator[_Ended]:
+    for kind, told in _ENDS.items():
+        for entry in audit.recorded(workspace, told):
+            yield kind, str(entry["jti"]), entry.get("tenant"), entry.get("expires"), entry["at"]
+    for entry in audit.recorded(workspace, EventType.PERSON_ENDED):
+        yield "person", str(entry["user"]), entry.get("tenant"), None, entry["at"]
+
+
+def _of_file(path: Path) -> Iterator[_Ended]:
+    """Yield the ids in the file, each with its tenant and its expiry where they are known, for each kind of proof.
+
+    A line is `ID`, `ID,SECONDS` or `ID,SECONDS,TENANT`, where the seconds may be missing: no name has a comma.
+    """
+    try:
+        lines = read_bytes(path).decode().splitlines()
+        for id, *more in (line.strip().split(",") for line in lines if line.strip()):
+            expires, tenant = (*more, None, None)[:2]
+            if len(more) > 2 or (expires == "" and tenant is None):
+                raise ValueError("a line that no release wrote")
+            for kind in ("token", "session", "link"):
+                yield kind, id, tenant, int(expires) if expires else None, audit.now()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        fix = "make it readable; until then no token is accepted"
+        message = "the list of revoked tokens cannot be read"
+        raise HiveError.of("HIVE-417", message, file=f".hive/{_OLD}", fix=fix, exit_code=3) from None
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

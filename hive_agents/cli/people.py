@@ -1,0 +1,41 @@
+"""`hive people`: people who leave."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hive_agents.cli.surface import Surface, count, with_surface
+
+app = typer.Typer(help="People: end all that somebody holds and does here.", no_args_is_help=True)
+
+
+@app.command("end")
+@with_surface()
+def end(
+    surface: Surface,
+    user: Annotated[str, typer.Argument(metavar="USER", help="Whom a token or access/*.json names.")],
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="The user's tenant (default: from access/*.json).")
+    ] = None,
+) -> None:
+    """End a person's tokens and sessions on all hosts, their open streams, and the runs that act as them.
+
+    Whoever access/*.json still names can sign in again.
+    """
+    from hive_agents import runs
+    from hive_agents.access import asked_by, known_principal, local_user
+    from hive_agents.errors import HiveError
+
+    place, asker = surface.workspace, surface.asker
+    asker.require_role("end what others hold", "admin")
+    holder = asker.token_holder()
+    if tenant is None:
+        tenant = holder.tenant if holder is not None else known_principal(place, user).tenant
+    if holder is not None and tenant != holder.tenant:
+        raise HiveError.of("HIVE-415", f"{holder.user} administers {holder.tenant} alone", fix="leave --tenant out")
+    by = local_user() if holder is None else asked_by(holder.user)
+    ended = runs.end_person(place, user, tenant, by)
+    shown = ", ".join(count(number, what.removesuffix("s")) for what, number in ended.items())
+    surface.show(ended, f"ended of {user} of {tenant}: {shown}")
