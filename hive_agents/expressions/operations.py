@@ -72,6 +72,8 @@ def plain_data(value: Any, where: str, allowance: Allowance, depth: int = 0) -> 
     if kind in SCALARS:
         if kind is str and len(value) > MAX_TEXT:
             raise ExpressionError(f"{where} has {len(value)} characters; at most {MAX_TEXT}")
+        if kind is float and not math.isfinite(value):  # a comparison with NaN is false, whichever way
+            raise ExpressionError(f"{where} is {value}, no finite number")
         return fits(value) if kind is int else value
     if kind not in (dict, list, tuple):
         raise ExpressionError(f"{where} is a {kind.__name__}; conditions see plain data only")
@@ -118,9 +120,11 @@ def number(value: Any) -> Any:
 
 
 def fits(value: Any) -> Any:
-    """Return the value. Raises: LimitError for an integer of over `MAX_BITS`."""
+    """Return the value. Raises: LimitError for an integer of over `MAX_BITS`, NaN or an infinity."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise LimitError("the number is too large")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise LimitError("it is no finite number")
     return value
 
 

@@ -70,6 +70,24 @@ def require_own_name(what: str, id: str, name: str, file: str, text: str) -> Non
         )
 
 
+def non_finite(value: Any) -> JsonPath | None:
+    """Return the path of the first number that JSON doesn't have, NaN or an infinity; None without one.
+
+    >>> non_finite({"a": [1.5, float("nan")]}), non_finite({"a": 1e308})
+    (('a', 1), None)
+    """
+    pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while pending:
+        path, part = pending.pop()
+        if isinstance(part, float) and not math.isfinite(part):
+            return path
+        if isinstance(part, dict):
+            pending += [((*path, str(name)), inner) for name, inner in part.items()]
+        elif isinstance(part, list | tuple):
+            pending += [((*path, number), inner) for number, inner in enumerate(part)]
+    return None
+
+
 def parse(text: str, file: str) -> Any:
     """Return the value of a JSON text. Raises: HIVE-101 or HIVE-102 with file and line.
 

@@ -59,6 +59,9 @@ def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> li
     >>> faults({"n": 0}, {"properties": {"n": {"minimum": 1}}, "required": ["n", "why"]})
     ['n is 0, less than 1', 'why is missing']
     """
+    infinite = jsontext.non_finite(value)  # a comparison with NaN is false, so that it would be within any bounds
+    if infinite is not None:
+        return [f"{jsontext.show_path(infinite)} is no finite number"]
     token = _followed.set(0)
     try:
         errors = _validator(closed)(schema, registry=_nothing_to_fetch()).iter_errors(value)

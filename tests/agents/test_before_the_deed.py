@@ -13,6 +13,7 @@ from hive_agents.agents import AgentSpec, CallBounds, Tool, ToolRegistry
 from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.goals import Constraint
+from hive_agents.llm import faults
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import node
 from tests.agents.loops import Told, agent, asked, decide, goal, said, sets, start, words
@@ -275,3 +276,15 @@ def test_a_check_of_an_argument_that_is_left_out_reads_its_default_or_asks(place
         assert why in found["why"]
     other = Tool("note", "Note.", {"properties": {"text": {"type": "string"}}}, "external", print)
     assert CallBounds.of([limit], other, {}).violated("note", {"text": "x"}) == []
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_none_is_no_argument(number: float) -> None:
+    assert Desk().registry.check("issue_refund", {"amount": number}) == ["amount is no finite number"]
+    for arguments in ({"amount": number}, {"amount": 1, "more": [{"n": number}]}):
+        denied = {"match": "*", "when": "float(args['amount']) > 50 or args['more'] == 1", "decision": "deny"}
+        for rule in (ABOVE, denied):
+            assert ToolRule.model_validate(rule).of("issue_refund", arguments) == rule["decision"]
+    said_so = {"amount": str(number)}
+    assert ToolRule(match="*", when="float(args['amount']) > 50", decision="ask").of("pay", said_so) == "ask"
+    assert faults({"amount": [number]}, {"properties": {"amount": {"items": {"maximum": 5}}}})
