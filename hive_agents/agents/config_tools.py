@@ -149,6 +149,9 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
         run_id=use,
         agent=True,
     )
+    viewer = _viewer(context)
+    engine = retrieval.SearchEngine(workspace)
+    told = result if viewer is None else verification.as_seen(workspace, engine, result, stored, active.stored, viewer)
     passed = result.decision == "passed"
     if passed:
         by = f"agent:{context.agent_id or 'unknown'}"
@@ -158,10 +161,10 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     return _told(
         {
             "decision": result.decision,
-            "reasons": [one.to_json() for one in result.reasons],
+            "reasons": [one.to_json() for one in told.reasons],
             "deployed": stored.name if passed else None,
             "previous": active.stored.name,
-            "evaluation": result.to_json(),
+            "evaluation": told.to_json(),
         }
     )
 

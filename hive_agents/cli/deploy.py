@@ -54,6 +54,7 @@ def command(
     operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
     requester = surface.asker.requester() if override else ""  # may refuse, so before a use of the holdout is spent
     reviewer = surface.asker.reviewer() if accept_tag else None
+    viewer = surface.asker.viewer()
     stored, queries = named_config(place, config), load_golden(place, golden)
     outcome = deploy(
         place,
@@ -64,11 +65,12 @@ def command(
         reason=reason,
         by=reviewer.by if reviewer else operator,
         authn=surface.asker.authn,
+        viewer=viewer,
         before_look=lambda: tell_cost_of_look(surface, queries, stored),
     )
     surface.warn(outcome.warnings)
     value = outcome.to_json()
-    parts = gate_parts(outcome.result)
+    parts = gate_parts(outcome.shown)
     if outcome.deployed:
         before = f" (before: {outcome.previous})" if outcome.previous else ""
         parts.append(f"deployed {outcome.deployed}{before}")
@@ -76,8 +78,8 @@ def command(
         parts.append(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
-        lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
-        if len(lost) == len(outcome.result.reasons) > 0 and not override:  # only lost tags block it
+        lost, accepted = outcome.shown.lost_tags, outcome.shown.accepted_tags
+        if len(lost) == len(outcome.shown.reasons) > 0 and not override:  # only lost tags block it
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
             parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:

@@ -40,6 +40,7 @@ def command(
         raise HiveError.of("HIVE-409", f'there is no export to "{to}"', fix=fix, exit_code=2)
     place = surface.workspace
     surface.asker.operator("export configs and documents")
+    surface.require_whole_view("export documents")
     surface.keep_fresh()
     program = chosen_config(place, config, surface)
     index = place.engine().index(program.collection)

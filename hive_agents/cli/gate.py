@@ -138,6 +138,7 @@ def _finding(
         if not opened:
             opened.append(surface.workspace)
             surface.asker.operator("measure configs")
+            surface.require_whole_view("measure configs on labels of a file")
             surface.refresh_index()
         return surface.workspace
 

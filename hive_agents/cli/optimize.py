@@ -47,7 +47,7 @@ def command(
     from hive_agents.runtime import OptimizeRun
 
     place = surface.workspace
-    surface.asker.operator("optimize configs")
+    viewer = surface.asker.operating_viewer("optimize configs")
     flags = {
         "iterations": iterations,
         "patience": patience,
@@ -63,7 +63,7 @@ def command(
         run = OptimizeRun.resume(place, resume)
     else:
         tell_cost_of_look(surface, load_golden(place, golden))
-        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings)
+        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
     if not surface.as_json and not surface.quiet:
         live = Live()
         live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")

@@ -31,14 +31,14 @@ def command(
     place = surface.workspace
     viewer = surface.asker.operating_viewer("compare documents with each other")
     surface.keep_fresh()
-    program = chosen_config(place, config, surface)
+    program = chosen_config(place, config, surface, viewer=viewer)
     labels = None
     if golden is not None or (place.root / FILE).is_file():
         golden_set = viewable_golden(place, viewer, golden)
         labels = golden_set if golden_set.collection == program.collection else None
     open_queries = [query.query for query in labels if query.split != "holdout"] if labels else []
     queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))
-    pairs = stale_pairs(place.engine(), program, queries, labels)
+    pairs = stale_pairs(place.engine(), program, queries, labels, reader=viewer)
     if viewer is not None:
         viewable = ViewGate(permissions_of(place), viewer).allowed([name for pair in pairs for name in pair.documents])
         pairs = [pair for pair in pairs if viewable.issuperset(pair.documents)]

@@ -95,6 +95,12 @@ class Surface:
         if not self.quiet:
             (self._bars_shown or console(stderr=True)).print(line)
 
+    def require_whole_view(self, what: str) -> None:
+        """Raise HIVE-415 for anybody but the workspace's owner: `what` shows documents without regard to who asks."""
+        if self.asker.viewer() is not None:
+            why = f"who has a token may not {what}: it shows documents that their gate may not show them"
+            raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token or --as", exit_code=1)
+
     @cached_property
     def asker(self) -> Asker:
         """The asker, by `--as` and the environment."""

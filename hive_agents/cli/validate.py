@@ -25,10 +25,10 @@ def command(
     from hive_agents.errors import has_errors
     from hive_agents.evaluation import load_golden
     from hive_agents.retrieval import find_active
-    from hive_agents.verification import check_beside_faults, check_config, named_config, run_gate
+    from hive_agents.verification import as_seen, check_beside_faults, check_config, named_config, run_gate
 
     place = surface.workspace
-    surface.asker.operator("check configs")
+    viewer = surface.asker.operating_viewer("check configs")
     value: dict[str, Any] = {"ok": True}
     parts: list[Any] = []
     findings: list[Diagnostic] = []
@@ -41,12 +41,16 @@ def command(
         if stored is None:
             findings += check_beside_faults(place, config, golden=queries)
         else:
-            findings += check_config(place, stored, judged=queries.collection if queries else None)
+            judged = queries.collection if queries else None
+            findings += check_config(place, stored, judged=judged, viewer=viewer)
         if behavioral and stored is not None and queries is not None and not has_errors(findings):
             surface.refresh_index()
             tell_cost_of_look(surface, queries, stored)
             active = find_active(place)
-            result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
+            engine, old = place.engine(), active.stored if active else None
+            result = run_gate(place, engine, stored, old, queries)
+            if viewer is not None:
+                result = as_seen(place, engine, result, stored, old, viewer)
             value["gate"] = {"decision": result.decision, **result.to_json()}
             findings += [*(active.warnings if active else ()), *result.warnings, *result.diagnostics(stored.file)]
             parts = gate_parts(result)

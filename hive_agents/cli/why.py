@@ -23,21 +23,20 @@ def command(
 ) -> None:
     """Find the smallest edits that rank a document first, and what each costs other queries."""
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.evaluation import FILE, load_golden
+    from hive_agents.evaluation import FILE, viewable_golden
     from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
 
     place = surface.workspace
-    surface.asker.operator("ask what would put a document first")
+    viewer = surface.asker.operating_viewer("ask what would put a document first")
     surface.keep_fresh()
-    program = chosen_config(place, config, surface)
-    question = DocumentQuestion(place.engine(), text, doc, program)
+    program = chosen_config(place, config, surface, viewer=viewer)
+    question = DocumentQuestion(place.engine(), text, doc, program, viewer)
     standing = question.standing()
     costs = None
     if golden is not None or (place.root / FILE).is_file():
-        labels = load_golden(place, golden)
-        costs = (
-            Costs(labels, question.engine, program, beside=text) if labels.collection == program.collection else None
-        )
+        labels = viewable_golden(place, viewer, golden)
+        if labels.collection == program.collection:
+            costs = Costs(labels, question.engine, program, beside=text, reader=viewer)
     ways: list[Way] = []
     if standing.rank != 1:
         ways = config_ways(question, costs)

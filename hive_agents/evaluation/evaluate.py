@@ -10,6 +10,7 @@ from hive_agents.access import Principal, known_principal
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.results import Evaluation, judged, percentile
 from hive_agents.retrieval import (
+    AnyIndex,
     ConfigLike,
     RetrievalConfig,
     ScopedIndex,
@@ -32,7 +33,7 @@ class Scopes:
         self._workspace, self._reader = workspace, reader
         self._scopes: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
 
-    def of(self, index: SqliteIndex, user: str | None) -> SqliteIndex | ScopedIndex:
+    def of(self, index: SqliteIndex, user: str | None) -> AnyIndex:
         """Return the part of the index that `user` may view; None means all of it, or all that the reader may view.
 
         Raises: HIVE-409 for a user that `access/*.json` doesn't name, and the faults of these files.

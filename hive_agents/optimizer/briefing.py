@@ -15,7 +15,7 @@ from hive_agents.optimizer.cached_lanes import MAX_DEPTH, IntArray
 from hive_agents.optimizer.model_answer import BLOCKS, patchable
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values
-from hive_agents.retrieval import RetrievalConfig, SqliteIndex
+from hive_agents.retrieval import AnyIndex, RetrievalConfig
 from hive_agents.workspace import Workspace
 
 PROMPT = "optimizer"
@@ -102,12 +102,12 @@ def _best(ranks: IntArray) -> int | None:
     return min((rank for rank in ranks.tolist() if rank), default=None)
 
 
-def _excerpt(index: SqliteIndex, doc_id: str) -> str:
+def _excerpt(index: AnyIndex, doc_id: str) -> str:
     chunks = index.chunks_of(doc_id)[:1].tolist()
     return index.rows(chunks)[0].text[:EXCERPT] if chunks else ""
 
 
-def _collection(index: SqliteIndex) -> dict[str, Any]:
+def _collection(index: AnyIndex) -> dict[str, Any]:
     values = filterable_values(index)
     fields = {
         name: {"type": index.collection.fields[name].type} | ({"values": values[name]} if name in values else {})

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.access import Principal
 from hive_agents.evaluation import GoldenSet, Scopes
 from hive_agents.retrieval import (
     BM25Params,
@@ -112,10 +113,10 @@ class _Ranked:
 class CachedLanes:
     """Rankings of one golden set's queries over one index, rows in the golden set's order. Not for several threads."""
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet) -> None:
+    def __init__(self, engine: SearchEngine, golden: GoldenSet, reader: Principal | None = None) -> None:
         self.index = engine.index(golden.collection)
         self._n = len(golden)
-        self._groups = _groups(self.index, golden, Scopes(engine.workspace))
+        self._groups = _groups(self.index, golden, Scopes(engine.workspace, reader))
         self._deep_keyword: Recent[tuple[BM25Params, int], list[IntArray]] = Recent(_LANES)
         self._deep_vector: list[_Ranked] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], IntArray] = Recent(_LANES)

@@ -9,7 +9,7 @@ from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.splits import LEAST, golden_size, split
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, find_active
-from hive_agents.verification import GateResult, run_gate, switch
+from hive_agents.verification import GateResult, as_seen, run_gate, switch
 
 
 def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -30,6 +30,9 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         run_id=run_id,
         agent=True,
     )
+    record, before = result.record(), active.stored if active else None
+    if session.viewer is not None:
+        result = as_seen(session.workspace, engine, result, stored, before, session.viewer)
     difference = result.difference
     certificate = {
         "decision": result.decision,
@@ -55,7 +58,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "measurable": result.measurable,
         "rerank": _reranking(session, stored.config, result) if stored.config.rerank.enabled else None,
     }
-    return certificate, result.record()
+    return certificate, record
 
 
 def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.cached_lanes import IntArray
 from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
 from hive_agents.optimizer.space import HALF_LIVES, apply, boost_words, date_fields, filterable_values, parsed
-from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SqliteIndex
+from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig
 
 Cause = Literal[
     "category_distractor",
@@ -80,7 +80,7 @@ class Diagnosis:
         return next((loss for loss in self.losses if loss.cause == cause), None)
 
 
-def diagnose(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig) -> Diagnosis:
+def diagnose(cache: LaneCache, index: AnyIndex, config: RetrievalConfig) -> Diagnosis:
     """Return the diagnosis of one config over the cache's queries."""
     scores = cache.evaluate(config)
     ranked = cache.rank(config, depth=cache.golden.k)
@@ -195,7 +195,7 @@ def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
     return [set(documents[mask].tolist()) for documents, mask in zip(everything.documents, inside, strict=True)]
 
 
-def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: Scores) -> tuple[Exclusion, ...]:
+def _exclusions(cache: LaneCache, index: AnyIndex, config: RetrievalConfig, before: Scores) -> tuple[Exclusion, ...]:
     exclusions = []
     relevant_before = cache.relevant_returned(config)
     for field, values in filterable_values(index).items():
@@ -252,7 +252,7 @@ def page_name(doc_id: str) -> str:
 
 
 def _preferences(
-    cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: float
+    cache: LaneCache, index: AnyIndex, config: RetrievalConfig, before: float
 ) -> tuple[Preference, ...]:
     """Return the boosts of one value, or of newer dates, that raise the mean nUDCG, best first."""
     boosts: list[tuple[str, dict[str, float]]] = []

@@ -15,7 +15,7 @@ import numpy as np
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import LEVERS, WIDER, apply, changes_from, parsed, random_edit
-from hive_agents.retrieval import RetrievalConfig, SqliteIndex
+from hive_agents.retrieval import AnyIndex, RetrievalConfig
 
 TRIALS = 20_000
 _REACHED = 1 - 1e-9
@@ -50,7 +50,7 @@ class Headroom:
 
 def headroom(
     cache: LaneCache,
-    index: SqliteIndex,
+    index: AnyIndex,
     baseline: RetrievalConfig,
     chosen: RetrievalConfig | None = None,
     *,
@@ -86,7 +86,7 @@ def headroom(
     return Headroom(count, best, changes, float(each.mean()), _out_of_reach(cache, baseline, each))
 
 
-def _drawn(rng: Random, index: SqliteIndex, baseline: RetrievalConfig, best: RetrievalConfig) -> RetrievalConfig:
+def _drawn(rng: Random, index: AnyIndex, baseline: RetrievalConfig, best: RetrievalConfig) -> RetrievalConfig:
     values = random_edit(rng, index).values
     if rng.random() < 0.5:
         return _plain(apply(baseline, values))

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.access import Principal
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.budget import SearchBudget
@@ -88,11 +89,13 @@ class LaneCache:
         *,
         budget: SearchBudget | None = None,
         lanes: CachedLanes | None = None,
+        reader: Principal | None = None,
     ) -> None:
-        """`lanes` may be those of a golden set that begins with these queries."""
+        """`lanes` may be those of a golden set that begins with these queries. With a `reader` only what they may view
+        is searched."""
         self.golden = golden
         self.budget = budget
-        self.lanes = lanes or CachedLanes(engine, golden)
+        self.lanes = lanes or CachedLanes(engine, golden, reader)
         self._index = self.lanes.index
         self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}

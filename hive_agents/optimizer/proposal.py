@@ -13,7 +13,7 @@ from hive_agents.errors import NoModel
 from hive_agents.optimizer.diagnosis import Diagnosis
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, boost_words, identity, parsed, sweep
-from hive_agents.retrieval import RetrievalConfig, SqliteIndex
+from hive_agents.retrieval import AnyIndex, RetrievalConfig
 
 TARGETED = 8
 
@@ -49,7 +49,7 @@ class Situation:
     config: RetrievalConfig
     diagnosis: Diagnosis
     cache: LaneCache
-    index: SqliteIndex
+    index: AnyIndex
     tried: frozenset[str]
     iteration: int
     seed: int

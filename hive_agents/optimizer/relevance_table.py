@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import Floats, IntArray
-from hive_agents.retrieval import CachedReranker, Relevance, Reranker, SearchEngine, SqliteIndex, reranked_texts
+from hive_agents.retrieval import AnyIndex, CachedReranker, Relevance, Reranker, SearchEngine, reranked_texts
 
 _AT_ONCE = 4
 
@@ -19,7 +19,7 @@ _AT_ONCE = 4
 class RelevanceTable:
     """The scores of `texts`, the queries, one row each. Not for several threads."""
 
-    def __init__(self, engine: SearchEngine, index: SqliteIndex, texts: Sequence[str]) -> None:
+    def __init__(self, engine: SearchEngine, index: AnyIndex, texts: Sequence[str]) -> None:
         self._engine, self._index, self._texts = engine, index, texts
         self._keys = np.empty(0, np.int64)
         """`row * n_chunks + chunk`, sorted."""

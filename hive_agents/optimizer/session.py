@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hive_agents.access import Principal
 from hive_agents.errors import HiveError, NoModel, has_errors
-from hive_agents.evaluation import GoldenSet, load_golden
+from hive_agents.evaluation import GoldenSet, viewable_golden
 from hive_agents.files import atomic_write_text, read_bytes
 from hive_agents.llm import Usage, estimated_usage, price_of, require_prices
 from hive_agents.optimizer.budget import SearchBudget
@@ -40,6 +41,7 @@ from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
 from hive_agents.retrieval import (
+    AnyIndex,
     CachedReranker,
     RetrievalConfig,
     SearchEngine,
@@ -48,6 +50,7 @@ from hive_agents.retrieval import (
     find_config,
     open_reranker,
     parse_config,
+    scope_of,
 )
 from hive_agents.settings import Optimizer
 from hive_agents.verification import TagChange, check_config, distinct, falling_tags
@@ -71,12 +74,12 @@ class Tuning:
         return self.train.joined(self.validation)
 
 
-def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    """Return the queries that the optimizer may learn from.
+def load_tuning(workspace: Workspace, path: Path | None, viewer: Principal | None = None) -> Tuning:
+    """Return the queries that the optimizer may learn from, of those that `viewer` may know.
 
     Raises: HIVE-105 without any; HIVE-313 where all held-out queries repeat open ones; level 1 of the golden set.
     """
-    golden = load_golden(workspace, path)
+    golden = viewable_golden(workspace, viewer, path)
     golden.require_queries()
     splits = split(golden)
     if not splits.train:
@@ -111,7 +114,7 @@ class OptimizerSession:
     """The measurements and choices that the steps of a run are made of.
 
     The `proposer` defaults to a model where one is configured for the role `optimizer` and may be called, else to the
-    heuristic.
+    heuristic. With a `viewer` everything is measured that they may view, and nothing else.
     """
 
     def __init__(
@@ -126,12 +129,13 @@ class OptimizerSession:
         usage: Mapping[str, Any] | None = None,
         ledger: Path | None = None,
         proposer: Proposer | None = None,
+        viewer: Principal | None = None,
     ) -> None:
         require_priced(workspace, settings)
-        self.workspace = workspace
+        self.workspace, self.viewer = workspace, viewer
         self.settings = settings
         self.golden_path = golden
-        self.tuning = load_tuning(workspace, golden)
+        self.tuning = load_tuning(workspace, golden, viewer)
         self.baseline = parsed(baseline) if baseline else active_config(workspace).stored.config
         self.spending = Spending(settings, usage, ledger)
         self.budget = SearchBudget(
@@ -148,14 +152,19 @@ class OptimizerSession:
     @cached_property
     def open(self) -> LaneCache:
         """The open queries: train and validation together, training queries first."""
-        return LaneCache(self.engine, self.tuning.queries, budget=self.budget)
+        return LaneCache(self.engine, self.tuning.queries, budget=self.budget, reader=self.viewer)
 
     @cached_property
     def searched(self) -> LaneCache:
         """The queries that ideas come from: all open ones, or the training queries for a model, which reads them."""
         if isinstance(self.proposer, ModelProposer):
-            return LaneCache(self.engine, self.tuning.train, budget=self.budget)
+            return LaneCache(self.engine, self.tuning.train, budget=self.budget, reader=self.viewer)
         return self.open
+
+    def index(self, collection: str) -> AnyIndex:
+        """Return the index, for a viewer what they may view of it."""
+        whole = self.engine.index(collection)
+        return whole if self.viewer is None else scope_of(self.workspace, whole, self.viewer)
 
     def measure(self, config: RetrievalConfig) -> Measured:
         """Return the scores on the open queries. Raises: `SearchBudgetExhausted`."""
@@ -177,7 +186,7 @@ class OptimizerSession:
     def diagnose(self, config: RetrievalConfig) -> Diagnosis:
         """Return the diagnosis on the queries that ideas come from. Raises: `SearchBudgetExhausted`."""
         key = identity(config.model_dump(exclude_unset=True))
-        self._diagnoses[key] = diagnose(self.searched, self.engine.index(config.collection), config)
+        self._diagnoses[key] = diagnose(self.searched, self.index(config.collection), config)
         return self._diagnoses[key]
 
     def diagnosed(self, config: RetrievalConfig) -> Diagnosis:
@@ -222,7 +231,7 @@ class OptimizerSession:
             config=config,
             diagnosis=diagnosis,
             cache=self.searched,
-            index=self.engine.index(config.collection),
+            index=self.index(config.collection),
             tried=frozenset(state.get("tried", [])),
             iteration=state["iteration"],
             seed=self.settings.seed,
@@ -236,14 +245,14 @@ class OptimizerSession:
     def headroom(self, chosen: RetrievalConfig) -> Headroom | None:
         """Return the headroom on the training queries, searched from `chosen`."""
         cache = LaneCache(self.engine, self.tuning.train, lanes=self.open.lanes)
-        index = self.engine.index(self.baseline.collection)
+        index = self.index(self.baseline.collection)
         return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
 
     def faults(self, data: ConfigData) -> list[str]:
         """Return what levels 1 and 2 find wrong with a proposed config; if empty, it may be measured."""
         try:
             stored = parse_config(json.dumps(data), "configs/proposal.json")
-            findings = check_config(self.workspace, stored, index=self.engine.index(stored.config.collection))
+            findings = check_config(self.workspace, stored, index=self.index(stored.config.collection))
         except HiveError as error:
             findings = error.diagnostics
         if has_errors(findings):
@@ -313,7 +322,7 @@ class OptimizerSession:
         config = parsed(self.restored(leader.changes))
         if config.rerank.enabled:
             return
-        for step in sweep(config, self.engine.index(config.collection)):
+        for step in sweep(config, self.index(config.collection)):
             changed = parsed(next_data(config, step))
             yield self._candidate(changes_from(self.baseline, changed), self.remeasure(changed))
 

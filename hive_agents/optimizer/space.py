@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import changed
 from hive_agents.files import load_value
-from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SqliteIndex, canonical_hash
+from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, canonical_hash
 
 LEVERS: dict[str, tuple[Any, ...]] = {
     "retrieval.method": ("keyword", "vector", "hybrid"),
@@ -169,7 +169,7 @@ def _short(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
+def sweep(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
     """Yield every edit of `config` that moves one lever, including reranking where there is a `reranker`."""
     levers = WIDER if wide else LEVERS
     hybrid = config.retrieval.method == "hybrid"
@@ -205,7 +205,7 @@ def _needs_vectors(path: str, value: Any) -> bool:
     return path == "abstain.min_cosine" and value is not None
 
 
-def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
+def filter_edits(config: RetrievalConfig, index: AnyIndex) -> Iterator[Edit]:
     """Yield edits that exclude one more value, allow one again, keep only one, or drop a field's filter."""
     for field, values in filterable_values(index).items():
         current = config.filters.get(field)
@@ -222,7 +222,7 @@ def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
                 yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
 
 
-def boost_edits(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) -> Iterator[Edit]:
+def boost_edits(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False) -> Iterator[Edit]:
     """Yield edits that weigh one value of a field more or less, prefer newer dates, or drop a field's boost."""
     for field, values in filterable_values(index).items():
         current = config.boosts.get(field, {})
@@ -250,7 +250,7 @@ def _passes(condition: Any, value: str) -> bool:
     return condition is None or value in (condition if isinstance(condition, list) else (condition,))
 
 
-def random_edit(rng: Random, index: SqliteIndex) -> Edit:
+def random_edit(rng: Random, index: AnyIndex) -> Edit:
     """Return a random point of the space, uniform over the values of each lever; half of the levers stay unchanged.
 
     Without an embedding model, the point needs none.
@@ -272,7 +272,7 @@ def random_edit(rng: Random, index: SqliteIndex) -> Edit:
     return Edit(tuple(values), "random", "random search")
 
 
-def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
+def filterable_values(index: AnyIndex) -> dict[str, list[str]]:
     """Return the values of each field with two to `MAX_VALUES` values: those fields are categories."""
     fields = index.collection.fields
     values_of = {
@@ -283,7 +283,7 @@ def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
     return {name: values for name, values in values_of.items() if 1 < len(values) <= MAX_VALUES}
 
 
-def date_fields(index: SqliteIndex) -> list[str]:
+def date_fields(index: AnyIndex) -> list[str]:
     """Return the filterable date fields."""
     return [name for name in index.collection.filterable if index.collection.fields[name].type == "date"]
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from hive_agents.access import Principal
 from hive_agents.evaluation import GoldenSet
 from hive_agents.optimizer.space import apply, changes_from, in_words, parsed
 from hive_agents.optimizer.why import Cost, Costs
-from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SearchEngine, SqliteIndex, terms
+from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, SearchEngine, scope_of, terms
 
 FEWEST_WORDS = 4
 """The fewest different words, without stop words, of a statement: shorter ones are alike by chance."""
@@ -81,13 +82,20 @@ class StalePair:
 
 
 def stale_pairs(
-    engine: SearchEngine, config: RetrievalConfig, queries: Sequence[str], golden: GoldenSet | None = None
+    engine: SearchEngine,
+    config: RetrievalConfig,
+    queries: Sequence[str],
+    golden: GoldenSet | None = None,
+    *,
+    reader: Principal | None = None,
 ) -> list[StalePair]:
     """Return the pairs of documents that disagree, those first that `queries` return most often with `config`.
 
-    With `golden`, each edit of the config is measured on its open queries. Raises: as a search with `config` does.
+    With `golden`, each edit of the config is measured on its open queries; with a `reader` only
+    what they may view is looked at. Raises: as a search with `config` does.
     """
-    index = engine.index(config.collection)
+    whole = engine.index(config.collection)
+    index = whole if reader is None else scope_of(engine.workspace, whole, reader)
     statements = {doc_id: _statements(index, doc_id) for doc_id in index.doc_ids()}
     disagreements = _disagreements(statements)
     returned: defaultdict[str, list[str]] = defaultdict(list)
@@ -96,7 +104,7 @@ def stale_pairs(
             returned[doc_id].append(query)
     metadata = {doc_id: values for doc_id, _, values in index.documents()}
     orders = {pair: _order(index, pair, metadata) for pair in disagreements}
-    adviser = _Adviser(engine, config, golden, metadata, orders)
+    adviser = _Adviser(engine, config, golden, metadata, orders, reader)
     pairs = []
     for pair, statement_pairs in disagreements.items():
         newer, by = orders[pair]
@@ -116,7 +124,7 @@ Statements = Mapping[StatementKey, tuple[tuple[str, ...], str]]
 """(figures, text) of each statement of a document."""
 
 
-def _statements(index: SqliteIndex, doc_id: str) -> Statements:
+def _statements(index: AnyIndex, doc_id: str) -> Statements:
     """Return the statements of a document; of a repeated one, the first."""
     statements: dict[StatementKey, tuple[tuple[str, ...], str]] = {}
     for row in index.rows(index.chunks_of(doc_id).tolist()):
@@ -157,7 +165,7 @@ def _disagreements(statements: Mapping[str, Statements]) -> dict[tuple[str, str]
 
 
 def _order(
-    index: SqliteIndex, pair: tuple[str, str], metadata: Mapping[str, Mapping[str, Any]]
+    index: AnyIndex, pair: tuple[str, str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str | None, str | None]:
     """Return the newer of two documents, and the field or path whose version tells, else the date field; else Nones."""
     a, b = pair
@@ -192,10 +200,11 @@ class _Adviser:
         golden: GoldenSet | None,
         metadata: Mapping[str, Mapping[str, Any]],
         orders: Mapping[tuple[str, str], tuple[str | None, str | None]],
+        reader: Principal | None,
     ) -> None:
         self.engine, self.config, self.metadata = engine, config, metadata
         self.fields = engine.index(config.collection).collection.fields
-        self._costs = Costs(golden, engine, config) if golden is not None else None
+        self._costs = Costs(golden, engine, config, reader=reader) if golden is not None else None
         self._measured: dict[str, Advice] = {}
         self._newer = Counter(value for newer, _ in orders.values() if newer for value in self._values(newer))
 

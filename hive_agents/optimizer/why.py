@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal
 
+from hive_agents.access import Principal
 from hive_agents.errors import HiveError, did_you_mean
 from hive_agents.evaluation import GoldenSet, evaluate, question_key
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, changes_from, in_words, parsed, sweep
-from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SearchEngine
+from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, SearchEngine, scope_of
 
 MOST = 3
 """The most edits to return of filters, of boosts, and of all other settings."""
@@ -71,18 +73,30 @@ class DocumentRank:
 
 
 class DocumentQuestion:
-    """A query and the document that should be first for it.
+    """A query and the document that should be first for it, among those that a `reader` may view; None for all.
 
     Raises: HIVE-409 for a query without words, or a document that isn't indexed.
     """
 
-    def __init__(self, engine: SearchEngine, query: str, doc_id: str, config: RetrievalConfig) -> None:
-        self.engine, self.query, self.config = engine, query, config
+    def __init__(
+        self,
+        engine: SearchEngine,
+        query: str,
+        doc_id: str,
+        config: RetrievalConfig,
+        reader: Principal | None = None,
+    ) -> None:
+        self.engine, self.query, self.config, self.reader = engine, query, config, reader
         self.doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
-        doc_ids = engine.index(config.collection).doc_ids()
+        doc_ids = self.index.doc_ids()
         if self.doc_id not in doc_ids:
             fix = did_you_mean(self.doc_id, doc_ids, "DOC is the path below documents/")
             raise HiveError.of("HIVE-409", f'there is no document "{self.doc_id}" in the index', fix=fix)
+
+    @cached_property
+    def index(self) -> AnyIndex:
+        whole = self.engine.index(self.config.collection)
+        return whole if self.reader is None else scope_of(self.engine.workspace, whole, self.reader)
 
     def standing(self) -> DocumentRank:
         returned, _ = self._ranked(self.config)
@@ -95,7 +109,7 @@ class DocumentQuestion:
 
     def distance(self, config: RetrievalConfig) -> tuple[int, int]:
         """Return how many filters hide the document, and its place among all candidates, last if it is none."""
-        index = self.engine.index(config.collection)
+        index = self.index
         chunks = index.chunks_of(self.doc_id)
         masks = (index.select({field: condition}) for field, condition in config.conditions.items())
         hidden = sum(mask is not None and not mask[chunks].any() for mask in masks)
@@ -104,7 +118,7 @@ class DocumentQuestion:
 
     def _ranked(self, config: RetrievalConfig) -> tuple[list[str], list[str]]:
         """Return the returned documents and all candidates, both best first."""
-        index = self.engine.index(config.collection)
+        index = self.index
         (search,) = self.engine.run_on(index, [self.query], config)
         lists = (search.returned, search.fused.chunks[search.order])
         returned, candidates = (list(dict.fromkeys(index.documents_of(chunks))) for chunks in lists)
@@ -115,18 +129,26 @@ class Costs:
     """The golden queries' scores before an edit, without the holdout's and those of the query `beside`."""
 
     def __init__(
-        self, golden: GoldenSet, engine: SearchEngine, config: RetrievalConfig, *, beside: str | None = None
+        self,
+        golden: GoldenSet,
+        engine: SearchEngine,
+        config: RetrievalConfig,
+        *,
+        beside: str | None = None,
+        reader: Principal | None = None,
     ) -> None:
         key = None if beside is None else question_key(beside)
         others = (one.id for one in golden if one.split != "holdout" and question_key(one.query) != key)
         self.golden = golden.only(others)
-        self._before = _scores(engine, self.golden, config)
+        self._reader = reader
+        self._before = _scores(engine, self.golden, config, reader)
 
     def of(self, engine: SearchEngine, config: RetrievalConfig) -> Cost | None:
         """Return the cost of serving `config` from `engine`; None without golden queries."""
         if not len(self.golden):
             return None
-        (before, distractors_before), (after, distractors) = self._before, _scores(engine, self.golden, config)
+        before, distractors_before = self._before
+        after, distractors = _scores(engine, self.golden, config, self._reader)
         deltas = {query.id: b - a for query, a, b in zip(self.golden, before, after, strict=True) if abs(b - a) > _SAME}
         losses = sorted((delta, query_id) for query_id, delta in deltas.items() if delta < 0)
         gains = [delta for delta in deltas.values() if delta > 0]
@@ -183,7 +205,7 @@ def cheapest(ways: Sequence[Way]) -> list[Way]:
 
 def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
     """Yield the effective edits of each setting, nearest to the present value first."""
-    config, index = question.config, question.engine.index(question.config.collection)
+    config, index = question.config, question.index
     groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
     for wide in (False, True):
         for edit in sweep(config, index, wide=wide):
@@ -265,12 +287,14 @@ def _with(config: RetrievalConfig, edit: Edit) -> RetrievalConfig:
     return parsed(apply(config, edit.values))
 
 
-def _scores(engine: SearchEngine, golden: GoldenSet, config: RetrievalConfig) -> tuple[list[float], list[float]]:
+def _scores(
+    engine: SearchEngine, golden: GoldenSet, config: RetrievalConfig, reader: Principal | None
+) -> tuple[list[float], list[float]]:
     """Return each query's nUDCG and distractors."""
     if not len(golden):
         return [], []
     if config.rerank.enabled or config.retrieval.candidates > MAX_DEPTH:
-        measured = evaluate(engine.workspace, config, golden=golden, engine=engine)
+        measured = evaluate(engine.workspace, config, golden=golden, engine=engine, reader=reader)
         return measured.scores(), [one.metrics["distractors"] or 0.0 for one in measured.queries]
-    scores = LaneCache(engine, golden).evaluate(config)
+    scores = LaneCache(engine, golden, reader=reader).evaluate(config)
     return scores.nudcg.tolist(), scores.distractors.tolist()

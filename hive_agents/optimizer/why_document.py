@@ -50,14 +50,14 @@ class _Desk:
         question = self.question
         if question.doc_id not in engine.index(question.config.collection).doc_ids():
             return None
-        edited = DocumentQuestion(engine, question.query, question.doc_id, question.config)
+        edited = DocumentQuestion(engine, question.query, question.doc_id, question.config, question.reader)
         return engine if edited.is_first(question.config) else None
 
 
 def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
     """Yield changes of a field that the config filters by or boosts to another value that documents have."""
     config = desk.question.config
-    values = filterable_values(desk.question.engine.index(config.collection))
+    values = filterable_values(desk.question.index)
     for field in sorted({*config.filters, *config.boosts} & {*values}):
         was = _front_matter(desk.text, desk.question.doc_id).get(field)
         for value in values[field]:
@@ -74,7 +74,7 @@ def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
 def _word_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
     """Yield the fewest words of the query to add: any single one, else the rarest ones, up to `MOST_WORDS`."""
     question = desk.question
-    index = question.engine.index(question.config.collection)
+    index = question.index
     frequencies = {
         word: len(index.keyword(word, index.n_chunks, BM25Params(), None).chunks) for word in words(question.query)
     }

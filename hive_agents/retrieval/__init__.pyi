@@ -110,6 +110,7 @@ from .generation_reader import (
     StoredChunk as StoredChunk,
 )
 from .index import (
+    AnyIndex as AnyIndex,
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import compress
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,3 +351,7 @@ class ScopedIndex:
         whole = np.zeros(len(self._chunks), np.bool_)
         whole[self.whole_numbers] = mask
         return whole
+
+
+AnyIndex: TypeAlias = SqliteIndex | ScopedIndex
+"""The index of a collection, or what of it somebody may view."""

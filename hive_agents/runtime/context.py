@@ -94,6 +94,7 @@ class HiveContext:
                 seconds=state.get("seconds", 0.0),
                 usage=state.get("usage"),
                 ledger=self.place.state_folder(f"runs/{run_id}") / "usage.json",
+                viewer=self.principal,
             )
         return session
 

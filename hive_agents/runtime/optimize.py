@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.access import Standing, owner as workspace_owner
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write
@@ -56,18 +57,24 @@ class OptimizeRun(Run):
     ) -> OptimizeRun:
         """Return a new run for this process, or without `hold` for a host; a `key` starts one run only.
 
+        What an `owner` starts who isn't the workspace's measures what they may view; the gate measures everything.
+
         Raises: HIVE-408 without an active config, HIVE-406 without any text, HIVE-409 for a limit of dollars that
         can't be kept, level 1 for a faulty golden set, also one without queries to learn from, or setting.
         """
-        from hive_agents.evaluation import load_golden
+        from hive_agents.evaluation import viewable_golden
         from hive_agents.verification import require_sound
 
         active = active_config(workspace)
-        require_sound(workspace, active.stored, judged=load_golden(workspace, golden).collection)
-        load_tuning(workspace, golden)
+        viewer = None if owner == workspace_owner() else owner
+        labels = viewable_golden(workspace, viewer, golden)
+        require_sound(workspace, active.stored, judged=labels.collection, viewer=viewer)
+        load_tuning(workspace, golden, viewer)
         require_text(workspace, active.stored.config.collection)
         require_priced(workspace, workspace.settings.optimizer.model_copy(update=settings))
         value = {"golden": str(golden.resolve()) if golden else None, "deploy": deploy, "settings": settings}
+        if viewer is not None:
+            value["viewer"] = Standing.of(workspace, viewer).model_dump(mode="json")
         status = "running" if hold else "queued"
         return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, owner=owner, key=key, status=status)[0])
 
@@ -120,7 +127,11 @@ class OptimizeRun(Run):
 
     def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
         value = self.row.value
-        return HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
+        standing = Standing.model_validate(value["viewer"]) if "viewer" in value else None
+        viewer = standing.now(self.workspace) if standing is not None else None
+        return HiveContext(
+            str(self.workspace.root), value["golden"], {"optimizer": value["settings"]}, principal=viewer
+        )
 
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         return load_graph(self.GRAPH, saver)

@@ -130,7 +130,8 @@ class Deploy(Body):
 
 
 class Deployed(Value):
-    """As `hive deploy --json`; `evaluation` has the figures that the gate decided by."""
+    """As `hive deploy --json`: the gate's decision on everything, and in `evaluation`, `reasons` and `certificate` the
+    figures of what the caller may view."""
 
     decision: str
     reasons: list[dict[str, Any]]
@@ -277,6 +278,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
         reason=body.reason,
         by=by,
         authn=call.asker.authn,
+        viewer=call.reaches(),
     )
     value = outcome.to_json()
     if body.override and not outcome.deployed:
@@ -305,7 +307,8 @@ def roll_back(call: CallContext, body: Rollback) -> RolledBack:
 
 @api.get("/api/history", OPERATOR)
 def history(call: CallContext, query: PageQuery) -> VersionHistory:
-    """Every deployment, newest first, with its evaluation."""
+    """Every deployment, newest first; for the workspace's owner with its evaluation, which is one of everything."""
+    viewer = call.reaches()
     every = [
         ConfigVersionRow(
             id=one.id,
@@ -317,7 +320,7 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
             decision=one.decision,
             via=one.via,
             reason=one.reason,
-            evaluation=one.evaluation,
+            evaluation=one.evaluation if viewer is None else None,
             active=place == 0,
         )
         for place, one in enumerate(versions(call.workspace))

@@ -57,6 +57,7 @@ from .faulty import (
 )
 from .gate import (
     GateResult as GateResult,
+    as_seen as as_seen,
     run_gate as run_gate,
 )
 from .generations import (

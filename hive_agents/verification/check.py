@@ -8,8 +8,8 @@ from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, has_errors
 from hive_agents.retrieval import (
     LINK,
+    AnyIndex,
     RetrievalConfig,
-    SqliteIndex,
     StoredConfig,
     active_config,
     build_index,
@@ -39,7 +39,7 @@ def check_config(
     judged: str | None = None,
     reranker: bool = False,
     refresh: bool = True,
-    index: SqliteIndex | None = None,
+    index: AnyIndex | None = None,
     viewer: Principal | None = None,
 ) -> list[Diagnostic]:
     """Return the findings of levels 1 and 2 on a config that parses.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hive_agents.access import local_user
+from hive_agents.access import Principal, local_user
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
@@ -27,28 +27,32 @@ from hive_agents.store import RecordsConnection, audit, exclusive
 from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
-from hive_agents.verification.gate import GateResult, run_gate
+from hive_agents.verification.gate import GateResult, as_seen, run_gate
 from hive_agents.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """The outcome of a deploy; `deployed` is None where the gate kept the active config."""
+    """The outcome of a deploy; `deployed` is None where the gate kept the active config.
+
+    `result` is the gate's, `shown` what its `viewer` is told of it.
+    """
 
     result: GateResult
     deployed: str | None
     previous: str | None
-    warnings: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...]
+    shown: GateResult
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "decision": self.result.decision,
-            "reasons": [reason.to_json() for reason in self.result.reasons],
-            "watch": [change.to_json() for change in self.result.watch],
+            "decision": self.shown.decision,
+            "reasons": [reason.to_json() for reason in self.shown.reasons],
+            "watch": [change.to_json() for change in self.shown.watch],
             "deployed": self.deployed,
             "previous": self.previous,
-            "evaluation": self.result.to_json(),
-            "certificate": asdict(self.result.certificate),
+            "evaluation": self.shown.to_json(),
+            "certificate": asdict(self.shown.certificate),
             "approval_id": None,
             "override": None,
         }
@@ -65,11 +69,12 @@ def deploy(
     by: str | None = None,
     authn: str = "local",
     before_look: Callable[[], None] = lambda: None,
+    viewer: Principal | None = None,
 ) -> Deployment:
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
     `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays. `before_look` is
-    called after all checks, before the gate measures the candidate.
+    called after all checks, before the gate measures the candidate. Told is what `viewer` may know, as for `as_seen`.
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
     without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
@@ -85,16 +90,17 @@ def deploy(
             fix="copy it into configs/, then deploy it",
         )
     build_index(workspace)
-    require_sound(workspace, candidate, judged=golden.collection)
+    require_sound(workspace, candidate, judged=golden.collection, viewer=viewer)
     active = find_active(workspace)
     engine, old = SearchEngine(workspace), active.stored if active else None
     before_look()
     result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags)
+    shown = result if viewer is None else as_seen(workspace, engine, result, candidate, old, viewer)
     previous = active.stored.name if active else None
-    notices = nothing_to_accept(golden, accept_tags, result.accepted_tags)
-    warnings = (*(active.warnings if active else ()), *result.warnings, *notices)
+    notices = nothing_to_accept(golden, accept_tags, shown.accepted_tags)
+    warnings = (*(active.warnings if active else ()), *shown.warnings, *notices)
     if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
-        return Deployment(result, None, previous, warnings)
+        return Deployment(result, None, previous, warnings, shown)
     switch(
         workspace,
         candidate,
@@ -105,7 +111,7 @@ def deploy(
         by=by,
         authn=authn,
     )
-    return Deployment(result, candidate.name, previous, warnings)
+    return Deployment(result, candidate.name, previous, warnings, shown)
 
 
 def switch(

@@ -7,18 +7,25 @@ INCONCLUSIVE and never passes by itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic
-from hive_agents.evaluation import GoldenSet, evaluate_interleaved, leakage_warnings
-from hive_agents.retrieval import SearchEngine, SqliteIndex, StoredConfig
+from hive_agents.evaluation import (
+    Evaluation,
+    GoldenSet,
+    evaluate_interleaved,
+    leakage_warnings,
+    viewable_golden,
+)
+from hive_agents.retrieval import AnyIndex, SearchEngine, StoredConfig, scope_of
 from hive_agents.settings import Gate
 from hive_agents.verification.acceptance import only_people
 from hive_agents.verification.certificate import Certificate, certify, log_fault
-from hive_agents.verification.decision import GateFinding, decide, watch_warning
+from hive_agents.verification.decision import GateFinding, Reason, decide, watch_warning
 from hive_agents.verification.golden_trust import change_warning, is_accepted
 from hive_agents.verification.ledger import distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
@@ -104,7 +111,60 @@ def run_gate(
     )
 
 
-def left_out(index: SqliteIndex, candidate: StoredConfig, active: StoredConfig) -> Iterator[Diagnostic]:
+def as_seen(
+    workspace: Workspace,
+    engine: SearchEngine,
+    result: GateResult,
+    candidate: StoredConfig,
+    active: StoredConfig | None,
+    viewer: Principal,
+) -> GateResult:
+    """Return the gate's finding as told to a viewer: the decision on everything, and figures of what they may view.
+
+    Its reasons are those of the decision, with the figures of what they may view where these show the same.
+    """
+    golden = viewable_golden(workspace, viewer, workspace.root / result.golden_file)
+    ids = {query.query.id for query in result.candidate.queries}
+    measured = golden.only(ids)
+    configs = [candidate.config] if active is None else [candidate.config, active.config]
+    if len(measured):
+        new, *others = evaluate_interleaved(engine, configs, measured, reader=viewer)
+    else:
+        new, *others = (Evaluation(config.name, golden.k, (), golden.hash, "") for config in configs)
+    finding = GateFinding(
+        decision=result.decision,
+        reasons=[],
+        candidate=new,
+        active=None,
+        difference=None,
+        alpha=result.alpha,
+        split=result.split,
+        use=result.use,
+    )
+    if others and len(measured):
+        accepted = [change.tag for change in result.accepted_tags]
+        gate = result.thresholds
+        finding = decide(new, others[0], gate, split=result.split, use=result.use, accept_tags=accepted)
+    told = {reason.code: reason.message for reason in finding.reasons}
+    codes = dict.fromkeys(reason.code for reason in result.reasons)
+    everything = "by a measurement of everything; `hive explain {}` says what it means"
+    reasons = [Reason(code, told.get(code, everything.format(code))) for code in codes]
+    scope = scope_of(workspace, engine.index(candidate.config.collection), viewer)
+    warnings = [warning for warning in result.warnings if warning.code == "HIVE-306"]
+    warnings += [watch_warning(change, golden) for change in finding.watch]
+    if active is not None and active.config.collection == candidate.config.collection:
+        warnings += left_out(scope, candidate, active)
+    return replace(
+        result,
+        **vars(finding) | {"decision": result.decision, "reasons": reasons},
+        certificate=replace(result.certificate, golden_hash=golden.hash, index_hash=scope.index_hash),
+        warnings=tuple(warnings),
+    )
+
+
+def left_out(
+    index: AnyIndex, candidate: StoredConfig, active: StoredConfig
+) -> Iterator[Diagnostic]:
     """Warn of documents that the candidate's filters exclude and the active config finds.
 
     A golden set doesn't ask for every document, so no metric shows their loss.

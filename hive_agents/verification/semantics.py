@@ -9,7 +9,7 @@ import numpy as np
 from hive_agents.access import Principal
 from hive_agents.errors import Diagnostic, HiveError, NotFound
 from hive_agents.retrieval import (
-    ScopedIndex,
+    AnyIndex,
     SqliteIndex,
     StoredConfig,
     collection_names,
@@ -26,7 +26,7 @@ def check_semantics(
     *,
     judged: str | None = None,
     reranker: bool = False,
-    index: SqliteIndex | None = None,
+    index: AnyIndex | None = None,
     viewer: Principal | None = None,
 ) -> list[Diagnostic]:
     """Return every diagnostic of level 2, and of level 1 where the collection is broken. Disabled blocks are skipped.
@@ -47,12 +47,14 @@ def check_semantics(
             raise
         return findings + error.diagnostics
     if stored.config.filters or stored.config.boosts:
-        opened = index or SqliteIndex(workspace, collection)
-        try:
-            seen = opened if viewer is None else scope_of(workspace, opened, viewer)
-            findings += [*_filters(seen, stored), *_boosts(seen, stored)]
-        finally:
-            if index is None:
+        if index is not None:
+            findings += [*_filters(index, stored), *_boosts(index, stored)]
+        else:
+            opened = SqliteIndex(workspace, collection)
+            try:
+                seen = opened if viewer is None else scope_of(workspace, opened, viewer)
+                findings += [*_filters(seen, stored), *_boosts(seen, stored)]
+            finally:
                 opened.close()
     if judged not in (None, name):
         message = f'the golden set judges "{judged}", the config searches "{name}"'
@@ -149,7 +151,7 @@ def _blocks(stored: StoredConfig, reranker: bool) -> Iterator[Diagnostic]:
             )
 
 
-def _filters(index: SqliteIndex | ScopedIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+def _filters(index: AnyIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
     sound = True
     for field, condition in stored.config.conditions.items():
         try:
@@ -168,7 +170,7 @@ def _filters(index: SqliteIndex | ScopedIndex, stored: StoredConfig) -> Iterator
         )
 
 
-def _boosts(index: SqliteIndex | ScopedIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+def _boosts(index: AnyIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
     for field, boost in stored.config.boosts.items():
         try:
             index.factors({field: boost}, np.empty(0, np.intp))

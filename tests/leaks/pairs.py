@@ -75,13 +75,13 @@ def golden(*, hidden: bool) -> dict[str, Any]:
     for n, (thing, split) in enumerate(zip(THINGS, splits, strict=True)):
         if hidden:
             words = f"where is the {MARK} {thing} sealed?"
-            queries.append(
-                {"id": f"{MARK}{n}", "query": words, "relevant": [HIDDEN], "tags": [MARK], "split": split}
-            )
+            # Not in the holdout, or the gate, which measures everything, would decide otherwise.
+            part = "train" if split == "holdout" else split
+            queries.append({"id": f"{MARK}{n}", "query": words, "relevant": [HIDDEN], "tags": [MARK], "split": part})
         also = [f"{MARK}/twin.md"] if hidden else []
         labels = {"relevant": [f"open/{thing}.md"], "distractors": ["open/rotor-2.md"]}
-        labels |= {"irrelevant": list[str]()} if n == 3 else {}
-        kind = ("distractors", "relevant", "distractors", "irrelevant", "relevant", "distractors")[n]
+        labels |= {"irrelevant": list[str]()} if n in (3, 4) else {}
+        kind = ("distractors", "relevant", "distractors", "irrelevant", "irrelevant", "distractors")[n]
         labels[kind] += also
         asked = f"where is the {thing} kept?"
         queries.append({"id": f"o{n}", "query": asked, **labels, "tags": ["places"], "split": split})
@@ -103,7 +103,7 @@ def made(folder: Path, *, hidden: bool) -> Workspace:
     write_json(place, "goals/digest.json", GOAL)
     write_json(place, "agents/digest.json", agent_json(model="scripted:script.jsonl"))
     write_json(place, "script.jsonl", "\n".join(map(json.dumps, SCRIPT)))
-    write_config(place, "words", "keyword", retrieval={"top_k": 2})
+    write_config(place, "words", "keyword", retrieval={"top_k": 4})
     write_config(place, "v1", "keyword")
     write_config(place, "filtered", "keyword", filters={"labels": MARK})
     write_config(place, "boosted", "keyword", boosts={"labels": {MARK: 2.0}})
@@ -131,8 +131,14 @@ RANDOM = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b[rtafxq][0-9a-f]{10}(?:[0-9a-f]{10})?\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[0-9.]*(?:\+00:00|Z)?"), "TIME"),
-    (re.compile(r'("(?:golden_hash|hash)": ?")[0-9a-f]{64}'), r"\1HASH"),  # of ids that are random in part
-    (re.compile(r'("(?:created|latency_ms_p\d+|seconds|duration_ms|ms)": ?)[\d.e-]+'), r"\1N"),
+    (re.compile(r'(\\?"(?:golden_hash|hash|head|log|jti)\\?": ?\\?")[0-9a-f]{24,64}'), r"\1HASH"),  # of what is random
+    (re.compile(r'(\\?"(?:created|latency_ms_p\d+|\w*seconds?|ms)\\?": ?)[\d.e-]+'), r"\1N"),
+    (re.compile(r'(<td class="number">)\d+\.\d\d(</td></tr>)'), r"\1N\2"),  # milliseconds of a turn's steps
+    (re.compile(r'(audit log <code title=")[0-9a-f]{64}">[0-9a-f]+'), r"\1HASH"),
+    (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+"), "TOKEN"),
+    (re.compile(r"expires=[^;]+GMT"), "EXPIRES"),
+    (re.compile(r"^hive_\w+\{[^\n]*/readyz[^\n]*\n", re.M), ""),  # asked until it is ready
+    (re.compile(r"^(\w*(?:_created|seconds|bytes)\w*(?:\{.*\})?) \S+$", re.M), r"\1 N"),
 )
 
 
