@@ -32,8 +32,8 @@ from .principal import (
 from .proofs import (
     end_all as end_all,
     forget_expired as forget_expired,
+    issued_tokens as issued_tokens,
     tell_streams as tell_streams,
-    tokens as tokens,
 )
 from .remote import (
     RemotePermissions as RemotePermissions,

@@ -144,7 +144,7 @@ def tell_streams(workspace: Workspace, host: str, open: Mapping[tuple[str, str],
             connection.execute(insert, (host, tenant, user, number, until))
 
 
-def tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[str, Any]]:
+def issued_tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[str, Any]]:
     """Return the tokens that were made here and haven't expired, of one tenant or of all, newest first: {jti, user,
     tenant, roles, made_by, made_at, expires_at, revoked_at}."""
     where, values = ("TRUE", ()) if tenant is None else ("tenant = ?", (tenant,))

@@ -64,9 +64,9 @@ def token(
 @with_surface()
 def list_(surface: Surface) -> None:
     """List the tokens that were made here and haven't expired, newest first; the tokens themselves aren't kept."""
-    from hive_agents.access import tokens
+    from hive_agents.access import issued_tokens
 
-    rows = tokens(surface.workspace, _tenant(surface))
+    rows = issued_tokens(surface.workspace, _tenant(surface))
     lines = [
         f"{row['jti']}  {row['user']} of {row['tenant']}, {', '.join(row['roles'])}; made by {row['made_by']}, "
         + (f"revoked at {row['revoked_at']}" if row["revoked_at"] else f"expires at {row['expires_at']}")

@@ -18,11 +18,11 @@ from hive_agents.access import (
     asked_by,
     begin_session,
     end_session,
+    issued_tokens,
     known_principal,
     mint,
     revoke,
     session_of_token,
-    tokens,
 )
 from hive_agents.errors import HiveError
 from hive_agents.files import FewEntries, ShortName
@@ -122,7 +122,7 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
 @api.get("/api/tokens", ADMIN)
 def list_tokens(call: Call) -> TokenList:
     """The tokens of the caller's tenant that were made here and haven't expired, newest first."""
-    return TokenList(tokens=[TokenRow(**row) for row in tokens(call.workspace, _tenant(call))])
+    return TokenList(tokens=[TokenRow(**row) for row in issued_tokens(call.workspace, _tenant(call))])
 
 
 @api.delete("/api/tokens/{jti}", ADMIN)

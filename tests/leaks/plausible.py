@@ -197,6 +197,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "id": ["t1"],
     "cron": ["0 2 * * *"],
     "receipt": ["RECEIPT"],
+    "jti": ["j0"],
     "thread": ["THREAD"],
     "user": ["dana"],
     "role": [NONE],
@@ -204,13 +205,13 @@ WORDS: dict[str, Sequence[Any]] = {
     "as_user": [NONE],
 }
 LEFT_OUT = frozenset(
-    """accept action add all_of_them allow_inconclusive alpha batch budget case chat cheap collection comment
-    corpus cursor delete delta disabled empty engine every export field file follow for_run forget golden
-    groups headless holdout host input_from input_key junit k keep ledger limit llm_calls markdown max_usd
-    missed model names node open_ option override accept_tag patience port queries questions queue rebuild
-    reject relevant_from rename repeats replace result resume rev revoke roles run_as seconds secret_ref
-    seed served since sse tenant theirs timezone trace ttl until value_stdin verb version view watch webhook
-    write write_seed argument""".split()
+    """accept action add all_of_them allow_env allow_inconclusive alpha batch budget case chat cheap collection
+    comment corpus cursor delete delta disabled empty engine every export field file follow for_run forget
+    golden groups headless holdout host input_from input_key junit k keep ledger limit llm_calls markdown
+    max_usd missed model names node open_ option override accept_tag patience port queries questions queue
+    rebuild reject relevant_from rename repeats replace result resume rev revoke roles run_as seconds
+    secret_ref seed served since sse tenant theirs timezone trace ttl until value_stdin verb version view
+    watch webhook write write_seed argument""".split()
 )
 """Options of commands that choose nothing to be shown, or whose values another option gives."""
 
