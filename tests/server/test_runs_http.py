@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import Principal, known_principal
 from hive_agents.copilot import ThreadStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.retrieval import SearchEngine
@@ -239,7 +239,7 @@ async def test_a_heartbeat_ends_the_stream_of_a_token_that_was_revoked(
 
 async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_QUEUED", 3)
-    watch = feed.Watch()
+    watch = feed.Watch(Principal("acme", "dana"))
     for _ in range(4):
         watch.offer(None)  # type: ignore[arg-type]
     assert watch.lost
@@ -261,7 +261,7 @@ async def test_what_is_logged_while_the_feed_begins_is_missed_by_nobody(
     loop = asyncio.get_running_loop()
     async with Host(place, roles=("runs",)) as host:
         monkeypatch.setattr(EventLog, "last_seq", slow)
-        async with feed.Feed(host).watch("r1") as watch:
+        async with feed.Feed(host).watch(Principal("acme", "dana"), "r1") as watch:
             known = EventLog(place).replay(run_id="r1")
             event = None if known else await watch.next(5)
     assert known or event
