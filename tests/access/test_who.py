@@ -251,3 +251,33 @@ def test_who_may_decide_nothing_decides_in_no_tenant(place: Workspace) -> None:
         Asker(place, "guest", {}).decider()
     assert caught.value.exit_code == 1
     assert Asker(place, "guest", {}).caller().by == "user:guest"
+
+
+def test_hive_token_lists_revokes_and_ends(place: Workspace) -> None:
+    made = hive("token", "--user", "dana", "-w", place.root, "--json").json
+    (row,) = hive("token", "list", "-w", place.root, "--json").json["tokens"]
+    assert set(row) == {"jti", "user", "tenant", "roles", "made_by", "made_at", "expires_at", "revoked_at"}
+    assert (row["user"], row["tenant"], row["expires_at"]) == ("dana", "acme", made["expires_at"])
+    assert hive("token", "revoke", row["jti"], "-w", place.root, "--json").json == {"revoked": row["jti"]}
+    assert "revoked" in refused(place, None, {"HIVE_TOKEN": made["token"]})
+    again = hive("token", "--user", "dana", "-w", place.root, "--json").json["token"]
+    ended = hive("people", "end", "dana", "-w", place.root, "--json").json
+    assert ended == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 0}
+    assert "revoked" in refused(place, None, {"HIVE_TOKEN": again})
+
+
+def test_a_token_has_no_more_than_the_entry_of_its_user(place: Workspace) -> None:
+    asked = ("token", "--user", "guest", "--roles", "reader,admin", "--groups", "qa", "-w", place.root)
+    made = hive(*asked, "--json")
+    assert (made.json["principal"]["roles"], made.json["principal"]["groups"]) == (["reader"], [])
+    assert "the group qa and the role admin" in made.err
+
+
+def test_a_token_without_a_user_is_the_owners_while_the_mode_is_open(place: Workspace) -> None:
+    toml = place.root / "hive.toml"
+    toml.write_text('[access]\nmode = "open"\n')
+    token = hive("token", "-w", place.root, "--json").json["token"]
+    asker = Asker(Workspace(place.root), None, {"HIVE_TOKEN": token})
+    assert (asker.reader(), asker.token_holder(), asker.authn) == (owner(), None, "local")
+    toml.write_text("")
+    assert "enforced" in refused(Workspace(place.root), None, {"HIVE_TOKEN": token})

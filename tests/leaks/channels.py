@@ -253,6 +253,7 @@ TABLES = {
     "events": ("run_id", ""),
     "judge_decisions": ("run_id", ID),
     "leases": ("thread_id", ""),
+    "proofs": ("id", ""),  # of nobody's question: ids, names and roles
 }
 """By which column a visit's rows are found, and what they may hold; a model's answer is the one text that is kept."""
 

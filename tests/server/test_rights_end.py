@@ -1,0 +1,107 @@
+"""Every stream that the server has, found by introspection, ends at the heartbeat after its caller lost a right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import begin_session, end_session, login_code, mint, revoke
+from hive_agents.access.rules import known_principal
+from hive_agents.runs import RunStore, end_person
+from hive_agents.server import streams
+from hive_agents.server.auth import COOKIE, csrf_of
+from hive_agents.server.meta import OPERATIONS
+from tests.server.serving import SETTINGS, sample, served
+
+SENT: dict[str, Any] = {
+    "/agui": {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
+              "messages": [{"id": "m", "role": "user", "content": "how do I rotate a key?"}]},
+    "/v1/chat/completions": {"stream": True, "messages": [{"role": "user", "content": "how do I rotate a key?"}]},
+}  # fmt: skip
+"""The bodies of the streams that a POST begins; nobody works on what they start."""
+STREAMS = sorted(
+    {(one.method, one.path) for one in OPERATIONS if one.media == "text/event-stream"}
+    | {("POST", "/v1/chat/completions")}
+)
+
+
+def edited(place: Workspace, change: Callable[[dict[str, Any]], object]) -> None:
+    for path in (place.root / "access").glob("*.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if "root" in content.get("principals", {}):
+            change(content["principals"])
+            path.write_text(json.dumps(content), encoding="utf-8")
+
+
+ENDS: dict[str, Callable[[Workspace, str, str], object]] = {
+    "a role is taken away": lambda place, jti, _: edited(
+        place, lambda people: people["root"].update(roles=["reader"])
+    ),
+    "the entry is gone": lambda place, jti, _: edited(place, lambda people: people.pop("root")),
+    "the files can't be read": lambda place, jti, _: (place.root / "access" / "zz.json").write_text("{"),
+    "the token is revoked": lambda place, jti, _: revoke(place, jti),
+    "the session is ended": lambda place, _, session: end_session(place, session),
+    "the person is ended": lambda place, jti, _: end_person(place, "root", "acme", "user:amy"),
+}  # fmt: skip
+
+
+def test_every_stream_is_tried() -> None:
+    assert {path for method, path in STREAMS if method == "POST" and "{" not in path} == SENT.keys()
+
+
+@pytest.mark.parametrize("what", ENDS)
+async def test_a_stream_ends_with_its_callers_rights(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.3)
+    place = sample(tmp_path / "ws", SETTINGS)
+    root = known_principal(place, "root")
+    token = mint(place, root, 600)
+    session = begin_session(place, login_code(place, "root"))
+    if what == "the session is ended":
+        headers = {"Cookie": f"{COOKIE}={session}", "X-CSRF-Token": csrf_of(session)}
+    else:
+        headers = {"Authorization": f"Bearer {token.token}"}
+    row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=root, status="waiting")
+    wanted = [(method, path.replace("{run_id}", row.run_id)) for method, path in STREAMS if "{agent}" not in path]
+    async with served(place, roles=("http",)) as client:
+        begun: list[asyncio.Event] = [asyncio.Event() for _ in wanted]
+
+        async def follow(number: int, method: str, path: str) -> None:
+            sent = {"json": SENT[path]} if path in SENT else {}
+            async with client.stream(method, path, headers=headers, **sent) as response:
+                assert response.status_code == 200, (path, await response.aread())
+                async for _ in response.aiter_bytes():
+                    begun[number].set()
+
+        following = [asyncio.create_task(follow(n, *one)) for n, one in enumerate(wanted)]
+        await asyncio.wait_for(asyncio.gather(*(one.wait() for one in begun)), 60)
+        assert [path for (_, path), task in zip(wanted, following, strict=True) if task.done()] == []
+        ENDS[what](place, token.jti, session)
+        done, open_ = await asyncio.wait(following, timeout=30)
+        assert [wanted[following.index(task)] for task in open_] == []
+        assert [task.exception() for task in done] == [None] * len(done)
+        again = await client.get("/api/events", headers=headers)
+        assert again.status_code in (401, 403)
+
+
+async def test_who_leaves_is_ended_over_http(tmp_path: Any) -> None:
+    place = sample(tmp_path / "ws", SETTINGS)
+    admin = {"Authorization": f"Bearer {mint(place, known_principal(place, 'root')).token}"}
+    dana = mint(place, known_principal(place, "dana"))
+    row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=known_principal(place, "dana"), status="waiting")
+    async with served(place, roles=("http",)) as client:
+        listed = (await client.get("/api/tokens", headers=admin)).json()["tokens"]
+        assert dana.jti in {one["jti"] for one in listed}
+        ended = await client.post("/api/people/dana/end", json={}, headers=admin)
+        assert ended.json() == {"tokens": 1, "sessions": 0, "streams": 0, "runs": 1}
+        foreign = await client.post("/api/people/hana/end", json={"tenant": "globex"}, headers=admin)
+        assert foreign.status_code == 403
+        mine = {"Authorization": f"Bearer {dana.token}"}
+        assert (await client.get("/api/session", headers=mine)).status_code == 401
+    assert RunStore(place).get(row.run_id).status == "stopped"
