@@ -11,7 +11,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from hive_agents.access.principal import LOCAL_TENANT, Principal
 from hive_agents.errors import HiveError
@@ -19,9 +20,6 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import read_bytes
 from hive_agents.store import RecordsConnection, audit, connected, file_identity, transaction
 from hive_agents.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ProofKind = Literal["token", "session"]
 _ENDS = {"token": EventType.TOKEN_REVOKED, "session": EventType.SESSION_ENDED}
@@ -176,12 +174,12 @@ def _tell(connection: RecordsConnection, type: EventType, tenant: str, payload: 
 
 def _proofs(workspace: Workspace) -> connected[RecordsConnection]:
     """Return a connection to records that hold all that was revoked."""
-    place, old = workspace.records, workspace.state / _OLD
-    database = file_identity(place) if isinstance(place, os.PathLike) else place
-    key = (workspace.state, database, _stamp(old))
+    place, old = workspace.records, f"{workspace.state}/{_OLD}"  # joined paths take most of the time otherwise
+    database = file_identity(place) if isinstance(place, Path) else place
+    key = (old, database, _stamp(old))
     if key not in _complete:
-        _restore(workspace, old)
-        if not isinstance(place, os.PathLike) or database is not None:
+        _restore(workspace, Path(old))
+        if database is not None:
             _complete.add(key)
     return connected(place)
 
@@ -229,7 +227,7 @@ def _of_file(path: Path) -> Iterator[_Ended]:
         raise HiveError.of("HIVE-417", message, file=f".hive/{_OLD}", fix=fix, exit_code=3) from None
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _stamp(path: str) -> tuple[int, ...] | None:
     try:
         status = os.lstat(path)
     except OSError:
