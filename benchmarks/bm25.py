@@ -35,8 +35,8 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from hive_agents.retrieval.bm25 import BM25
-from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
+from hive_agents.index.bm25 import BM25
+from hive_agents.index.postings import TokenRuns, build_postings, document_lengths
 
 K = 10
 Engine = Callable[[str], list[str]]

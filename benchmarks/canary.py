@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from hive_agents import Workspace
 from hive_agents.access import owner
+from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Request, RouterDecision, SearchStrategy, TurnSession, interleaved, results_under
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, find_config, parse_config
-from hive_agents.sample import init_workspace
-from hive_agents.verification import ALARM, e_value, team_draft
+from hive_agents.gate import ALARM, e_value, team_draft
+from hive_agents.ranking import RetrievalConfig, SearchEngine, StoredConfig, find_config, parse_config
 
 LOOKS = 0.75
 """How likely a reader goes on to the next place."""

@@ -24,11 +24,11 @@ from langgraph.graph import END, START, StateGraph
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
+from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Request
-from hive_agents.retrieval import SearchEngine
-from hive_agents.retrieval.deployed import active_config
-from hive_agents.runtime.chat import Chat
-from hive_agents.sample import init_workspace
+from hive_agents.copilot.chat import Chat
+from hive_agents.ranking import SearchEngine
+from hive_agents.ranking.deployed import active_config
 
 QUESTIONS = [
     "how do I rotate an API token?",

@@ -23,8 +23,8 @@ from pathlib import Path
 from bm25 import corpus, queries
 
 from hive_agents import RetrievalConfig, Workspace
-from hive_agents.retrieval import SearchEngine
-from hive_agents.sample import init_workspace
+from hive_agents.cli.sample import init_workspace
+from hive_agents.ranking import SearchEngine
 
 KEYWORD = RetrievalConfig.model_validate(
     {"name": "words", "collection": "packages", "retrieval": {"method": "keyword", "top_k": 10}}

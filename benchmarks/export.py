@@ -20,10 +20,10 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, known_principal
+from hive_agents.cli.sample import init_workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.exporting import ENGINES, export, values_for
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.sample import init_workspace
+from hive_agents.ranking import RetrievalConfig
+from hive_agents.ranking.exports import ENGINES, export, values_for
 from tests.engines import has_postgres, postgres
 
 

@@ -23,10 +23,11 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.importing import KINDS, import_documents
-from hive_agents.retrieval import build_index
-from hive_agents.sample import init_workspace
+from hive_agents.cli.sample import init_workspace
+from hive_agents.engines import build_index
+from hive_agents.readers import KINDS
 from hive_agents.store import connected
+from hive_agents.sync import import_documents
 
 WITHOUT_MODEL = '[models]\nembedding = "none"\n'
 MOST_SECONDS = 60.0  # a 5,000 documents, without embedding

@@ -39,13 +39,13 @@ from hive_agents.evaluation import evaluate, load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
 from hive_agents.optimizer.certify import certify_on_holdout
 from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import Candidate, by_mean_rank, close_to
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
 from hive_agents.optimizer.splits import HASHED, split
-from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.verification.check import stored_from
-from hive_agents.verification.semantics import check_semantics
+from hive_agents.ranking.check import stored_from
+from hive_agents.ranking.semantics import check_semantics
 
 
 @dataclass(frozen=True)

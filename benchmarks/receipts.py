@@ -16,13 +16,12 @@ from pathlib import Path
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot import Request
+from hive_agents.cli import answer_receipt, deployment_receipt, verify_receipt
+from hive_agents.cli.sample import init_workspace
+from hive_agents.copilot import Chat, Request
 from hive_agents.evaluation import load_golden
-from hive_agents.receipts import answer_receipt, deployment_receipt, verify_receipt
-from hive_agents.retrieval import find_config
-from hive_agents.runtime import Chat
-from hive_agents.sample import init_workspace
-from hive_agents.verification import deploy
+from hive_agents.gate import deploy
+from hive_agents.ranking import find_config
 
 
 def main() -> None:

@@ -27,11 +27,11 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 
 from hive_agents import Workspace
+from hive_agents.agents.run import AgentRun
 from hive_agents.events import EventBus, EventLog
+from hive_agents.host.dispatcher import Dispatcher
 from hive_agents.runs import Leases, RunStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.runtime.dispatcher import Dispatcher
+from hive_agents.runs.checkpoints import async_checkpointer
 from hive_agents.store import connected
 
 NODES = ("read", "weigh", "write")

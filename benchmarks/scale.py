@@ -34,9 +34,9 @@ from typing import Any
 import psycopg
 
 from hive_agents import Workspace
+from hive_agents.agents.run import AgentRun
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.engines import Postgres, postgres
 

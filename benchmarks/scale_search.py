@@ -30,8 +30,10 @@ from typing import Any
 import numpy as np
 
 from hive_agents import Workspace
-from hive_agents.retrieval import BM25Params, Mask, SqliteIndex, build_index, load_collection, open_engines
-from hive_agents.trust import trust
+from hive_agents.documents import load_collection
+from hive_agents.engines import build_index, open_engines
+from hive_agents.index import BM25Params, Mask, SqliteIndex
+from hive_agents.workspace.trusted import trust
 from tests.engines import opensearch
 
 K = 10

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.retrieval.pgvector import PgLane
-from hive_agents.retrieval.pgvector_copies import Copies, find_copy
-from hive_agents.retrieval.postgres import Database
-from hive_agents.retrieval.vectors import VectorIndex
-from hive_agents.settings import VectorSettings
+from hive_agents.engines.pgvector import PgLane
+from hive_agents.engines.pgvector_copies import Copies, find_copy
+from hive_agents.engines.postgres import Database
+from hive_agents.index.vectors import VectorIndex
+from hive_agents.workspace.settings import VectorSettings
 from tests.engines import has_postgres, postgres, postgres_programs
 
 K, DIMENSIONS, TURNS, BLOCK = 100, 384, 5, 50_000

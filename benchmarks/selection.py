@@ -19,6 +19,7 @@ from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import (
     Candidate,
     ConfigChange,
@@ -31,9 +32,8 @@ from hive_agents.optimizer.selection import (
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
 from hive_agents.optimizer.splits import split
-from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.verification.check import stored_from
-from hive_agents.verification.semantics import check_semantics
+from hive_agents.ranking.check import stored_from
+from hive_agents.ranking.semantics import check_semantics
 
 RANDOM, AROUND = 300, 200
 FOLDS, RESAMPLES = 5, 300

@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 from hive_agents import Workspace
-from hive_agents.files import frontmatter
+from hive_agents.base.files import frontmatter
+from hive_agents.cli.sample import init_workspace
+from hive_agents.documents import load_collection
 from hive_agents.optimizer import stale_pairs
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, load_collection
-from hive_agents.sample import init_workspace
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 FIGURE = re.compile(r"(?<![\w.-])(\d{1,3})(?= (?:\w+ )?[a-z]{3,})")
 

@@ -36,7 +36,7 @@ def main() -> None:
     import faiss
     import numpy as np
 
-    from hive_agents.retrieval.vectors import VectorIndex
+    from hive_agents.index.vectors import VectorIndex
 
     faiss.omp_set_num_threads(options.threads)
     random = np.random.default_rng(7)

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from hive_agents import Workspace
+from hive_agents.cli.sample import init_workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
-from hive_agents.retrieval import find_config
-from hive_agents.sample import init_workspace
+from hive_agents.ranking import find_config
 
 
 def main() -> None:

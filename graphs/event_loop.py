@@ -33,7 +33,7 @@ from hive_agents.agents import (
     reachable,
     ways_on,
 )
-from hive_agents.telemetry import span
+from hive_agents.models import span
 
 GOAL, PERSON = "GOAL", "PERSON"
 """Reserved names: those of an agent's nodes are lower case."""

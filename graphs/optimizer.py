@@ -15,8 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from hive_agents.optimizer import OptimizerSession, steps
-from hive_agents.runtime import HiveContext
+from hive_agents.optimizer import OptimizerContext, OptimizerSession, steps
 
 
 class OptimizerState(TypedDict, total=False):
@@ -69,16 +68,16 @@ STEPS: tuple[Step, ...] = (
 def node(step: Step) -> Any:
     """Return a step of the library as a node, with the run's session."""
 
-    def run(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-        return step(HiveContext.of(runtime).optimizer(state["run_id"], state), state)
+    def run(state: OptimizerState, runtime: Runtime[OptimizerContext]) -> Update:
+        return step(OptimizerContext.of(runtime).optimizer(state["run_id"], state), state)
 
     return run
 
 
-def decide(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
+def decide(state: OptimizerState, runtime: Runtime[OptimizerContext]) -> Update:
     """Pause until the request is decided. The interrupt has to come first: a resumed node starts from its top."""
     interrupt({"approval_id": state["approval_id"]})
-    return steps.decide(HiveContext.of(runtime).place, state)
+    return steps.decide(OptimizerContext.of(runtime).place, state)
 
 
 def again(state: OptimizerState) -> Literal["diagnose", "finish"]:
@@ -102,8 +101,8 @@ def answered(state: OptimizerState) -> Literal["deploy", "decide", "__end__"]:
     return "deploy" if state["status"] == "approved" else "__end__"
 
 
-def build() -> StateGraph[OptimizerState, HiveContext, OptimizerState, OptimizerState]:
-    builder = StateGraph(OptimizerState, context_schema=HiveContext)
+def build() -> StateGraph[OptimizerState, OptimizerContext, OptimizerState, OptimizerState]:
+    builder = StateGraph(OptimizerState, context_schema=OptimizerContext)
     for step in STEPS:
         builder.add_node(step.__name__, node(step))
     builder.add_node("decide", decide)
@@ -121,4 +120,4 @@ def build() -> StateGraph[OptimizerState, HiveContext, OptimizerState, Optimizer
     return builder
 
 
-graph: CompiledStateGraph[OptimizerState, HiveContext, OptimizerState, OptimizerState] = build().compile()
+graph: CompiledStateGraph[OptimizerState, OptimizerContext, OptimizerState, OptimizerState] = build().compile()

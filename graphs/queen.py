@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from hive_agents.events import EscalationTicket
-from hive_agents.llm import Message, ModelError
+from hive_agents.models import Message, ModelError
 from hive_agents.supervision.queen import QueenSession
 
 

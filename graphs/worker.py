@@ -15,6 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from hive_agents.copilot import (
+    CopilotContext,
     TurnSession,
     finalize,
     permission_gate,
@@ -24,7 +25,6 @@ from hive_agents.copilot import (
     rewrite,
     route,
 )
-from hive_agents.runtime import HiveContext
 
 
 class WorkerState(TypedDict, total=False):
@@ -50,8 +50,8 @@ STEPS: tuple[Step, ...] = (rewrite, route, retrieve, rerank, permission_gate, fi
 def node(step: Step) -> Any:
     """Return a step of the library as a node, with the turn's session."""
 
-    async def run(state: WorkerState, runtime: Runtime[HiveContext]) -> Update:
-        session = HiveContext.of(runtime).turn(state["run_id"], state["request"])
+    async def run(state: WorkerState, runtime: Runtime[CopilotContext]) -> Update:
+        session = CopilotContext.of(runtime).turn(state["run_id"], state["request"])
         with session.timed(step.__name__):
             return await step(session, state)
 
@@ -67,8 +67,8 @@ async def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:
     return "retrieve" if state["short"] else "finalize"
 
 
-def build() -> StateGraph[WorkerState, HiveContext, WorkerState, WorkerState]:
-    builder = StateGraph(WorkerState, context_schema=HiveContext)
+def build() -> StateGraph[WorkerState, CopilotContext, WorkerState, WorkerState]:
+    builder = StateGraph(WorkerState, context_schema=CopilotContext)
     for step in STEPS:
         builder.add_node(step.__name__, node(step))
     builder.add_edge(START, "rewrite")
@@ -81,4 +81,4 @@ def build() -> StateGraph[WorkerState, HiveContext, WorkerState, WorkerState]:
     return builder
 
 
-graph: CompiledStateGraph[WorkerState, HiveContext, WorkerState, WorkerState] = build().compile()
+graph: CompiledStateGraph[WorkerState, CopilotContext, WorkerState, WorkerState] = build().compile()

@@ -2,6 +2,7 @@ from .access import (
     Principal as Principal,
 )
 from .agents import (
+    AgentRun as AgentRun,
     AgentSpec as AgentSpec,
     EdgeSpec as EdgeSpec,
     NodeSpec as NodeSpec,
@@ -15,15 +16,19 @@ from .agents.own_tools import (
 from .approvals import (
     ApprovalRequest as ApprovalRequest,
 )
+from .base import (
+    Diagnostic as Diagnostic,
+    HiveError as HiveError,
+)
 from .copilot import (
+    Chat as Chat,
     DocumentFilter as DocumentFilter,
     Plan as Plan,
     RouterDecision as RouterDecision,
     SearchStrategy as SearchStrategy,
 )
-from .errors import (
-    Diagnostic as Diagnostic,
-    HiveError as HiveError,
+from .documents import (
+    Collection as Collection,
 )
 from .evaluation import (
     Evaluation as Evaluation,
@@ -40,9 +45,11 @@ from .goals import (
     Goal as Goal,
     SuccessCriterion as SuccessCriterion,
 )
-from .importing import (
-    ImportReport as ImportReport,
-    import_documents as import_documents,
+from .host import (
+    Host as Host,
+)
+from .index import (
+    IndexReport as IndexReport,
 )
 from .judging import (
     CapabilityLevel as CapabilityLevel,
@@ -52,6 +59,7 @@ from .judging import (
     JudgeProtocol as JudgeProtocol,
     Judgment as Judgment,
     JudgmentAction as JudgmentAction,
+    Runtime as Runtime,
     Signal as Signal,
     register_criterion as register_criterion,
 )
@@ -71,26 +79,14 @@ from .memory import (
     OutputAccumulator as OutputAccumulator,
     ToolResult as ToolResult,
 )
-from .retrieval import (
-    Collection as Collection,
+from .ranking import (
     Hit as Hit,
-    IndexReport as IndexReport,
     Ranking as Ranking,
     RetrievalConfig as RetrievalConfig,
     SearchEngine as SearchEngine,
-)
-from .runtime.agent_run import (
-    AgentRun as AgentRun,
-)
-from .runtime.chat import (
-    Chat as Chat,
-)
-from .runtime.host import (
-    Host as Host,
-)
-from .runtime.runtime import (
-    Runtime as Runtime,
-)
-from .searchable import (
     Workspace as Workspace,
+)
+from .sync import (
+    ImportReport as ImportReport,
+    import_documents as import_documents,
 )

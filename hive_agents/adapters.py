@@ -16,8 +16,8 @@ from hive_agents.access import RESERVED, Principal
 from hive_agents.agents import scoped_search
 from hive_agents.approvals import ApprovalStore
 from hive_agents.goals import Goal
-from hive_agents.retrieval import Ranking, SearchEngine
-from hive_agents.runtime import Runtime
+from hive_agents.judging import Runtime
+from hive_agents.ranking import Ranking, SearchEngine
 from hive_agents.workspace import Workspace
 
 Update = dict[str, Any]
@@ -34,7 +34,7 @@ class HiveRetriever(BaseRetriever):
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import Principal, Workspace
-    >>> from hive_agents.sample import init_workspace
+    >>> from hive_agents.cli.sample import init_workspace
     >>> folder = TemporaryDirectory()
     >>> place = Workspace(init_workspace(Path(folder.name)))
     >>> _ = place.index()

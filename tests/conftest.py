@@ -26,7 +26,7 @@ import typer
 from hypothesis import settings
 
 from hive_agents import Workspace
-from hive_agents.retrieval import build_index
+from hive_agents.engines import build_index
 from hive_agents.store import connected
 
 # Typer puts the command line together anew for every call, 60 ms of computing; tests call `hive` by the thousand.

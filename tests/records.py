@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.runtime import move_records
+from hive_agents.host import move_records
 from hive_agents.store import audit, clear_records, connected, database, postgres, record_tables, transaction
-from hive_agents.workspace import RemoteDatabase
+from hive_agents.workspace.workspace import RemoteDatabase
 
 
 def copied(made: Path, root: Path) -> Workspace:

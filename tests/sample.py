@@ -13,7 +13,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.cli.main import main
-from hive_agents.sample import init_workspace
+from hive_agents.cli.sample import init_workspace
 from tests.folders import kept_folder
 
 

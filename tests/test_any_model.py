@@ -13,15 +13,15 @@ import pytest
 
 from hive_agents import AgentRun, HiveError, Workspace
 from hive_agents.agents.guards import Limits
-from hive_agents.llm import forget_breakers
+from hive_agents.models import forget_breakers
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.copilot.chats import ask, copied_knowledge_base
 from tests.graphs.optimizing import run as optimized, small
-from tests.llm.bedrock_server import bedrock_server
-from tests.llm.environment import point_aws_at
-from tests.llm.openai_server import model_server
-from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.models.bedrock_server import bedrock_server
+from tests.models.environment import point_aws_at
+from tests.models.openai_server import model_server
+from tests.models.trusting import endpoint_settings, workspace_with
 
 TOOLS = '''
 from hive_agents import tool

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolContext, ToolRegistry, check_agent
+from hive_agents.base.errors import HiveError
 from hive_agents.cli import credentials as commands
-from hive_agents.credentials import CredentialStore, Secret, is_reference, redacted, resolve
-from hive_agents.errors import HiveError
 from hive_agents.events.bus import EventBus
 from hive_agents.events.log import EventLog
 from hive_agents.events.types import Event, EventType
+from hive_agents.workspace.credentials import CredentialStore, Secret, is_reference, redacted, resolve
 
 KEY = Fernet.generate_key().decode()
 CANARIES = [
@@ -386,6 +386,7 @@ def test_a_secret_within_another_is_taken_out_too() -> None:
 def test_the_package_imports_nothing_heavy() -> None:
     import subprocess
 
-    script = "import sys, hive_agents.credentials; print({'cryptography', 'boto3', 'keyring'} & set(sys.modules))"
+    heavy = "{'cryptography', 'boto3', 'keyring'}"
+    script = f"import sys, hive_agents.workspace.credentials; print({heavy} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

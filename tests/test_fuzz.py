@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
+from hive_agents.base.files import load
+from hive_agents.base.files.jsontext import decode
+from hive_agents.documents import Collection
+from hive_agents.documents.documents import parse_document
 from hive_agents.evaluation.golden import parse_golden
-from hive_agents.files import load
-from hive_agents.files.jsontext import decode
-from hive_agents.retrieval import Collection
-from hive_agents.retrieval.config import parse_config
-from hive_agents.retrieval.documents import parse_document
-from hive_agents.settings import load_settings
+from hive_agents.ranking.config import parse_config
+from hive_agents.workspace.settings import load_settings
 from tests.conftest import COLLECTION, make_workspace
 
 Reader = Callable[[bytes], Any]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.goals import Constraint, Goal, SuccessCriterion, goal_ids, load_goal
+from hive_agents.base.errors import HiveError
+from hive_agents.goals.goals import Constraint, Goal, SuccessCriterion, goal_ids, load_goal
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_outsiders_import_packages_and_not_their_files() -> None:
 
 def test_a_name_that_is_not_public_is_refused() -> None:
     with pytest.raises(AttributeError, match="nothing"):
-        import_module("hive_agents.files", "hive_agents.store").nothing  # noqa: B018
+        import_module("hive_agents.base.files", "hive_agents.store").nothing  # noqa: B018
 
 
 def _home(module: Path) -> str:

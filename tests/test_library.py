@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from hive_agents import Goal, Principal, Workspace
 from hive_agents.adapters import HiveRetriever, approval_node, judge_node, search_node
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ModelError, waited
+from hive_agents.models import ModelError, waited
 from hive_agents.runs import RunStore
 from tests.copilot.chats import copied_knowledge_base
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.credentials import CredentialStore
-from hive_agents.llm import ModelError, forget_breakers, is_outage, open_chain, price_of
-from hive_agents.llm.model import OUTAGES, PASSING
-from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
-from hive_agents.settings import Settings
-from tests.llm.bedrock_server import bedrock_server
-from tests.llm.environment import point_aws_at
-from tests.llm.openai_server import KEY, ModelServer, model_server
-from tests.llm.trusting import workspace_with
+from hive_agents.models import ModelError, forget_breakers, is_outage, open_chain, price_of
+from hive_agents.models.model import OUTAGES, PASSING
+from hive_agents.models.probing import configured_chat, probed, tried_embedding, tried_reranker
+from hive_agents.workspace.credentials import CredentialStore
+from hive_agents.workspace.settings import Settings
+from tests.models.bedrock_server import bedrock_server
+from tests.models.environment import point_aws_at
+from tests.models.openai_server import KEY, ModelServer, model_server
+from tests.models.trusting import workspace_with
 
 PAGE = (Path(__file__).parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.files import load_value
-from hive_agents.rankings.endpoint import EndpointFile
+from hive_agents.base.files import load_value
+from hive_agents.evaluation.ranking_endpoint import EndpointFile
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)

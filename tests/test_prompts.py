@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import Workspace, prompts
-from hive_agents.errors import HiveError
+from hive_agents import Workspace
+from hive_agents.base.errors import HiveError
+from hive_agents.models import prompts
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.schemas import json_schema
-from hive_agents.settings import Settings, load_settings
+from hive_agents.base.errors import Diagnostic, HiveError
+from hive_agents.base.schemas import json_schema
+from hive_agents.workspace.settings import Settings, load_settings
 
 DEFAULTS = """
 [models]

@@ -14,9 +14,8 @@ STORE = "store"
 """The schema's room: its migrations write every table."""
 WRITTEN_FROM_TWO_ROOMS = {
     "buffers": {"memory", "runs"},
-    "effects": {"agents", "runtime"},
-    "messages": {"memory", "runtime"},
-    "queen_actions": {"runtime", "supervision"},
+    "messages": {"host", "memory"},
+    "queen_actions": {"host", "supervision"},
     "runs": {"agents", "runs"},
 }
 

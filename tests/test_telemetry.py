@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from hive_agents import AgentRun, Workspace, telemetry
+from hive_agents import AgentRun, Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.llm import Chain, ModelError
+from hive_agents.models import Chain, ModelError, telemetry
 from tests.agents.conftest import node
 from tests.agents.loops import agent, goal, said, sets
 from tests.copilot.chats import ask, copied_knowledge_base
 from tests.listening import answering
-from tests.llm.openai_server import ModelServer, model_server
-from tests.llm.trusting import workspace_with
+from tests.models.openai_server import ModelServer, model_server
+from tests.models.trusting import workspace_with
 
 CANARY = "canary-4711"
 

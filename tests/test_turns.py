@@ -14,13 +14,13 @@ from tests.turns import JOBS, NAMES, place_of
 ROOT = Path(__file__).parents[1]
 COVERED = {
     "hive_agents/access/keys.py",
-    "hive_agents/credentials/store.py",
-    "hive_agents/llm/abilities.py",
+    "hive_agents/workspace/credentials/store.py",
+    "hive_agents/models/abilities.py",
     "hive_agents/memory/accepted.py",
     "hive_agents/memory/adapt.py",
     "hive_agents/memory/data_files.py",
     "hive_agents/store/audit_lines.py",
-    "hive_agents/workspace.py",
+    "hive_agents/workspace/workspace.py",
 }
 ELSEWHERE = {
     "hive_agents/access/tokens.py": "tests/access/test_revocations.py",
@@ -46,4 +46,4 @@ def test_what_two_processes_write_at_once_is_all_there(written: Path, job: str) 
 def test_whoever_takes_a_lock_is_tried() -> None:
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "hive_agents").rglob("*.py")}
     callers = {name for name, text in sources.items() if re.search(r"(?<![_\w.])locked\(", text)}
-    assert callers - {"hive_agents/files/atomic.py"} <= COVERED | set(ELSEWHERE)
+    assert callers - {"hive_agents/base/files/atomic.py"} <= COVERED | set(ELSEWHERE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from tests.conftest import make_workspace
 
 
@@ -104,7 +104,7 @@ def test_opening_a_workspace_loads_nothing_of_the_search(text_workspace: Workspa
 import sys
 from hive_agents import Workspace
 place = Workspace(sys.argv[1])
-print(type(place.find(place.documents)) is Workspace, "hive_agents.retrieval" in sys.modules)
+print(type(place.find(place.documents)) is Workspace, "hive_agents.ranking" in sys.modules)
 """
     command = [sys.executable, "-c", code, str(text_workspace.root)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True False\n"

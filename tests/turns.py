@@ -16,11 +16,11 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access.keys import local_key
-from hive_agents.credentials import CredentialStore
-from hive_agents.files import atomic_write
-from hive_agents.llm.abilities import AbilityFile
+from hive_agents.base.files import atomic_write
 from hive_agents.memory import AcceptedNote, AcceptedNotes, AgentMemory, DataFiles, Spillover, ToolResult
+from hive_agents.models.abilities import AbilityFile
 from hive_agents.store import audit
+from hive_agents.workspace.credentials import CredentialStore
 
 PROCESSES, TIMES = 2, 6
 NAMES = [f"n{process}-{time}" for process in range(PROCESSES) for time in range(TIMES)]

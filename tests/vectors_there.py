@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.retrieval import find_copy
-from hive_agents.retrieval.pgvector import PgLane
-from hive_agents.retrieval.pgvector_copies import Copies
-from hive_agents.retrieval.postgres import Database
-from hive_agents.retrieval.vectors import VectorIndex
-from hive_agents.settings import VectorSettings
+from hive_agents.engines import find_copy
+from hive_agents.engines.pgvector import PgLane
+from hive_agents.engines.pgvector_copies import Copies
+from hive_agents.engines.postgres import Database
+from hive_agents.index.vectors import VectorIndex
+from hive_agents.workspace.settings import VectorSettings
 from tests.engines import Postgres
 
 

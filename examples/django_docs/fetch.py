@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 import yaml
 from references import Titles, with_titles
 
-from hive_agents.files import atomic_write_text
-from hive_agents.importing import ImportFailure, convert
+from hive_agents.base.files import atomic_write_text
+from hive_agents.readers import ImportFailure, convert
 
 RELEASE = "5.2"
 CATEGORIES = {

@@ -1,6 +1,8 @@
+from . import (
+    proofs as proofs,
+)
 from .keys import (
     TOKENS as TOKENS,
-    SigningKey as SigningKey,
     keys_of as keys_of,
     local_key as local_key,
     uses_local_key as uses_local_key,
@@ -10,7 +12,6 @@ from .logins import (
     SESSION_SECONDS as SESSION_SECONDS,
     begin_session as begin_session,
     end_session as end_session,
-    is_session as is_session,
     login_code as login_code,
     owner as owner,
     owner_token as owner_token,
@@ -22,11 +23,9 @@ from .principal import (
     RESERVED as RESERVED,
     ROLES as ROLES,
     AccessLabels as AccessLabels,
-    Documents as Documents,
     Principal as Principal,
     asked_by as asked_by,
     is_name as is_name,
-    is_subject as is_subject,
     local_user as local_user,
 )
 from .proofs import (
@@ -39,13 +38,10 @@ from .remote import (
     RemotePermissions as RemotePermissions,
 )
 from .rules import (
-    AccessFile as AccessFile,
     AccessRules as AccessRules,
-    Grant as Grant,
     PermissionFault as PermissionFault,
     is_open as is_open,
     known_principal as known_principal,
-    of_tenant as of_tenant,
 )
 from .service import (
     CurrentLabels as CurrentLabels,
@@ -61,7 +57,6 @@ from .tokens import (
     MAX_TOKEN as MAX_TOKEN,
     Standing as Standing,
     Token as Token,
-    as_granted as as_granted,
     mint as mint,
     revoke as revoke,
     verify as verify,
@@ -70,7 +65,6 @@ from .who import (
     OPERATORS as OPERATORS,
     TOKEN as TOKEN,
     Asker as Asker,
-    Caller as Caller,
     Decider as Decider,
     asker_of as asker_of,
     people as people,

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents import credentials, machine
-from hive_agents.errors import HiveError, NoSecret, WrongUsage
-from hive_agents.files import atomic_write, locked, read_bytes
-from hive_agents.trust import may_sign, require_trust
-from hive_agents.workspace import Workspace
+from hive_agents.base import HiveError, NoSecret, WrongUsage
+from hive_agents.base.files import atomic_write, locked, read_bytes
+from hive_agents.workspace import Workspace, credentials, machine, may_sign, require_trust
 
 if TYPE_CHECKING:
-    from hive_agents.credentials import Secret
+    from hive_agents.workspace.credentials import Secret
 
 FILE = ".hive/local.key"
 BYTES = 32

@@ -18,17 +18,8 @@ from hive_agents.access import proofs
 from hive_agents.access.keys import require_owner, session_key
 from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, asked_by, is_name, local_user, login
 from hive_agents.access.rules import is_open, known_principal
-from hive_agents.access.tokens import (
-    MAX_TOKEN,
-    Token,
-    claims_of,
-    decoded,
-    header_of,
-    holder_of,
-    refused,
-    require_ttl,
-)
-from hive_agents.errors import HiveError
+from hive_agents.access.tokens import MAX_TOKEN, Token, claims_of, decoded, header_of, holder_of, refused, require_ttl
+from hive_agents.base import HiveError
 from hive_agents.workspace import Workspace
 
 LINK_SECONDS = 60

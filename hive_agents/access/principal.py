@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 
 PrincipalRole = Literal["reader", "approver", "operator", "admin"]
 ROLES: frozenset[str] = frozenset(get_args(PrincipalRole))

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hive_agents.access.principal import LOCAL_TENANT, Principal
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
+from hive_agents.base.files import read_bytes
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.files import read_bytes
 from hive_agents.store import RecordsConnection, audit, connected, file_identity, transaction
 from hive_agents.workspace import Workspace
 

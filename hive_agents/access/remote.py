@@ -16,8 +16,8 @@ import numpy as np
 
 from hive_agents.access.principal import Documents, Principal
 from hive_agents.access.rules import PermissionFault, of_tenant
-from hive_agents.errors import HiveError
-from hive_agents.files import jsontext
+from hive_agents.base import HiveError
+from hive_agents.base.files import jsontext
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,8 +26,8 @@ from hive_agents.access.principal import (
     is_name,
     is_subject,
 )
-from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.files import AnyCase, FileFormat, Format, LinkRefused, load, read_folder
+from hive_agents.base import Diagnostic, HiveError, NotFound
+from hive_agents.base.files import AnyCase, FileFormat, Format, LinkRefused, load, read_folder
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

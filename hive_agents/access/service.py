@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hive_agents import files
 from hive_agents.access.logins import owner
 from hive_agents.access.principal import AccessLabels, Documents, Principal
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
-from hive_agents.errors import HiveError
-from hive_agents.files import jsontext, parent_of, read_start
-from hive_agents.trust import is_trusted
-from hive_agents.workspace import Workspace
+from hive_agents.base import HiveError, files
+from hive_agents.base.files import jsontext, parent_of, read_start
+from hive_agents.workspace import Workspace, is_trusted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

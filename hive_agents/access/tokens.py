@@ -25,8 +25,8 @@ from hive_agents.access import proofs
 from hive_agents.access.keys import SigningKey, keys_of
 from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, is_name, local_user, named
 from hive_agents.access.rules import AccessRules
-from hive_agents.errors import HiveError, RightsWithdrawn
-from hive_agents.files import Format
+from hive_agents.base import HiveError, RightsWithdrawn
+from hive_agents.base.files import Format
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 

@@ -18,7 +18,7 @@ from hive_agents.access.logins import is_session, owner, recognised
 from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user
 from hive_agents.access.rules import AccessRules, is_open, known_names, known_principal
 from hive_agents.access.tokens import verify
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.workspace import Workspace
 
 _NAME = re.compile(r"user:[\w][\w.@+-]{0,63}")

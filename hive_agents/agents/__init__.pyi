@@ -1,3 +1,12 @@
+from . import (
+    calls as calls,
+    deployed as deployed,
+    deployment as deployment,
+    mcp_servers as mcp_servers,
+    models as models,
+    session as session,
+    sub_agents as sub_agents,
+)
 from .bundled import (
     bundled_tools as bundled_tools,
 )
@@ -8,11 +17,9 @@ from .config_tools import (
     propose_config as propose_config,
 )
 from .deployed import (
-    VersionRow as VersionRow,
     deployed_text as deployed_text,
     deployment_warnings as deployment_warnings,
     find_sub_agent as find_sub_agent,
-    follow as follow,
     follow_history as follow_history,
     known_agents as known_agents,
     record as record,
@@ -22,9 +29,16 @@ from .deployed import (
     serving_agent as serving_agent,
     versions as versions,
 )
+from .deployment import (
+    AgentDeployment as AgentDeployment,
+)
 from .effects import (
     Done as Done,
     Effects as Effects,
+)
+from .evaluation import (
+    CaseRuns as CaseRuns,
+    evaluate_agent as evaluate_agent,
 )
 from .flowchart import (
     flowchart as flowchart,
@@ -32,9 +46,12 @@ from .flowchart import (
 from .goal_judge import (
     conclude as conclude,
     losses as losses,
-    lost as lost,
     owed as owed,
-    results as results,
+)
+from .input import (
+    RunValue as RunValue,
+    accepted_input as accepted_input,
+    require_agent_run as require_agent_run,
 )
 from .judges import (
     NodeContext as NodeContext,
@@ -62,10 +79,23 @@ from .node_work import (
 from .own_tools import (
     workspace_tools as workspace_tools,
 )
+from .recheck import (
+    recheck_for as recheck_for,
+)
 from .recording import (
     MadeCall as MadeCall,
     RecordedStep as RecordedStep,
     Recording as Recording,
+)
+from .rehearsal import (
+    Stage as Stage,
+    scratch as scratch,
+)
+from .retry import (
+    retry as retry,
+)
+from .run import (
+    AgentRun as AgentRun,
 )
 from .run_log import (
     RunLog as RunLog,
@@ -90,7 +120,6 @@ from .spec import (
 )
 from .stricter import (
     changes_since as changes_since,
-    present_policies as present_policies,
 )
 from .subagent_judge import (
     SubagentJudge as SubagentJudge,

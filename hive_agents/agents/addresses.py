@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 
 PORTS = {"http": 80, "https": 443}
 # Not every release of Python counts these as private: 6to4 relays, documentation, local NAT64, segment routing.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hive_agents.agents.tool import SideEffect, Tool
-from hive_agents.expressions import ExpressionError
-from hive_agents.files import Format
+from hive_agents.base.files import Format
 from hive_agents.goals import Constraint, Goal
+from hive_agents.goals.expressions import ExpressionError
 
 
 class CallBounds(Format):

@@ -19,10 +19,10 @@ from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import STRICTER, WITHHELD, Filing, ToolDecision
-from hive_agents.errors import Busy, HiveError
+from hive_agents.base import Busy, HiveError
 from hive_agents.events import EventType
-from hive_agents.llm import ToolCall
 from hive_agents.memory import Delivery, ToolResult
+from hive_agents.models import ToolCall
 
 IN_ORDER = (synthetic.SET, *synthetic.WRITING)
 TOOL_SECONDS = 600.0

@@ -10,19 +10,19 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import evaluation, retrieval, verification
+from hive_agents import engines, evaluation, gate, ranking
 from hive_agents.access import Principal, ViewGate, owner, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import HiveError, has_errors
+from hive_agents.base import HiveError, has_errors
+from hive_agents.base.files import NAME_PATTERN, atomic_write_text, load_value, read_bytes
 from hive_agents.evaluation import OpenSplit
-from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value, read_bytes
 from hive_agents.memory import ToolResult
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from hive_agents.evaluation import GoldenSet, QueryEvaluation
-    from hive_agents.retrieval import StoredConfig
+    from hive_agents.ranking import StoredConfig
 
 ROLES = frozenset({"operator", "admin"})
 LISTED = 10
@@ -36,7 +36,7 @@ def validate_config(name: str, context: ToolContext) -> ToolResult:
     """
     workspace = _operated(context)
     try:
-        findings = verification.check_config(workspace, _config(workspace, name), viewer=_viewer(context))
+        findings = ranking.check_config(workspace, _config(workspace, name), viewer=_viewer(context))
     except HiveError as error:
         findings = error.diagnostics
     return _told({"ok": not has_errors(findings), "diagnostics": [finding.to_json() for finding in findings]})
@@ -53,7 +53,7 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
     golden = _part(context, split)
     viewer = _viewer(context)
     stored = _sound(workspace, name, golden, viewer)
-    retrieval.build_index(workspace)
+    engines.build_index(workspace)
     result = evaluation.evaluate(workspace, config=stored.config, golden=golden, reader=viewer)
     worst = sorted(result.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
@@ -80,8 +80,8 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
     golden = _part(context, split)
     viewer = _viewer(context)
     first, second = (_sound(workspace, name, golden, viewer) for name in (a, b))
-    retrieval.build_index(workspace)
-    engine = retrieval.SearchEngine(workspace)
+    engines.build_index(workspace)
+    engine = ranking.SearchEngine(workspace)
     comparison = evaluation.compare(engine, first.config, second.config, golden, reader=viewer).to_json()
     changed = sorted(
         (query for query in comparison["queries"] if query["delta"]), key=lambda query: -abs(query["delta"])
@@ -108,8 +108,8 @@ def propose_config(
     except PatchError as error:
         raise HiveError.of("HIVE-409", str(error), fix="give an object of what differs") from None
     file = f"configs/{name}.json"
-    stored = verification.stored_from(load_value(retrieval.RetrievalConfig, value, file), file)
-    verification.require_sound(workspace, stored, viewer=_viewer(context))
+    stored = ranking.stored_from(load_value(ranking.RetrievalConfig, value, file), file)
+    ranking.require_sound(workspace, stored, viewer=_viewer(context))
     with workspace.exclusive("proposing a config"):
         path = workspace.configs / f"{name}.json"
         if not path.exists() and not path.is_symlink():
@@ -131,17 +131,17 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     """
     workspace = _operated(context)
     golden = evaluation.load_golden(workspace)
-    retrieval.build_index(workspace)
+    engines.build_index(workspace)
     stored = _sound(workspace, name, golden, _viewer(context))
-    active = retrieval.find_active(workspace)
+    active = ranking.find_active(workspace)
     if active is None:
         fix = "let a person run `hive deploy CONFIG` first: then there is something to be better than"
         raise HiveError.of("HIVE-408", "nothing is deployed yet, and a first deployment proves nothing", fix=fix)
     # One use of the holdout for each config of a run: resuming the run counts no second one.
     use = f"{context.run_id}:{stored.hash}" if context.run_id else None
-    result = verification.run_gate(
+    result = gate.run_gate(
         workspace,
-        retrieval.SearchEngine(workspace),
+        ranking.SearchEngine(workspace),
         stored,
         active.stored,
         golden,
@@ -150,12 +150,12 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
         agent=True,
     )
     viewer = _viewer(context)
-    engine = retrieval.SearchEngine(workspace)
-    told = result if viewer is None else verification.as_seen(workspace, engine, result, stored, active.stored, viewer)
+    engine = ranking.SearchEngine(workspace)
+    told = result if viewer is None else gate.as_seen(workspace, engine, result, stored, active.stored, viewer)
     passed = result.decision == "passed"
     if passed:
         by = f"agent:{context.agent_id or 'unknown'}"
-        verification.switch(
+        gate.switch(
             workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by
         )
     return _told(
@@ -186,7 +186,7 @@ def _name(name: str) -> str:
 
 def _config(workspace: Workspace, name: str) -> StoredConfig:
     """Return a config by its name; paths are refused, so that an agent reaches no other file."""
-    return verification.named_config(workspace, name if name == "active" else _name(name))
+    return ranking.named_config(workspace, name if name == "active" else _name(name))
 
 
 def _viewer(context: ToolContext) -> Principal | None:
@@ -196,7 +196,7 @@ def _viewer(context: ToolContext) -> Principal | None:
 
 def _sound(workspace: Workspace, name: str, golden: GoldenSet, viewer: Principal | None) -> StoredConfig:
     stored = _config(workspace, name)
-    verification.require_sound(workspace, stored, judged=golden.collection, viewer=viewer)
+    ranking.require_sound(workspace, stored, judged=golden.collection, viewer=viewer)
     return stored
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
+from hive_agents.agents.evolution import agent_hash, agent_text, inlined, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
-from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
+from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
+from hive_agents.base.files import atomic_write_text, load
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.files import atomic_write_text, load
 from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
 from hive_agents.workspace import Workspace
 

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
-from hive_agents.agents.guards.budget import Measure
+from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent, Measure
 from hive_agents.agents.sent import Sent
-from hive_agents.errors import HiveError
-from hive_agents.llm import Tell, Usage
+from hive_agents.base import HiveError, encodable
 from hive_agents.memory import run_folder
+from hive_agents.models import Tell, Usage
 from hive_agents.runs import LeaseLost, run_turn
 from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
-from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from hive_agents.runs import Lease, Limits

@@ -14,11 +14,11 @@ from hive_agents.agents.node_end import End, GoalVerdict, Update, fault, spent
 from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spending import more
+from hive_agents.base import cut
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
 from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Message, Usage, sending
-from hive_agents.text import cut
+from hive_agents.models import Message, Usage, sending
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.files import AnyCase, Format
-from hive_agents.llm import ToolCall
+from hive_agents.base.files import AnyCase, Format
+from hive_agents.models import ToolCall
 
 NodeAction = Literal["accept", "retry", "escalate", "continue"]
 

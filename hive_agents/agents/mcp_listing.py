@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hive_agents.files import Exceeded, atomic_write, read_bytes, require_bounded
-from hive_agents.text import sha256
-from hive_agents.trust import TrustStatus, pins_file
-from hive_agents.workspace import Workspace
+from hive_agents.base import sha256
+from hive_agents.base.files import Exceeded, atomic_write, read_bytes, require_bounded
+from hive_agents.workspace import TrustStatus, Workspace, pins_file
 
 MOST_TOOLS, MOST_PAGES = 256, 50
 MOST_LISTED = 2_000_000

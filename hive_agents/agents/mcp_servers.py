@@ -28,13 +28,12 @@ from hive_agents.agents.mcp_listing import (
 )
 from hive_agents.agents.mcp_transports import MOST_BYTES, http_client, standard_streams
 from hive_agents.agents.tool import SideEffect, Tool, as_result, make_tool
-from hive_agents.credentials import is_reference, redacted, resolve
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import Exceeded, opened
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.base.files import Exceeded, opened
 from hive_agents.memory import ToolResult
-from hive_agents.settings import McpServer
-from hive_agents.trust import file_within, is_trusted, server_files, untrusted_files
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace, file_within, is_trusted, server_files, untrusted_files
+from hive_agents.workspace.credentials import is_reference, redacted, resolve
+from hive_agents.workspace.settings import McpServer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import Any, TypedDict
 
 from hive_agents.agents.guards import RetryPolicy, retried
-from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tell, Tool, Usage, sending
 from hive_agents.memory import estimate_tokens, message_tokens
+from hive_agents.models import Chain, ChatResult, Message, ModelError, Tell, Tool, Usage, sending
 
 PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
 

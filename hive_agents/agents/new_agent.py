@@ -8,11 +8,10 @@ import tomllib
 from typing import Any
 
 from hive_agents.agents.spec import AgentSpec
-from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write_text, load_value, read_bytes
+from hive_agents.base import HiveError
+from hive_agents.base.files import atomic_write_text, load_value, read_bytes
 from hive_agents.goals import Goal
-from hive_agents.trust import is_trusted, trust
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace, is_trusted, trust
 
 SETTINGS = "hive.toml"
 PATTERN = "tools/*.py"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents.base import cut, encodable, fenced, sha256
 from hive_agents.memory import DataFiles, pretty
-from hive_agents.text import cut, encodable, fenced, sha256
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hive_agents import prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.judges import NodeAction, NodeContext, node_verdict
 from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.subagent_judge import SubagentJudge
 from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Message, ModelError, Usage
 from hive_agents.memory import Entry
+from hive_agents.models import Message, ModelError, Usage, prompts
 
 _RECENT = 12
 _CHARS = 2_000

@@ -24,11 +24,10 @@ from hive_agents.agents.reprieve import reprieved
 from hive_agents.agents.routing import NoWay, targets
 from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools
-from hive_agents.errors import HiveError, NoModel
+from hive_agents.base import HiveError, NoModel, cut
 from hive_agents.events import EventType
-from hive_agents.llm import Message, ModelError, ToolCall
 from hive_agents.memory import Entry
-from hive_agents.text import cut
+from hive_agents.models import Message, ModelError, ToolCall
 
 VisitState = Mapping[str, Any]
 UNREAD = 3

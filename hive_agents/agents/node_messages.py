@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Iterator, Sequence
 
-from hive_agents import llm, prompts
+from hive_agents import models
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import need, streamed
 from hive_agents.agents.node_end import End
@@ -14,9 +14,9 @@ from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.synthetic import ASK, LIST, REPORT, SET, WRITING, synthetic_tools
 from hive_agents.agents.viewing import PERSON
 from hive_agents.approvals import WITHHELD
-from hive_agents.llm import Message, ModelError
+from hive_agents.base import fenced
 from hive_agents.memory import ContextHandoff, Summarise, compact, estimate_tokens, transition_marker
-from hive_agents.text import fenced
+from hive_agents.models import Message, ModelError, prompts
 
 OWN_WORDS = frozenset({SET, *WRITING, LIST, ASK, REPORT})
 """Tools whose results are texts of the loop, or of a person, and not data."""
@@ -45,7 +45,7 @@ def missed(work: NodeWork, read: int) -> str:
 
 
 async def turn_messages(
-    work: NodeWork, key: str, tools: Sequence[llm.Tool], *, room: int | None = None
+    work: NodeWork, key: str, tools: Sequence[models.Tool], *, room: int | None = None
 ) -> list[Message]:
     """Return the system prompt and the conversation, which is compacted first where it is too long.
 

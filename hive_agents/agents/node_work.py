@@ -18,6 +18,7 @@ from hive_agents.agents.spec import AgentSpec, NodeSpec, parallel_edges, reachab
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.viewing import RunView
+from hive_agents.base import fenced
 from hive_agents.memory import (
     AgentMemory,
     DataBuffer,
@@ -30,7 +31,6 @@ from hive_agents.memory import (
     narrative,
 )
 from hive_agents.runs import RunStore
-from hive_agents.text import fenced
 
 _PLAIN = (bool, int, float, type(None))
 """What a prompt quotes where it stands: no text can be made of it."""

@@ -21,10 +21,9 @@ from hive_agents.agents.mcp_servers import Inert, server_tools
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, make_tool
 from hive_agents.agents.tools import ToolRegistry
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import read_bytes
-from hive_agents.trust import is_trusted, trusted_bytes, untrusted_files
-from hive_agents.workspace import Workspace
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.base.files import read_bytes
+from hive_agents.workspace import Workspace, is_trusted, trusted_bytes, untrusted_files
 
 GROUP = "hive_agents.tools"
 """Entry points of installed packages: each names a tool, or a module with tools."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-from hive_agents.agents.guards import LoopTurn, doom_loop, fingerprint, is_stalled
-from hive_agents.agents.guards.loops import kept
+from hive_agents.agents.guards import LoopTurn, doom_loop, fingerprint, is_stalled, kept
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.llm import Message
+from hive_agents.base import sha256
 from hive_agents.memory import ToolResult
-from hive_agents.text import sha256
+from hive_agents.models import Message
 
 LOOKED_BACK = 12
 """Turns in which a stall is looked for."""

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from string import Template
 from typing import TYPE_CHECKING
 
-from hive_agents import prompts
 from hive_agents.agents.spec import AgentSpec, NodeSpec
-from hive_agents.errors import HiveError, closest
-from hive_agents.resources import bundled
-from hive_agents.text import cut
+from hive_agents.base import HiveError, bundled, closest, cut
+from hive_agents.models import prompts
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -18,9 +18,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from hive_agents.errors import HiveError
-from hive_agents.trust import trusted_bytes
-from hive_agents.workspace import Workspace
+from hive_agents.base import HiveError
+from hive_agents.workspace import Workspace, trusted_bytes
 
 _of: ContextVar[Workspace | None] = ContextVar("workspace whose tools are running", default=None)
 

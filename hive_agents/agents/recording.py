@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents.effects import Done
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
-from hive_agents.errors import HiveError
-from hive_agents.llm import Usage
+from hive_agents.base import HiveError
 from hive_agents.memory import DataFiles, folder_name, run_folder
+from hive_agents.models import Usage
 from hive_agents.store import connected
 
 if TYPE_CHECKING:

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.spending import somebody
 from hive_agents.approvals import Filing
-from hive_agents.events import (
-    ESCALATIONS,
-    EscalationTicket,
-    EventLog,
-    EventType,
-    TicketCause,
-    ticket_id,
-    tickets_of,
-)
+from hive_agents.events import ESCALATIONS, EscalationTicket, EventLog, EventType, TicketCause, ticket_id, tickets_of
 
 if TYPE_CHECKING:
     from hive_agents.agents.node_work import NodeWork

@@ -6,15 +6,14 @@ import json
 import secrets
 from typing import Any
 
-from hive_agents import prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_judge import recent
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import EdgeSpec
-from hive_agents.expressions import ExpressionError, parse
-from hive_agents.llm import Message, ModelError
+from hive_agents.goals.expressions import ExpressionError, parse
+from hive_agents.models import Message, ModelError, prompts
 
 ENDED = {"completed": ("always", "success", "condition", "model"), "failed": ("always", "failure")}
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from hive_agents import retrieval
+from hive_agents import index, ranking
 from hive_agents.access import RESERVED, AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
 from hive_agents.agents.tool import ToolContext
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
-    from hive_agents.retrieval import ChunkRow, Ranking, RetrievalConfig, ScopedIndex, SearchEngine, SqliteIndex
+    from hive_agents.index import ChunkRow, ScopedIndex, SqliteIndex
+    from hive_agents.ranking import Ranking, RetrievalConfig, SearchEngine
 
 
 class DocumentSearch:
@@ -86,7 +87,7 @@ class DocumentSearch:
     def _opened(self) -> SearchEngine:
         with self._lock:
             if self._engine is None:
-                self._engine = retrieval.SearchEngine(self._workspace)
+                self._engine = ranking.SearchEngine(self._workspace)
             return self._engine
 
 
@@ -104,17 +105,15 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str, filter
     def search(index: SqliteIndex) -> Ranking:
         scope = _scope(engine, index, permissions, principal)
         config = _narrowed(active, filters, scope, permissions)
-        candidates = retrieval.retrieve(scope, query, config)
+        candidates = ranking.retrieve(scope, query, config)
         if config.rerank.enabled:
             viewed = partial(_viewed, permissions, principal)
             candidates = engine.rerank(scope, candidates, config, allowed=viewed)
-        return retrieval.present(scope, retrieval.finish(candidates, config), config)
+        return ranking.present(scope, ranking.finish(candidates, config), config)
 
-    ranking = engine.with_index(active.collection, search)
-    allowed = _viewed(permissions, principal, [hit.doc_id for hit in ranking.hits])
-    return retrieval.Ranking(
-        ranking.query, ranking.config, [hit for hit in ranking.hits if hit.doc_id in allowed], ranking.cut
-    )
+    found = engine.with_index(active.collection, search)
+    allowed = _viewed(permissions, principal, [hit.doc_id for hit in found.hits])
+    return ranking.Ranking(found.query, found.config, [hit for hit in found.hits if hit.doc_id in allowed], found.cut)
 
 
 def _reader(context: ToolContext) -> Principal:
@@ -139,7 +138,7 @@ def _narrowed(
 ) -> RetrievalConfig:
     """Return the config with these filters added."""
     fields = {name: field.type for name, field in scope.collection.fields.items() if name not in RESERVED}
-    added = retrieval.parse_filters(filters, fields)
+    added = index.parse_filters(filters, fields)
     if unknown := [name for name in added if name not in fields]:
         filterable = ", ".join(name for name in scope.collection.filterable if name in fields)
         message = f'the collection has no field "{unknown[0]}"'

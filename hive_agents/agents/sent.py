@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hive_agents.errors import HiveError
-from hive_agents.files import disk_errors, make_folder, opened, read_bytes
+from hive_agents.base import HiveError
+from hive_agents.base.files import disk_errors, make_folder, opened, read_bytes
 
 FILE = ".sent"
 """In the run's folder; the agent sees no files whose names begin with a dot."""

@@ -13,16 +13,15 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
-from hive_agents.errors import Outage
+from hive_agents.base import Outage, encodable
 from hive_agents.events import Event, EventType, Publish, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
-from hive_agents.llm import Chain
 from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
+from hive_agents.models import Chain
 from hive_agents.runs import RunStore
-from hive_agents.settings import Role
 from hive_agents.store import documents_read
-from hive_agents.text import encodable
+from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
     from pathlib import Path

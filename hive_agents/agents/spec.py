@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from hive_agents.approvals import ToolRule
-from hive_agents.errors import NotFound, did_you_mean
-from hive_agents.expressions import parse
-from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
+from hive_agents.base import NotFound, did_you_mean
+from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
+from hive_agents.goals.expressions import parse
 from hive_agents.judging import CapabilityLevel
 from hive_agents.runs import Limits
-from hive_agents.settings import Health
+from hive_agents.workspace.settings import Health
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from hive_agents.agents.call_bounds import CallBounds, binding, speaks
 from hive_agents.agents.deployed import serving_agent
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ApprovalRequest, ToolDecision, ToolPolicy, ToolRule
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.goals import Constraint, Goal, load_goal
 from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace

@@ -8,15 +8,14 @@ from typing import Any, cast
 
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import BudgetExhausted
-from hive_agents.agents.guards.budget import Measure
+from hive_agents.agents.guards import BudgetExhausted, Measure
 from hive_agents.agents.node_end import End, spent, visits
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import AgentSpec, before_each, ways_on
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import Limits

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from hive_agents import llm
+from hive_agents import models
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ToolDecision, ToolRule
-from hive_agents.errors import HiveError
-from hive_agents.llm import faults
+from hive_agents.base import HiveError, encodable, sha256
 from hive_agents.memory import ToolResult, replace_once
-from hive_agents.text import encodable, sha256
+from hive_agents.models import faults
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
 WRITING = ("save_data", "edit_data")
@@ -24,7 +23,7 @@ _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
 
 
-def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
+def synthetic_tools(work: NodeWork) -> list[models.Tool]:
     """Return the tools of this node besides those of the registry."""
     node = work.node
     offered = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
@@ -32,7 +31,7 @@ def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
 
 
 @lru_cache(maxsize=256)
-def _offered(output_keys: tuple[str, ...], sub_agents: tuple[str, ...], delegated: bool) -> tuple[llm.Tool, ...]:
+def _offered(output_keys: tuple[str, ...], sub_agents: tuple[str, ...], delegated: bool) -> tuple[models.Tool, ...]:
     """Return the tools before any policy, cached: each turn needs them twice."""
     tools = [_tool(name, *_FILES[name]) for name in FILE_TOOLS]
     if output_keys:
@@ -128,9 +127,9 @@ def file_parameters(name: str) -> dict[str, Any]:
     return _tool(name, *_FILES[name]).parameters
 
 
-def _tool(name: str, description: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:
+def _tool(name: str, description: str, fields: Mapping[str, Any], required: Iterable[str]) -> models.Tool:
     schema = {"type": "object", "properties": dict(fields), "required": list(required)}
-    return llm.Tool(name=name, description=description, parameters=schema)
+    return models.Tool(name=name, description=description, parameters=schema)
 
 
 _FILES: dict[str, tuple[str, dict[str, Any], list[str]]] = {

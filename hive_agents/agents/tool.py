@@ -11,13 +11,12 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
-from hive_agents import llm
+from hive_agents import models
 from hive_agents.approvals import ToolDecision
-from hive_agents.credentials import Secret, is_reference
-from hive_agents.errors import HiveError
-from hive_agents.llm import defects, in_thread
+from hive_agents.base import HiveError
 from hive_agents.memory import ToolResult
-from hive_agents.telemetry import untraced
+from hive_agents.models import defects, in_thread, untraced
+from hive_agents.workspace.credentials import Secret, is_reference
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -123,8 +122,8 @@ class Tool:
             raise TypeError(f"{self.name} was not made of a function: use ToolRegistry.call")
         return self.function(*args, **named)
 
-    def for_model(self) -> llm.Tool:
-        return llm.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
+    def for_model(self) -> models.Tool:
+        return models.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
 
 
 def make_tool(

@@ -7,16 +7,16 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hive_agents import credentials, llm
-from hive_agents.agents.guards.retries import RetryPolicy, retried
+from hive_agents import models
+from hive_agents.agents.guards import RetryPolicy, retried
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
-from hive_agents.credentials import Secret, redacted
-from hive_agents.errors import Diagnostic, HiveError, NotFound, closest, did_you_mean
-from hive_agents.llm import faults
+from hive_agents.base import Diagnostic, HiveError, NotFound, closest, did_you_mean
 from hive_agents.memory import ToolResult
-from hive_agents.telemetry import span
+from hive_agents.models import faults, span
+from hive_agents.workspace import credentials
+from hive_agents.workspace.credentials import Secret, redacted
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Tools:
             return "deny"
         return strictest(self._policies, name, self._tools[name].policy, arguments)
 
-    def for_model(self) -> list[llm.Tool]:
+    def for_model(self) -> list[models.Tool]:
         """Return what a model is offered: every tool here that isn't denied."""
         return [self._tools[name].for_model() for name in self.names if self.decide(name) != "deny"]
 

@@ -21,8 +21,8 @@ from hive_agents.agents.spec import (
     sub_agent_nodes,
 )
 from hive_agents.agents.tools import ToolRegistry
-from hive_agents.errors import Diagnostic, HiveError, closest, did_you_mean, has_errors
-from hive_agents.files import jsontext
+from hive_agents.base import Diagnostic, HiveError, closest, did_you_mean, has_errors
+from hive_agents.base.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.workspace import Workspace
 

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from hive_agents.agents.addresses import Destination, destination
 from hive_agents.agents.tool import answered
-from hive_agents.errors import HiveError
-from hive_agents.llm import in_thread
+from hive_agents.base import HiveError
 from hive_agents.memory import ToolResult
+from hive_agents.models import in_thread
 
 if TYPE_CHECKING:
     import httpx

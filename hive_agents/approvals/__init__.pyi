@@ -1,5 +1,7 @@
 from . import (
-    interchange as interchange,
+    log as log,
+    rows as rows,
+    store as store,
 )
 from .answers import (
     Recheck as Recheck,
@@ -28,7 +30,6 @@ from .request import (
     OWN_TENANT as OWN_TENANT,
     ApprovalRequest as ApprovalRequest,
     Approvers as Approvers,
-    Decision as Decision,
     Diff as Diff,
     Filing as Filing,
     Status as Status,

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 from hive_agents.approvals.patch import json_patch
 from hive_agents.approvals.request import ApprovalRequest, Filing, Verb
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 
 Names = Literal["current", "legacy"]
 _FLAGS: Mapping[Verb, str] = {

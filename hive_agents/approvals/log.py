@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.approvals.request import ApprovalRequest, Decision
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 

@@ -10,11 +10,10 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from hive_agents.approvals.request import ApprovalRequest
+from hive_agents.base import spelled
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.store import RecordsConnection
-from hive_agents.text import spelled
-from hive_agents.trust import is_trusted
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace, is_trusted
 
 Occasion = Literal["requested", "reminder", "escalated", "delegated", "decided", "expired", "superseded"]
 TIMEOUT_SECONDS = 5.0

@@ -14,7 +14,7 @@ from jsonpatch import (
     JsonPointerException,
 )
 
-from hive_agents.files import MAX_DEPTH, Exceeded, require_bounded
+from hive_agents.base.files import MAX_DEPTH, Exceeded, require_bounded
 
 MAX_SIZE = 2_000_000
 """Most characters and parts of the patched value, and of all additions of a patch."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hive_agents.access import require_proof, same_hands, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 
 Hindrance = Literal["asked", "made", "no_person", "delegated", "agreed"]
 _ANOTHER_WAY = "by a key of their own, by an identity provider, or by a token or a link that somebody else made"

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import field_validator, model_serializer
 
-from hive_agents.expressions import ExpressionError, parse
-from hive_agents.files import AnyCase, Format
+from hive_agents.base.files import AnyCase, Format
+from hive_agents.goals.expressions import ExpressionError, parse
 
 ToolDecision = Literal["allow", "ask", "deny"]
 STRICTER: Sequence[ToolDecision] = ("allow", "ask", "deny")

@@ -7,7 +7,7 @@ from typing import Any
 from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 

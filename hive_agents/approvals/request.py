@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.access import OWNER, Principal, asked_by, people, person, same_person
-from hive_agents.files import AnyCase, Format
-from hive_agents.llm import json_schema
-from hive_agents.text import UNSEEN, hides, sha256
+from hive_agents.base import UNSEEN, hides, sha256
+from hive_agents.base.files import AnyCase, Format
+from hive_agents.models import json_schema
 
 _ANNOTATIONS = "title description default examples $schema $comment $defs definitions deprecated format readOnly"
 _CONSTRAINTS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from hive_agents.approvals import log
 from hive_agents.approvals.request import ApprovalRequest
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.store import RecordsConnection
 from hive_agents.workspace import Workspace
 

@@ -32,7 +32,7 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.approvals.rows import inbox
-from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
+from hive_agents.base import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli import agents_memory, agents_versions
 from hive_agents.cli.agents_versions import AgentArgument
 from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from hive_agents.agents import AgentSpec
-    from hive_agents.errors import Diagnostic
+    from hive_agents.base import Diagnostic
     from hive_agents.workspace import Workspace
 
 app = typer.Typer(help="Agents: list, show and check them, and deploy new versions.", no_args_is_help=True)
@@ -36,7 +36,7 @@ app.add_typer(agents_memory.app, name="memory")
 def list_(surface: Surface) -> None:
     """List the agents of the workspace."""
     from hive_agents.agents import deployment_warnings, known_agents, sub_agent_nodes
-    from hive_agents.errors import has_errors
+    from hive_agents.base import has_errors
 
     place = surface.workspace
     rows, lines = [], []
@@ -94,7 +94,7 @@ def show(surface: Surface, agent: AgentArgument) -> None:
 def validate(surface: Surface, agent: AgentArgument) -> None:
     """Check an agent's file: its syntax, that every name in it exists, and that every input has a source."""
     from hive_agents.agents import require_agent
-    from hive_agents.errors import has_errors
+    from hive_agents.base import has_errors
 
     place = surface.workspace
     require_agent(place, agent)
@@ -115,8 +115,7 @@ def eval_(
     repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="Runs of each case.")] = 1,
 ) -> None:
     """Run an agent on the eval cases of its goal; their stubs replace tools that have effects."""
-    from hive_agents.agents import require_agent, workspace_tools
-    from hive_agents.runtime import Stage, evaluate_agent
+    from hive_agents.agents import Stage, evaluate_agent, require_agent, workspace_tools
 
     place = surface.workspace
     require_agent(place, agent)
@@ -187,7 +186,7 @@ def graph(surface: Surface, agent: AgentArgument) -> None:
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
     """Return the agent that serves, None if it can't be read; whether it was deployed; and what checks found."""
     from hive_agents.agents import check_agent, serving_agent
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         agent, row = serving_agent(place, id)
@@ -202,7 +201,7 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
     """Return the agent of the file, None if it can't be read, and what checks found."""
     from hive_agents.agents import check_agent, read_agent
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         agent, text = read_agent(place, id)

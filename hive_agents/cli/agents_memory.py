@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.agents_versions import AgentArgument
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.memory import AcceptedNotes
@@ -58,7 +58,7 @@ def accept(
     tenant: TenantOption = None,
 ) -> None:
     """Accept the notes of a run: later runs of its user, or of its thread, begin with them."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
@@ -85,7 +85,7 @@ def edit(
     tenant: TenantOption = None,
 ) -> None:
     """Change a note; without a number, add one."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.memory import AcceptedNote
     from hive_agents.store import audit
 
@@ -124,7 +124,7 @@ def _notes(
     Raises: HIVE-415 for somebody else's notes, unless the owner or an admin asks.
     """
     from hive_agents.agents import require_agent
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.memory import AcceptedNotes
     from hive_agents.runs import Scope
 
@@ -150,7 +150,7 @@ def _thread_of_notes(surface: Surface, agent: str, thread: str | None, run: str 
     Raises: HIVE-409 for options by which no later run would begin with the notes.
     """
     from hive_agents.agents import require_agent, serving_agent
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.runs import RunStore
 
     require_agent(surface.workspace, agent)

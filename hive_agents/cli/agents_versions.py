@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.deploy import decision_line
 from hive_agents.cli.surface import WHO_ASKS, HistoryReasonOption, Surface, count, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.access import Asker, Principal
-    from hive_agents.runtime import AgentDeployment
+    from hive_agents.agents import AgentDeployment
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
 
@@ -36,8 +36,8 @@ def propose(
     """Propose a new version: it is checked and stored, and serves only after it is deployed."""
     from hive_agents.agents import require_agent
     from hive_agents.agents.evolution import proposals
+    from hive_agents.base import HiveError
     from hive_agents.cli.answering import read_patch
-    from hive_agents.errors import HiveError
 
     if (patch is None) == (file is None):
         fix = "give --patch FILE, or --file NEW.json"
@@ -65,8 +65,7 @@ def deploy(
     reason: HistoryReasonOption = None,
 ) -> None:
     """Compare a version with the one that serves on the goal's eval cases; unless blocked, ask another person."""
-    from hive_agents.agents import require_agent
-    from hive_agents.runtime import agent_deploy
+    from hive_agents.agents import deployment as agent_deploy, require_agent
 
     place = surface.workspace
     require_agent(place, agent)
@@ -158,9 +157,9 @@ def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
 def _agent_in(file: Path | None) -> Any:
     """Return the agent in a file as JSON. Raises: as `read_patch`, and every fault of level 1."""
     from hive_agents.agents import AgentSpec
+    from hive_agents.base import HiveError
+    from hive_agents.base.files import load_value
     from hive_agents.cli.answering import read_patch
-    from hive_agents.errors import HiveError
-    from hive_agents.files import load_value
 
     try:
         return load_value(AgentSpec, read_patch(str(file)), str(file))
@@ -171,7 +170,7 @@ def _agent_in(file: Path | None) -> Any:
 def _operator(asker: Asker) -> str:
     """Return the asker's name; a token needs the role operator or admin. Raises: HIVE-415, HIVE-417."""
     from hive_agents.access import TOKEN
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.runs import Scope
 
     by = asker.requester()
@@ -185,7 +184,7 @@ def reader_of(asker: Asker) -> Principal | None:
     """Return the reader that eval cases run as; None if the asker, who may deploy agents, is no reader of documents."""
     from contextlib import suppress
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     with suppress(HiveError):
         return asker.reader_if_named()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def give_answer(
     HIVE-416 when the calls of the batch have changed since the review; for a single request, as `runtime.decide`.
     """
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     place = surface.workspace
     answer |= surface.asker.decider().named()
@@ -77,7 +77,7 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from hive_agents.runtime import decide, decision_json, host_goes_on
+    from hive_agents.host import decide, decision_json, host_goes_on
 
     decided, run = decide(place, request, verb, **answer)
     missing = decided.remaining_approvals
@@ -102,8 +102,8 @@ def _outcome_line(outcome: dict[str, Any]) -> str:
 
 def read_patch(source: str) -> Any:
     """Return the JSON value of a text, a file, or stdin for "-". Raises: HIVE-409 for an unreadable file, HIVE-101."""
-    from hive_agents.errors import HiveError
-    from hive_agents.files import jsontext
+    from hive_agents.base import HiveError
+    from hive_agents.base.files import jsontext
 
     if source.lstrip().startswith(("{", "[")):
         return jsontext.parse(source, "--patch")

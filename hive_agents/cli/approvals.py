@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from hive_agents.base import UNSEEN, count, safe_line
 from hive_agents.cli.answering import batch_name, give_answer, read_patch
 from hive_agents.cli.surface import WHO_READS, Surface, json_text, styled, with_surface
-from hive_agents.text import UNSEEN, count, safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,8 +44,8 @@ def list_(
 ) -> None:
     """List the requests that you may read, newest first, and carry out decisions that were interrupted."""
     from hive_agents.approvals import ApprovalStore, RequestReader, Status
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import finish
+    from hive_agents.base import HiveError
+    from hive_agents.host import finish
 
     place = surface.workspace
     wanted = status.lower() if status is not None else None
@@ -96,7 +96,7 @@ def show(surface: Surface, request: IdArgument) -> None:
     """Show a request with all that is needed to decide it."""
     from hive_agents.agents import changes_since
     from hive_agents.approvals import OWN_TENANT, ApprovalStore, RequestReader
-    from hive_agents.errors import NotFound
+    from hive_agents.base import NotFound
 
     place = surface.workspace
     reader = RequestReader(place, surface.asker.viewer())
@@ -238,8 +238,8 @@ def delegate(
 @with_surface()
 def verify(surface: Surface) -> None:
     """Verify the hash chain of the audit log: that no line was changed, and none is missing."""
+    from hive_agents.gate import log_verdict
     from hive_agents.store import audit
-    from hive_agents.verification import log_verdict
 
     verdict = log_verdict(surface.workspace)
     value = {name: part for name, part in asdict(verdict).items() if name != "reason"}

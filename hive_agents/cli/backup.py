@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, count, with_surface
-from hive_agents.text import safe_line
 
 
 @with_surface()
@@ -19,7 +19,7 @@ def command(
     ] = None,
 ) -> None:
     """Write files, records, checkpoints and index into one archive, also while other processes use them."""
-    from hive_agents.runtime import back_up
+    from hive_agents.host import back_up
 
     place = surface.workspace
     surface.asker.operator("back the workspace up")

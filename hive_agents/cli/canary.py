@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, count, figure, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.verification import CanaryStatus
+    from hive_agents.gate import CanaryStatus
 
 
 class CanaryVerb(StrEnum):
@@ -22,7 +22,7 @@ VerbArgument = Annotated[CanaryVerb, typer.Argument(help="Only `status`, the def
 @with_surface()
 def command(surface: Surface, verb: VerbArgument = CanaryVerb.status) -> None:  # noqa: ARG001
     """Compare the config that serves with the previous one by readers' clicks and feedback."""
-    from hive_agents.verification import canary_status
+    from hive_agents.gate import canary_status
 
     surface.asker.operator("see the canary")
     status = canary_status(surface.workspace)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_text
 from hive_agents.cli.surface import WHO_READS, FilterOption, Surface, console, count, with_surface
-from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import Chat
 
 
 @with_surface(as_user=WHO_READS, before="thread")
@@ -34,10 +34,9 @@ def command(
     from functools import partial
 
     from hive_agents.access import is_open
+    from hive_agents.base import HiveError
     from hive_agents.cli.replies import one_shot, pinned_filters
-    from hive_agents.copilot import Request
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import Chat, Request
 
     place = surface.workspace
     for argument in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
@@ -73,8 +72,8 @@ def command(
 
 def _explain_missing(surface: Surface) -> None:
     """Warn the workspace's owner, who alone may know it, that nobody may view any document."""
-    from hive_agents.doctor import nobody_sees
-    from hive_agents.errors import Diagnostic
+    from hive_agents.base import Diagnostic
+    from hive_agents.cli.doctor_permissions import nobody_sees
 
     if nobody_sees(surface.workspace):
         message = "none of the documents has a tenant and readers, so that nobody may see any of them"
@@ -96,8 +95,8 @@ def _show_threads(chat: Chat, surface: Surface) -> None:
 
 
 def _act_on_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
+    from hive_agents.base import HiveError
     from hive_agents.cli.replies import rendered
-    from hive_agents.errors import HiveError
 
     if chat.thread_id is None or export + delete + (rename is not None) != 1:
         fix = "name it with --thread ID, and one of --export, --rename and --delete"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import count
 from hive_agents.cli.evaluate import SplitOption
 from hive_agents.cli.surface import GoldenOption, Surface, figure, with_surface
-from hive_agents.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +32,10 @@ def command(
     ] = False,
 ) -> None:
     """Measure two configs side by side; every difference is B minus A."""
+    from hive_agents.base import HiveError
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.errors import HiveError
     from hive_agents.evaluation import compare, compare_engines
-    from hive_agents.verification import visible_part
+    from hive_agents.gate import visible_part
 
     viewer = surface.asker.operating_viewer("measure configs")
     if engine and b is not None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.cli.surface import Surface
+    from hive_agents.documents import Collection
     from hive_agents.evaluation import GoldenSet
-    from hive_agents.retrieval import Collection, RetrievalConfig, StoredConfig
+    from hive_agents.ranking import RetrievalConfig, StoredConfig
     from hive_agents.workspace import Workspace
 
 
@@ -25,8 +26,7 @@ def chosen_config(
 
     Filters are checked against the index, for a `viewer` against what they may view; `refresh` updates it first.
     """
-    from hive_agents.retrieval import active_config
-    from hive_agents.verification import named_config, require_sound
+    from hive_agents.ranking import active_config, named_config, require_sound
 
     if reference is None:
         active = active_config(workspace)
@@ -43,8 +43,8 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
 
     Nothing is spent, or said, when `candidate` serves already, or for labels of another collection, which are refused.
     """
-    from hive_agents.retrieval import find_active
-    from hive_agents.verification import cost_of_look
+    from hive_agents.gate import cost_of_look
+    from hive_agents.ranking import find_active
 
     active = find_active(surface.workspace)
     measured = candidate or (active.stored if active is not None else None)
@@ -58,8 +58,8 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:
     """Return the named collection, else the only one. Raises: HIVE-211 (exit code 2)."""
-    from hive_agents.errors import HiveError, NotFound
-    from hive_agents.retrieval import load_collection
+    from hive_agents.base import HiveError, NotFound
+    from hive_agents.documents import load_collection
 
     try:
         return load_collection(workspace, name)

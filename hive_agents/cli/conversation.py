@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Asker
+from hive_agents.base import HiveError, safe_text
 from hive_agents.cli.replies import in_words, pinned_filters, rendered
 from hive_agents.cli.surface import count
 from hive_agents.cli.terminal import ask, safe_lines
-from hive_agents.copilot import Request
-from hive_agents.errors import HiveError
-from hive_agents.runtime import Chat
-from hive_agents.text import safe_text
+from hive_agents.copilot import Chat, Request
 
 if TYPE_CHECKING:
     from rich.console import Console

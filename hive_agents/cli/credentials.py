@@ -9,7 +9,7 @@ import typer
 from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.credentials import CredentialStore
+    from hive_agents.workspace.credentials import CredentialStore
 
 app = typer.Typer(help="Encrypted secrets by name; tools and settings refer to them.", no_args_is_help=True)
 CredentialArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
@@ -47,7 +47,7 @@ def delete(surface: Surface, name: CredentialArgument) -> None:
 
 
 def _store(surface: Surface) -> CredentialStore:
-    from hive_agents.credentials import CredentialStore
+    from hive_agents.workspace.credentials import CredentialStore
 
     surface.asker.require_role("use the credential store", "admin")
     return CredentialStore(surface.workspace)
@@ -57,7 +57,7 @@ def _from_stdin() -> str:
     """Return the value on stdin without its line end. Raises: HIVE-112 if it is not UTF-8."""
     import sys
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         value = sys.stdin.buffer.read().decode()
@@ -71,7 +71,7 @@ def _prompted() -> str:
     """Return the value that is typed at a prompt. Raises: HIVE-409 without a terminal."""
     import warnings
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of getpass, without a terminal, that the input is shown

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_text
 from hive_agents.cli.surface import Surface, console, figure, styled, with_surface
-from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
     from hive_agents.evaluation import GoldenQuery
-    from hive_agents.retrieval import RetrievalConfig
+    from hive_agents.ranking import RetrievalConfig
 
 QUESTION = "major deviation - how many days has QA got to close it"
 SELECTION = "of the {n} open queries, which it may learn from, the one whose nUDCG rises most"
@@ -33,7 +33,7 @@ def command(
     import tempfile
 
     from hive_agents import Workspace
-    from hive_agents.sample import init_workspace
+    from hive_agents.cli.sample import init_workspace
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
@@ -116,7 +116,7 @@ class Story:
         return value
 
     def config(self, name: str) -> RetrievalConfig:
-        from hive_agents.retrieval import find_config
+        from hive_agents.ranking import find_config
 
         return find_config(self.workspace, name).config
 
@@ -146,10 +146,11 @@ class Story:
     def bad_deploy(self) -> dict[str, Any]:
         import json
 
+        from hive_agents.base.files import atomic_write_text
         from hive_agents.cli.deploy import gate_parts
         from hive_agents.evaluation import load_golden
-        from hive_agents.files import atomic_write_text
-        from hive_agents.verification import deploy, named_config
+        from hive_agents.gate import deploy
+        from hive_agents.ranking import named_config
 
         self.step("hive deploy careless", "somebody returns 20 results and trusts vectors alone: the gate measures it")
         careless = {
@@ -164,7 +165,7 @@ class Story:
 
     def optimize(self) -> dict[str, Any]:
         from hive_agents.cli.optimize import Live, parts
-        from hive_agents.runtime import OptimizeRun
+        from hive_agents.optimizer import OptimizeRun
 
         self.step("hive optimize", "diagnose, try, measure; what stands highest on most resamples goes to the gate")
         live = None if self.silent else Live()
@@ -175,8 +176,8 @@ class Story:
         return result
 
     def rollback(self) -> None:
-        from hive_agents.errors import HiveError
-        from hive_agents.verification import rollback
+        from hive_agents.base import HiveError
+        from hive_agents.gate import rollback
 
         self.step("hive rollback", "every deployment can be taken back")
         try:
@@ -190,10 +191,10 @@ class Story:
         from json import dumps
 
         from hive_agents.access import known_principal
-        from hive_agents.agents import load_agent
+        from hive_agents.agents import AgentRun, load_agent
         from hive_agents.cli.run import RunOutput, parts
+        from hive_agents.host import decide
         from hive_agents.runs import RunStore
-        from hive_agents.runtime import AgentRun, decide
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
         self.step(f"hive run optimizer --input '{dumps(REQUEST)}' --as root", why)
@@ -213,8 +214,7 @@ class Story:
         import asyncio
 
         from hive_agents.access import known_principal
-        from hive_agents.copilot import Request
-        from hive_agents.runtime import Chat
+        from hive_agents.copilot import Chat, Request
 
         self.step(f'hive chat "{QUESTION}" --as {reader}', why)
         chat = Chat(self.workspace, known_principal(self.workspace, reader))

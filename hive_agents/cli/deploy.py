@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import ConfigArgument, GoldenOption, HistoryReasonOption, Surface, styled, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hive_agents.verification import GateFinding
+    from hive_agents.gate import GateFinding
 
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
@@ -39,11 +39,12 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Deploy a config if it passes the gate."""
+    from hive_agents.base import HiveError
     from hive_agents.cli.configs import tell_cost_of_look
-    from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime import ask_for_override
-    from hive_agents.verification import deploy, named_config
+    from hive_agents.gate import deploy
+    from hive_agents.host import ask_for_override
+    from hive_agents.ranking import named_config
 
     if override and not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')

@@ -21,9 +21,9 @@ def command(
     ] = False,
 ) -> None:
     """Check the workspace: settings and their sources, models, index, active config, permissions, audit log, disk."""
-    from hive_agents.doctor import examine
-    from hive_agents.errors import HiveError
-    from hive_agents.settings import describe_settings
+    from hive_agents.base import HiveError
+    from hive_agents.cli.doctor_examine import examine
+    from hive_agents.workspace.settings import describe_settings
 
     surface.asker.operator("examine the workspace")
     if documents:
@@ -47,7 +47,7 @@ def command(
 
 
 def _check_documents(surface: Surface) -> NoReturn:
-    from hive_agents.importing import examine_documents
+    from hive_agents.sync import examine_documents
 
     with surface.progress() as progress:
         findings = examine_documents(surface.workspace, progress)

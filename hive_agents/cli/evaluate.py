@@ -29,7 +29,7 @@ def command(
     from hive_agents.access import ViewGate, local_user, permissions_of
     from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import evaluate, load_golden, record
-    from hive_agents.verification import accept, visible_part
+    from hive_agents.gate import accept, visible_part
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("measure configs")

@@ -14,7 +14,7 @@ def command(
     """Show the documentation of a diagnostic."""
     from rich.markdown import Markdown
 
-    from hive_agents.diagnostics import documented
+    from hive_agents.base import documented
 
     name, text = documented(code)
     surface.show({"code": name, "text": text}, Markdown(f"## {name}\n\n{text}"))

@@ -11,7 +11,7 @@ from hive_agents.cli.surface import WHO_ASKS, ConfigArgument, Surface, json_text
 from hive_agents.cli.terminal import write
 
 if TYPE_CHECKING:
-    from hive_agents.exporting import Export
+    from hive_agents.ranking.exports import Export
 
 _ENGINES = "opensearch, postgres or qdrant"
 
@@ -30,9 +30,9 @@ def command(
     ] = None,
 ) -> None:
     """Write a config as a query of another search engine, with the schema and data that it needs."""
+    from hive_agents.base import Diagnostic, HiveError, closest
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.errors import Diagnostic, HiveError, closest
-    from hive_agents.exporting import ENGINES, export, filled, values_for
+    from hive_agents.ranking.exports import ENGINES, export, filled, values_for
 
     if to not in ENGINES:
         guess = closest(to, ENGINES)
@@ -69,7 +69,7 @@ def command(
 
 def _write_files(exported: Export, folder: Path) -> list[str]:
     """Write the export into a folder; return the files' names."""
-    from hive_agents.files import atomic_write, atomic_write_text, disk_errors, make_folder
+    from hive_agents.base.files import atomic_write, atomic_write_text, disk_errors, make_folder
 
     with disk_errors(folder):
         make_folder(folder, 0o700)

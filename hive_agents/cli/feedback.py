@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line, safe_text
 from hive_agents.cli.surface import Surface, count, with_surface
-from hive_agents.text import safe_line, safe_text
 
 if TYPE_CHECKING:
     from hive_agents.copilot import FeedbackQueue, Item
@@ -27,8 +27,8 @@ def add(
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
 ) -> None:
     """Rate a result of one of your turns."""
+    from hive_agents.base import HiveError
     from hive_agents.copilot import VERDICTS
-    from hive_agents.errors import HiveError
 
     chosen = next((name for name in VERDICTS if name == verdict.lower()), None)
     if chosen is None or (result is None) == (doc is None):
@@ -45,8 +45,8 @@ def list_(
     status: Annotated[str | None, typer.Option("--status", help="pending, accepted or rejected.")] = None,
 ) -> None:
     """List your opinions, and those that you may review."""
+    from hive_agents.base import HiveError
     from hive_agents.copilot import STATUSES
-    from hive_agents.errors import HiveError
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
@@ -65,7 +65,7 @@ def review(
     reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
 ) -> None:
     """Accept or reject an opinion that another person gave."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     queue = _queue(surface)
     if item_id is None:

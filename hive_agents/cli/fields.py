@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import WHO_READS, Surface, count, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.retrieval import ScopedIndex, SqliteIndex, UndeclaredField
+    from hive_agents.documents import UndeclaredField
+    from hive_agents.index import ScopedIndex, SqliteIndex
 
 SHOWN = 5
 
@@ -27,7 +28,7 @@ def command(
 
     from hive_agents.cli.configs import named_collection
     from hive_agents.copilot import certain_scope, declared, open_scope
-    from hive_agents.retrieval import declare_fields, named_fields, undeclared_fields
+    from hive_agents.documents import declare_fields, named_fields, undeclared_fields
 
     place = surface.workspace
     schema = named_collection(place, collection)

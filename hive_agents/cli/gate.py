@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import count, safe_line
 from hive_agents.cli.surface import Surface, figure, with_surface
-from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
     from hive_agents.evaluation import GoldenSet, LabelFiles
+    from hive_agents.gate import RankingsFinding
     from hive_agents.store import audit
-    from hive_agents.verification import RankingsFinding
 
 _SOURCE = (
     "a run file, http://host/search?q={query}#$.hits[*].id, an endpoint's JSON file, module:attribute, or a config"
@@ -77,7 +77,7 @@ def command(
     ] = None,
 ) -> None:
     """Decide whether one search may replace another, from rankings of labelled queries. No workspace is needed."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.evaluation import LabelFiles
 
     labels = LabelFiles(qrels, queries, holdout, cheap, k, relevant_from)
@@ -97,8 +97,8 @@ def command(
         raise HiveError(error.diagnostics, exit_code=max(error.exit_code, 2)) from None
     _write_reports(finding, reason, junit, markdown)
     if receipt is not None:
-        from hive_agents.files import atomic_write_text
-        from hive_agents.receipts import gate_receipt
+        from hive_agents.base.files import atomic_write_text
+        from hive_agents.gate.receipts import gate_receipt
 
         atomic_write_text(receipt, gate_receipt(finding, before, after, labels).text)
     surface.warn(finding.warnings)
@@ -119,16 +119,15 @@ def _finding(
 ) -> RankingsFinding:
     from dataclasses import replace
 
-    from hive_agents.evaluation import leakage_warnings
-    from hive_agents.rankings import ask_both, open_source
-    from hive_agents.settings import load_settings
-    from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
+    from hive_agents.evaluation import ask_both, leakage_warnings, open_source
+    from hive_agents.gate import CheapLabels, gate_rankings, record_acceptance
+    from hive_agents.workspace.settings import load_settings
 
     labels, measured, held_out = files.measured()
     user = ""
     if accept_tags:
         from hive_agents.access import local_user
-        from hive_agents.verification import require_acceptable
+        from hive_agents.gate import require_acceptable
 
         user = local_user()
         require_acceptable(measured, accept_tags, by=user, reason=reason)
@@ -167,8 +166,8 @@ def _finding(
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of the UTF-8 files below a folder. Raises: HIVE-107 where there is no folder."""
-    from hive_agents.errors import HiveError
-    from hive_agents.files import read_bytes
+    from hive_agents.base import HiveError
+    from hive_agents.base.files import read_bytes
 
     if not folder.is_dir():
         raise HiveError.of("HIVE-107", f"there is no folder {folder}", fix="name the folder of the documents")
@@ -180,8 +179,8 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _budgets(options: list[str]) -> dict[str, float]:
     """Return the share, 0 to 1, that the mean of each metric may lose. Raises: HIVE-409."""
-    from hive_agents.errors import HiveError
-    from hive_agents.verification import BUDGETED
+    from hive_agents.base import HiveError
+    from hive_agents.gate import BUDGETED
 
     budgets: dict[str, float] = {}
     for text in options:
@@ -202,9 +201,9 @@ def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path
 
     Raises: HIVE-409 for another ledger than the workspace's.
     """
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
+    from hive_agents.gate import home_of, ledger_beside
     from hive_agents.store import audit
-    from hive_agents.verification import home_of, ledger_beside
 
     place = opened[0] if opened else home_of(path, labels)
     if place is None:
@@ -216,8 +215,8 @@ def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path
 
 
 def _write_reports(finding: RankingsFinding, reason: str | None, junit: Path | None, markdown: Path | None) -> None:
+    from hive_agents.base.files import atomic_write_text
     from hive_agents.cli.gate_reports import junit_text, markdown_text
-    from hive_agents.files import atomic_write_text
 
     if junit is not None:
         atomic_write_text(junit, junit_text(finding))

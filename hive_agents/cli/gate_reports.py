@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from hive_agents.text import count, one_line, safe_line
+from hive_agents.base import count, one_line, safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.verification import RankingsFinding
+    from hive_agents.gate import RankingsFinding
 
 CHECKS = {
     "HIVE-301": "the mean nUDCG doesn't fall",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, figure, with_surface
-from hive_agents.text import safe_line
 
 
 @with_surface()
@@ -9,8 +9,8 @@ def command(surface: Surface) -> None:
     """List the deployments, newest first, with what was measured."""
     from rich.table import Table
 
-    from hive_agents.retrieval import versions
-    from hive_agents.verification import TagChange
+    from hive_agents.gate import TagChange
+    from hive_agents.ranking import versions
 
     surface.asker.operator("see the history", "approver")
     viewer = surface.asker.viewer()

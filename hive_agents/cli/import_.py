@@ -11,7 +11,7 @@ import typer
 from hive_agents.cli.surface import PROGRESS_AFTER, Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.importing import ImportReport, Skipped
+    from hive_agents.sync import ImportReport, Skipped
     from hive_agents.workspace import Workspace
 
 SHOWN = 20
@@ -48,7 +48,7 @@ def command(
     ] = None,
 ) -> None:
     """Import or update documents from your files: Markdown, HTML, PDF, Office, notebooks, text and more."""
-    from hive_agents.importing import changes, import_documents
+    from hive_agents.sync import changes, import_documents
 
     place = surface.workspace
     surface.asker.operator("import documents")
@@ -82,8 +82,8 @@ def command(
 
 
 def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete: bool, others: bool) -> None:
-    from hive_agents.errors import HiveError
-    from hive_agents.importing import forget_sources
+    from hive_agents.base import HiveError
+    from hive_agents.sync import forget_sources
 
     if others or not sources:
         message = "--forget takes sources, and of the options --to and --delete alone"
@@ -101,7 +101,7 @@ def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete:
 
 def _skip_reporter(surface: Surface) -> Callable[[Skipped], None]:
     """Return a callback that prints, during a long import, the first file that is skipped for each reason."""
-    from hive_agents.importing import UNSUPPORTED
+    from hive_agents.readers import UNSUPPORTED
 
     started = time.monotonic()
     reported = set()
@@ -197,7 +197,7 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
 
 def _skipped(skipped: list[Skipped]) -> list[str]:
     """Return a line for each skipped file, and one line for each reason that more than `ALIKE` files share."""
-    from hive_agents.importing import UNSUPPORTED
+    from hive_agents.readers import UNSUPPORTED
 
     by_message: dict[str, list[str]] = {}
     kinds: Counter[str] = Counter()
@@ -228,7 +228,7 @@ def _some(lines: list[str]) -> list[str]:
 def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
     """Return the front matter of --tenant and --view; each may be repeated or have commas. Raises: HIVE-409."""
     from hive_agents.access import AccessLabels
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     options = {"tenant": tenants, "view": view}
     metadata = {
@@ -245,7 +245,7 @@ def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
 
 def _fields(options: list[str]) -> dict[str, Any]:
     """Return the front matter of --field; a repeated name has a list of values. Raises: HIVE-409."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     fields: dict[str, list[str]] = {}
     for text in options:

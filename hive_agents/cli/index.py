@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import INTERRUPTED, Surface, count, styled, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -31,9 +31,10 @@ def command(
 ) -> None:
     """Build or update the index; only new and changed text is embedded."""
     from hive_agents.access import local_user
-    from hive_agents.errors import HiveError
-    from hive_agents.retrieval import build_index, collection_names
-    from hive_agents.verification import TagChange, accept_generations, decide_generations
+    from hive_agents.base import HiveError
+    from hive_agents.documents import collection_names
+    from hive_agents.engines import build_index
+    from hive_agents.gate import TagChange, accept_generations, decide_generations
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
@@ -69,7 +70,8 @@ def command(
 
 def _undeclared(place: Workspace) -> list[str]:
     """Return a line for each collection whose documents have undeclared fields, which filters and boosts can't use."""
-    from hive_agents.retrieval import SearchEngine, collection_names, load_collection, undeclared_fields
+    from hive_agents.documents import collection_names, load_collection, undeclared_fields
+    from hive_agents.ranking import SearchEngine
 
     engine, lines = SearchEngine(place), []
     for name in collection_names(place):
@@ -85,7 +87,8 @@ def _undeclared(place: Workspace) -> list[str]:
 def _other_languages(place: Workspace) -> list[str]:
     """Return a line for each collection whose documents mostly aren't in the language of the index's stemmer."""
     from hive_agents.copilot import language_of_most
-    from hive_agents.retrieval import SearchEngine, collection_names
+    from hive_agents.documents import collection_names
+    from hive_agents.ranking import SearchEngine
 
     engine, language, lines = SearchEngine(place), place.settings.index.language, []
     for name in collection_names(place):

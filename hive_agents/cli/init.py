@@ -18,8 +18,8 @@ def command(
     option: Annotated[Path | None, typer.Option("--workspace", "-w", help="The same as DIR.")] = None,
 ) -> None:
     """Create a workspace: the sample, or an empty one for your own documents."""
-    from hive_agents.errors import HiveError
-    from hive_agents.sample import init_workspace
+    from hive_agents.base import HiveError
+    from hive_agents.cli.sample import init_workspace
 
     if argument is not None and option is not None:
         raise HiveError.of("HIVE-409", "two folders are named for one workspace", fix="name one: hive init DIR")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli import judge_rules
 from hive_agents.cli.judge_rules import short
 from hive_agents.cli.surface import WHO_ASKS, Surface, figure, styled, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def calibrate(
     value = metrics.model_dump(mode="json") | {"approval_id": None}
     parts = _calibration_parts(value)
     if metrics.awaiting_approval:
-        from hive_agents.runtime import ask_for_thresholds
+        from hive_agents.judging import ask_for_thresholds
 
         value["approval_id"] = ask_for_thresholds(place, metrics, by, surface.asker.asking())
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
@@ -82,7 +82,7 @@ def audit(
 ) -> None:
     """List or answer audits: decisions drawn at random, shown without the judge's verdict."""
     from hive_agents.access import person
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.judging import audits
 
     place = surface.workspace
@@ -114,7 +114,7 @@ def audit(
     word = "agrees" if audited.agrees else "differs"
     parts: list[Any] = [f"decision {audited.id}: you said {audited.action}, the judge {audited.judge_action} ({word})"]
     if drift.new:
-        from hive_agents.runtime import open_drift_ticket
+        from hive_agents.judging import open_drift_ticket
 
         value["ticket_id"] = open_drift_ticket(place, drift, by)
         goal_type = safe_line(drift.goal_type)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import count, safe_line
 from hive_agents.cli.surface import WHO_ASKS, Surface, styled, with_surface
-from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -22,9 +22,8 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 @with_surface(as_user=WHO_ASKS)
 def mine(surface: Surface) -> None:
     """Find conditions under which people always decided alike, and request approval of rules with them."""
-    from hive_agents.judging import DecisionLog
+    from hive_agents.judging import DecisionLog, ask_for_rule
     from hive_agents.judging.learning import RuleBook, mine, nothing_because
-    from hive_agents.runtime import ask_for_rule
 
     place = surface.workspace
     author = surface.asker.requester() if surface.asker.is_named else "service:miner"
@@ -73,8 +72,9 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
 
     The same as `hive approvals approve` of its request.
     """
+    from hive_agents.host import decide
+    from hive_agents.judging import ask_for_rule
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime import ask_for_rule, decide
 
     place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))

@@ -48,11 +48,11 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Label questions: shows the documents that both lanes return, asks about each, and writes the golden set."""
+    from hive_agents.base import HiveError
     from hive_agents.cli.configs import named_collection
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.copilot import asked_questions
-    from hive_agents.errors import HiveError
-    from hive_agents.retrieval import require_words
+    from hive_agents.ranking import require_words
 
     place = surface.workspace
     if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
@@ -117,9 +117,9 @@ class _Session:
 
     def ask(self, query: str) -> LabelledQuestion:
         """Ask the person for the labels of what both lanes return for a question."""
+        from hive_agents.base.files import read_bytes
         from hive_agents.cli.labelling import LabelPages
         from hive_agents.evaluation import pool
-        from hive_agents.files import read_bytes
 
         def text_of(doc_id: str) -> str:
             return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
@@ -171,11 +171,10 @@ class _Session:
         """Write generated questions, each relevant to the document that it comes from, into the split train."""
         from hive_agents.cli.labelling import LabelledQuestion
         from hive_agents.evaluation import GENERATED, suggest
-        from hive_agents.llm import open_chain
-        from hive_agents.telemetry import tracing
+        from hive_agents.models import open_chain, tracing
 
         if self._split not in (None, "train"):
-            from hive_agents.errors import HiveError
+            from hive_agents.base import HiveError
 
             message = f"generated questions are for training, not for {self._split}"
             raise HiveError.of("HIVE-409", message, fix="leave --split out; label real questions for the other splits")
@@ -228,7 +227,7 @@ class _Session:
     def _save(self, query: str, judged: LabelledQuestion, tags: Sequence[str] = ()) -> dict[str, Any] | None:
         """Write a question's labels and return them; None if there are none."""
         from hive_agents.access import local_user
-        from hive_agents.verification import label
+        from hive_agents.gate import label
 
         if not (judged.relevant or judged.distractors or judged.irrelevant):
             return None
@@ -252,7 +251,7 @@ class _Session:
 
 def _read(file: Path) -> list[str]:
     """Return the questions of a file, one a line. Raises: HIVE-409 where there is no such file."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         lines = file.expanduser().read_text(encoding="utf-8").splitlines()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from hive_agents.cli.surface import console, count, styled, write
 
 if TYPE_CHECKING:
-    from hive_agents.retrieval import Hit
+    from hive_agents.ranking import Hit
 
 PAGE = 10
 OPENED_LINES = 60

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hive_agents.base import HiveError
 from hive_agents.cli import (
     agents,
     approvals,
@@ -55,7 +56,6 @@ from hive_agents.cli import (
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.cli.terminal import forget_written, has_result, log_plainly
-from hive_agents.errors import HiveError
 
 INTERRUPTED = 130
 

@@ -9,8 +9,7 @@ import typer
 from hive_agents.cli.surface import Surface, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.llm import Probe
-    from hive_agents.probing import Tried
+    from hive_agents.models import Probe, Tried
 
 app = typer.Typer(help="List and test the configured chat models, embedding model and reranker.")
 NamesArgument = Annotated[
@@ -25,9 +24,8 @@ def list_(
     served: Annotated[bool, typer.Option("--served", help="Ask each endpoint which models it serves.")] = False,
 ) -> None:
     """List the configured models with their roles and prices, and the endpoints. No model is called."""
-    from hive_agents import probing
-    from hive_agents.llm import price_of
-    from hive_agents.trust import is_trusted
+    from hive_agents.models import price_of, probing
+    from hive_agents.workspace import is_trusted
 
     place = surface.workspace
     settings = place.settings.models
@@ -62,7 +60,7 @@ def list_(
 @with_surface()
 def ask(surface: Surface, names: NamesArgument = None) -> None:
     """Call each model and report latency, structured output, tools, streaming and price."""
-    from hive_agents import probing
+    from hive_agents.models import probing
 
     place = surface.workspace
     chat = probing.probed(place, names if names else list(probing.configured_chat(place)))

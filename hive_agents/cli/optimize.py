@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import GoldenOption, Surface, console, figure, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +44,7 @@ def command(
     """Search for a better config, and deploy one that is proved better on queries that the search never used."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime import OptimizeRun
+    from hive_agents.optimizer import OptimizeRun
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("optimize configs")
@@ -154,8 +154,8 @@ _LIMITS = {"evaluations": "--evaluations", "seconds": "--seconds", "max_usd": "-
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
+    from hive_agents.gate import TagChange
     from hive_agents.optimizer import ending, in_words, missing, proposed_by, reranking, room_left
-    from hive_agents.verification import TagChange
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []

@@ -26,7 +26,7 @@ def end(
     """
     from hive_agents import runs
     from hive_agents.access import asked_by, known_principal, local_user
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     place, asker = surface.workspace, surface.asker
     asker.require_role("end what others hold", "admin")

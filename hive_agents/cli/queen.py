@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, console, count, styled, with_surface
 from hive_agents.cli.terminal import ask, safe_lines
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hive_agents.access import Principal
-    from hive_agents.runtime import Queen
+    from hive_agents.host import Queen
 
 
 @with_surface(as_user="Ask as USER of access/*.json.", before="chat")
@@ -26,8 +26,8 @@ def command(
     """Ask the queen what runs, why a run is stuck, or to stop it; she shows only runs that you may see."""
     import asyncio
 
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import Queen
+    from hive_agents.base import HiveError
+    from hive_agents.host import Queen
 
     place = surface.workspace
     if chat and (surface.as_json or text is not None):
@@ -56,7 +56,7 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
     import io
     import sys
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     out = console()
     if isinstance(sys.stdin, io.TextIOWrapper):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from hive_agents.retrieval import Ranking
+    from hive_agents.ranking import Ranking
 
 
 @with_surface(as_user=WHO_READS)
@@ -23,9 +23,10 @@ def command(
     explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Explain the rank of DOC.")] = None,
 ) -> None:
     """Search, and show the passages with their scores."""
+    from hive_agents.base import HiveError
     from hive_agents.cli.configs import chosen_config
-    from hive_agents.errors import HiveError
-    from hive_agents.retrieval import explain_hit, explain_text, parse_filters
+    from hive_agents.index import parse_filters
+    from hive_agents.ranking import explain_hit, explain_text
 
     place = surface.workspace
     if (viewer := surface.asker.viewer()) is not None:
@@ -59,10 +60,9 @@ def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
     """Show the results that POST /api/query returns for the user of `--as`."""
     import asyncio
 
+    from hive_agents.base import HiveError
     from hive_agents.cli.replies import results_table
-    from hive_agents.copilot import LIMITED, search
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import LIMITED, Chat, search
 
     surface.keep_fresh()
     chat = Chat(surface.workspace, surface.asker.reader)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hive_agents.base import count, safe_line, safe_text
 from hive_agents.cli.surface import WHO_READS, Surface, styled, with_surface
 from hive_agents.cli.terminal import write
-from hive_agents.text import count, safe_line, safe_text
 
 if TYPE_CHECKING:
-    from hive_agents.receipts import Receipt
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import Chat
+    from hive_agents.gate.receipts import Receipt
 
 app = typer.Typer(help="Export the evidence of a deployment, a decision or an answer.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def deployment(
     out: OutOption = None,
 ) -> None:
     """Write the receipt of a deployment: the config's hash, the measurements, the line of the audit log."""
-    from hive_agents.receipts import deployment_receipt
+    from hive_agents.cli.receipts import deployment_receipt
 
     _write(surface, deployment_receipt(surface.workspace, number), out)
 
@@ -44,7 +44,7 @@ def decision(
     out: OutOption = None,
 ) -> None:
     """Write the receipt of a person's decision: the content's hash, the answers, the lines of the audit log."""
-    from hive_agents.receipts import decision_receipt
+    from hive_agents.cli.receipts import decision_receipt
 
     _require_readable(surface, request)
     _write(surface, decision_receipt(surface.workspace, request), out)
@@ -58,7 +58,7 @@ def answer(
     out: OutOption = None,
 ) -> None:
     """Write the receipt of an answer: hashes of passages, config and documents in scope, and the judgment."""
-    from hive_agents.receipts import answer_receipt
+    from hive_agents.cli.receipts import answer_receipt
 
     _write(surface, answer_receipt(_chat(surface), run), out)
 
@@ -75,7 +75,8 @@ def verify(
 
     from rich.table import Table
 
-    from hive_agents.receipts import Receipt, verify_receipt
+    from hive_agents.cli.receipts import verify_receipt
+    from hive_agents.gate.receipts import Receipt
 
     recorded = Receipt.read(receipt)
     if recorded.kind == "decision":
@@ -98,7 +99,7 @@ def verify(
 def _require_readable(surface: Surface, request_id: str) -> None:
     """Raise the same HIVE-409 for an unknown request and for one that the asker may not read."""
     from hive_agents.approvals import ApprovalStore, RequestReader
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         may_read = RequestReader(surface.workspace, surface.asker.viewer()).may_read(
@@ -113,7 +114,7 @@ def _require_readable(surface: Surface, request_id: str) -> None:
 
 
 def _write(surface: Surface, receipt: Receipt, out: Path | None) -> None:
-    from hive_agents.files import atomic_write_text
+    from hive_agents.base.files import atomic_write_text
 
     if out is None:
         write(receipt.text.rstrip("\n"))
@@ -123,7 +124,7 @@ def _write(surface: Surface, receipt: Receipt, out: Path | None) -> None:
 
 
 def _chat(surface: Surface) -> Chat:
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import Chat
 
     surface.keep_fresh(warnings=False)
     return Chat(surface.workspace, surface.asker.reader)

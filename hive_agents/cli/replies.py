@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.base import safe_text
 from hive_agents.cli.surface import count, styled
-from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from hive_agents.copilot import DocumentFilter
-    from hive_agents.runtime import Chat
+    from hive_agents.copilot import Chat, DocumentFilter
 
 _SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 @with_surface()
 def command(surface: Surface, reason: HistoryReasonOption = None) -> None:
     """Activate the previous config again; repeat to go further back."""
-    from hive_agents.verification import rollback
+    from hive_agents.gate import rollback
 
     place = surface.workspace
     by = surface.asker.operator("roll configs back")
@@ -33,7 +33,7 @@ def _measured(workspace: Workspace) -> dict[str, Any]:
     """
     from contextlib import suppress
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.evaluation import evaluate
 
     with suppress(HiveError):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, console, input_object, with_surface
 from hive_agents.cli.terminal import safe_lines
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -30,9 +30,9 @@ def command(
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue a run.")] = None,
 ) -> None:
     """Run an agent until it ends, or waits for a person (hive approvals)."""
-    from hive_agents.errors import HiveError
+    from hive_agents.agents import AgentRun
+    from hive_agents.base import HiveError
     from hive_agents.runs import Scope
-    from hive_agents.runtime import AgentRun
 
     place = surface.workspace
     if (agent is None) == (resume is None):

@@ -9,13 +9,12 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.base import UNSEEN, HiveError, hides, safe_line
 from hive_agents.cli.terminal import write
-from hive_agents.errors import HiveError
-from hive_agents.text import UNSEEN, hides, safe_line
 
 if TYPE_CHECKING:
+    from hive_agents.agents import AgentRun
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.runtime import AgentRun
 
 
 def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:

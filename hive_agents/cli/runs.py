@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli import runs_control, runs_logs, runs_recorded
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +41,7 @@ def list_(
 
 
 def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) -> None:
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.runs import Scope
 
     wanted = status.lower() if status is not None else None

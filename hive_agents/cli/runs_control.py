@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import Diagnostic, HiveError, safe_line
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -50,9 +49,9 @@ def retry(
     def retry_run(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
         import asyncio
 
-        from hive_agents import runtime
+        from hive_agents import agents
 
-        row = asyncio.run(runtime.retry(place, row.run_id, by, node=node))
+        row = asyncio.run(agents.retry(place, row.run_id, by, node=node))
         return row, next_step(row.run_id, row.graph)
 
     _each(surface, runs, retry_run)
@@ -120,7 +119,7 @@ def _resume(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
 
 
 def _delete(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
-    from hive_agents.runtime import delete_run
+    from hive_agents.host import delete_run
 
     delete_run(place, row.run_id)
     return row, "deleted"

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from hive_agents.base import cut, safe_line
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.cli.terminal import write
-from hive_agents.text import cut, safe_line
 
 POLL = 0.5
 AT_WORK = ("queued", "running")
@@ -26,8 +26,7 @@ def logs(
     from json import dumps
 
     from hive_agents.agents import RunLog
-    from hive_agents.runs import RunStore, Scope
-    from hive_agents.runtime import leases_of
+    from hive_agents.runs import RunStore, Scope, leases_of
 
     place = surface.workspace
     row = Scope(surface.asker.caller().principal).run(place, run)

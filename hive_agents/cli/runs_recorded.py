@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import cut, safe_line
 from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
-from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.runtime import Replay
+    from hive_agents.host import Replay
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent that has ended.")]
 SHOWN = 300
@@ -32,13 +32,13 @@ def replay(
     """Replay a run with its recorded model answers and tool results, without effects, and show the first difference."""
     import asyncio
 
-    from hive_agents import runtime
+    from hive_agents import host
     from hive_agents.cli.answering import read_patch
 
     place = surface.workspace
     _require_seen(surface, run)
     change = read_patch(patch) if patch is not None else None
-    result = asyncio.run(runtime.replay(place, run, model=model, patch=change))
+    result = asyncio.run(host.replay(place, run, model=model, patch=change))
     surface.show(result.to_json(), *_lines(result))
     raise typer.Exit(0 if result.same else 1)
 
@@ -53,17 +53,17 @@ def record(
     name: Annotated[str | None, typer.Option("--name", help="The case's name (default: the run's id).")] = None,
 ) -> None:
     """Record a run with its tool results: --case adds it to its goal's file as an eval case."""
-    from hive_agents import runtime
-    from hive_agents.errors import HiveError
+    from hive_agents import agents, host
+    from hive_agents.base import HiveError
 
     if not case:
         fix = "hive runs record RUN --case"
         raise HiveError.of("HIVE-409", "a run is recorded as a case only", fix=fix, exit_code=2)
     place = surface.workspace
     _require_seen(surface, run)
-    recorded, file = runtime.record_case(place, run, name=name)
+    recorded, file = host.record_case(place, run, name=name)
     value = recorded.model_dump(mode="json", exclude_defaults=True)
-    agent = runtime.AgentRun.resume(place, run).agent.id
+    agent = agents.AgentRun.resume(place, run).agent.id
     line = f"{recorded.id} is an eval case in {file}: read it, and loosen what another good run needn't do"
     surface.show({"case": value, "file": file}, line, f"hive agents eval {agent} tries it")
 
@@ -105,7 +105,7 @@ def _json(value: Any) -> str:
 def _require_seen(surface: Surface, run_id: str) -> None:
     """Raise HIVE-409 for a run that the asker may not see, or not all of it."""
     from hive_agents.agents import RunView
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.runs import Scope
 
     reader = surface.asker.caller().principal

@@ -15,6 +15,6 @@ def command(
     ],
 ) -> None:
     """Print the JSON Schema of a kind of file, for editors and agents."""
-    from hive_agents.schemas import json_schema
+    from hive_agents.base import json_schema
 
     Surface(as_json=True, quiet=surface.quiet).show(json_schema(kind))

@@ -12,7 +12,7 @@ from hive_agents.cli.terminal import console, write
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
     from hive_agents.server import Listener
 
 
@@ -36,8 +36,8 @@ def command(
     """Host the workspace until SIGTERM or Ctrl-C, which queue its runs again; a second one ends it at once."""
     import asyncio
 
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import Host
+    from hive_agents.base import HiveError
+    from hive_agents.host import Host
 
     place = surface.workspace
     chosen = [name.strip() for option in role or ["all"] for name in option.split(",")]
@@ -67,7 +67,7 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     import os
 
     from hive_agents.events import EventLog
-    from hive_agents.runtime import tail
+    from hive_agents.runs import tail
 
     _announce(host, listener, link, json, quiet)
     log = EventLog(host.workspace)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import one_line, safe_line
 from hive_agents.cli.surface import WHO_READS, GoldenOption, Surface, count, figure, with_surface
-from hive_agents.text import one_line, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.optimizer import StalePair

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, count, json_text, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
@@ -23,7 +23,7 @@ HERE = "here"
 def storage(surface: Surface, context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
-    from hive_agents.runtime import record_counts, where
+    from hive_agents.host import record_counts, where
 
     place = surface.workspace
     tables = record_counts(place)
@@ -42,7 +42,7 @@ def migrate(
     ] = False,
 ) -> None:
     """Copy the records to a server or back, and verify the copy by counts and hashes. Repeat it after a crash."""
-    from hive_agents.runtime import move_records
+    from hive_agents.host import move_records
 
     place = surface.workspace
     surface.asker.operator("move the records")
@@ -72,7 +72,7 @@ def migrate(
 @with_surface()
 def reopen(surface: Surface) -> None:
     """Make the records that a move left behind here writable again."""
-    from hive_agents.runtime import reopen_records, where
+    from hive_agents.host import reopen_records, where
 
     place = surface.workspace
     surface.asker.operator("reopen the records")
@@ -83,9 +83,9 @@ def reopen(surface: Surface) -> None:
 
 def _database(place: Workspace, to: str) -> DatabasePlace:
     """Return the database that --to names. Raises: HIVE-409."""
-    from hive_agents.errors import HiveError
-    from hive_agents.settings import StorageSettings
+    from hive_agents.base import HiveError
     from hive_agents.workspace import RemoteDatabase
+    from hive_agents.workspace.settings import StorageSettings
 
     if to == HERE:
         return place.database
@@ -105,7 +105,7 @@ def _setting(to: str) -> str:
 
 def _write(place: Workspace, line: str) -> None:
     """Replace the address in hive.toml, and nothing else."""
-    from hive_agents.files import atomic_write_text, read_bytes
+    from hive_agents.base.files import atomic_write_text, read_bytes
 
     path = place.root / "hive.toml"
     text = read_bytes(path).decode() if path.exists() else ""

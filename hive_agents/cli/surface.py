@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import Busy, Diagnostic, EngineFault, HiveError, count as count, spelled_json
 from hive_agents.cli.terminal import console as console, duration, progress_lines, safe_lines, write as write
-from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
-from hive_agents.text import count as count, spelled_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from hive_agents import Workspace
     from hive_agents.access import Asker
-    from hive_agents.retrieval import PendingWork
+    from hive_agents.index import PendingWork
 
 _WorkspaceOption = Annotated[
     Path | None,
@@ -74,7 +73,7 @@ class Surface:
 
         Raises: HIVE-410 where there is none.
         """
-        from hive_agents.trust import untrusted_notice
+        from hive_agents.workspace import untrusted_notice
 
         notice = untrusted_notice(self.unwarned_workspace)
         if notice is not None and not self.quiet:
@@ -180,7 +179,7 @@ class Surface:
 
         Raises: HIVE-402 when there is no index yet and another process writes.
         """
-        from hive_agents.retrieval import index_is_stale, is_indexed
+        from hive_agents.index import index_is_stale, is_indexed
 
         warnings = warnings and self.asker.authn == "local"
         if self.workspace.settings.index.auto_refresh:
@@ -208,7 +207,7 @@ class Surface:
 
     def refresh_index(self, *, warnings: bool = True, wait: float = WAIT_WITHOUT_INDEX) -> None:
         """Update the index; `warnings` as for `keep_fresh`. Raises: HIVE-402 when it is locked for `wait` seconds."""
-        from hive_agents.retrieval import build_index
+        from hive_agents.engines import build_index
 
         if not (warnings and self.asker.authn == "local"):
             with progress_lines(lambda line: self.say("the index is brought up to date …")) as progress:
@@ -297,7 +296,7 @@ def json_text(value: object) -> str:
 
 def input_object(text: str) -> dict[str, Any]:
     """Return the JSON object of `--input`. Raises: HIVE-101, HIVE-104 (exit code 2)."""
-    from hive_agents.files import jsontext
+    from hive_agents.base.files import jsontext
 
     text.encode()  # HIVE-112: a shell passes on any bytes
     try:

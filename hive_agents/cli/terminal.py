@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from hive_agents.text import safe_line, shown
+from hive_agents.base import safe_line, shown
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import count
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, count, with_surface
 from hive_agents.cli.terminal import write
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal, Token
@@ -109,7 +109,7 @@ def _wanted(
     place: Workspace, user: str | None, tenant: str | None, groups: str | None, roles: str | None
 ) -> Principal:
     from hive_agents.access import Principal, known_principal
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     if not user:
         raise HiveError.of("HIVE-409", "a token needs a user", fix="name one with --user")
@@ -127,7 +127,7 @@ def _wanted(
 
 def _warn(surface: Surface, wanted: Principal, made: Token) -> None:
     """Warn of what was asked for and isn't in the token."""
-    from hive_agents.errors import Diagnostic
+    from hive_agents.base import Diagnostic
 
     parts = (("group", wanted.groups - made.principal.groups), ("role", wanted.roles - made.principal.roles))
     withheld = [f"the {what} {name}" for what, names in parts for name in sorted(names)]

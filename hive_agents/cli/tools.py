@@ -74,8 +74,8 @@ def call(
     import asyncio
 
     from hive_agents.agents import ToolContext, workspace_tools
-    from hive_agents.errors import HiveError
-    from hive_agents.files import jsontext
+    from hive_agents.base import HiveError
+    from hive_agents.base.files import jsontext
 
     try:
         arguments = jsontext.parse(args, "--args")

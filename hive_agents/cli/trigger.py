@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import Surface, count, input_object, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from rich.table import Table
 
-    from hive_agents.errors import Diagnostic
+    from hive_agents.base import Diagnostic
     from hive_agents.triggers import TriggerSpec
     from hive_agents.workspace import Workspace
 
@@ -46,7 +46,7 @@ def add(
     disabled: Annotated[bool, typer.Option("--disabled", help="Add it, but start nothing yet.")] = False,
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.triggers import TriggerStore, reaches, trigger_row, write_trigger
 
     place = surface.workspace
@@ -85,9 +85,8 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
     """Return warnings if the agent will refuse the constant inputs of a schedule."""
     from dataclasses import replace
 
-    from hive_agents.agents import serving_agent
-    from hive_agents.errors import HiveError
-    from hive_agents.runtime import accepted_input
+    from hive_agents.agents import accepted_input, serving_agent
+    from hive_agents.base import HiveError
     from hive_agents.triggers import is_scheduled
 
     try:
@@ -148,7 +147,7 @@ def fire(
     import asyncio
     import uuid
 
-    from hive_agents.runtime import fire as start
+    from hive_agents.host import fire as start
     from hive_agents.triggers import TriggerStore, key_of, reached_trigger
 
     place = surface.workspace
@@ -168,7 +167,7 @@ def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> Tr
     """Return the trigger of these options. Raises: HIVE-409 unless it is of one kind, every fault of level 1."""
     from json import dumps
 
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
     from hive_agents.triggers import parse_trigger
 
     chosen = [kind for kind, wanted in kinds.items() if wanted]
@@ -184,8 +183,8 @@ def _from_options(id: str, kinds: dict[str, bool], fields: dict[str, Any]) -> Tr
 
 
 def _from_file(path: Path, has_options: bool) -> TriggerSpec:
-    from hive_agents.errors import HiveError
-    from hive_agents.files import jsontext, read_bytes
+    from hive_agents.base import HiveError
+    from hive_agents.base.files import jsontext, read_bytes
     from hive_agents.triggers import parse_trigger
 
     if has_options:

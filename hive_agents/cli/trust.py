@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hive_agents.base import HiveError, spelled
 from hive_agents.cli.surface import Surface, styled, with_surface
-from hive_agents.errors import HiveError
-from hive_agents.text import spelled
 
 _STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "dim"}
 
@@ -32,8 +31,8 @@ def command(
 
     Each part is trusted by itself: after a change of one tool's file only its tools are inert.
     """
-    from hive_agents import machine, trust
     from hive_agents.agents import announced
+    from hive_agents.workspace import machine, trusted as trust
 
     place = surface.unwarned_workspace
     state = place.root / ".hive"

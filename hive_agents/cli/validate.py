@@ -9,7 +9,7 @@ import typer
 from hive_agents.cli.surface import ConfigArgument, GoldenOption, Surface, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.errors import Diagnostic
+    from hive_agents.base import Diagnostic
 
 
 @with_surface()
@@ -20,12 +20,12 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Check a config: syntax, semantics, and with --behavioral whether it is better than the active one."""
+    from hive_agents.base import has_errors
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
-    from hive_agents.errors import has_errors
     from hive_agents.evaluation import load_golden
-    from hive_agents.retrieval import find_active
-    from hive_agents.verification import as_seen, check_beside_faults, check_config, named_config, run_gate
+    from hive_agents.gate import as_seen, check_beside_faults, run_gate
+    from hive_agents.ranking import check_config, find_active, named_config
 
     place = surface.workspace
     viewer = surface.asker.operating_viewer("check configs")
@@ -65,7 +65,7 @@ def command(
 @contextmanager
 def _collecting(findings: list[Diagnostic]) -> Iterator[None]:
     """Add the diagnostics of a failed check to `findings`; wrong usage and system errors are raised."""
-    from hive_agents.errors import HiveError
+    from hive_agents.base import HiveError
 
     try:
         yield

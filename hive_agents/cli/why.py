@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.base import safe_line
 from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_surface
-from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.optimizer import DocumentRank, Way

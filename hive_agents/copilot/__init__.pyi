@@ -1,12 +1,17 @@
+from . import (
+    receipt as receipt,
+    steps as steps,
+)
 from .asking import (
     language_of_most as language_of_most,
 )
-from .documents import (
-    document_filters as document_filters,
-    require_known as require_known,
+from .chat import (
+    Chat as Chat,
+)
+from .context import (
+    CopilotContext as CopilotContext,
 )
 from .drafting import (
-    credit_open as credit_open,
     interleaved as interleaved,
     results_under as results_under,
 )
@@ -17,7 +22,6 @@ from .feedback import (
     Item as Item,
 )
 from .outcome import (
-    Result as Result,
     Trace as Trace,
     TurnOutcome as TurnOutcome,
 )
@@ -34,19 +38,18 @@ from .reply import (
     LIMITED as LIMITED,
     finalize as finalize,
     fresh_reply as fresh_reply,
-    render_reply as render_reply,
-    rows_of as rows_of,
     told_before as told_before,
 )
 from .router import (
     reread as reread,
 )
+from .run import (
+    QuestionRun as QuestionRun,
+)
 from .session import (
     Request as Request,
     TurnSession as TurnSession,
     certain_scope as certain_scope,
-    log_mark as log_mark,
-    may_open as may_open,
     open_scope as open_scope,
     vocabulary_of as vocabulary_of,
 )
@@ -60,13 +63,11 @@ from .steps import (
 )
 from .threads import (
     REMEMBERED as REMEMBERED,
-    ModelAnswer as ModelAnswer,
     ThreadStore as ThreadStore,
     Turn as Turn,
     asked_questions as asked_questions,
     past_turns as past_turns,
     remembered as remembered,
-    trace_of as trace_of,
 )
 from .vocabulary import (
     declared as declared,

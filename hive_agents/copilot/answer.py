@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from hive_agents import prompts
 from hive_agents.copilot.extract import CITATION, Answer, Passage
 from hive_agents.copilot.prose import split, without_marks
-from hive_agents.llm import Chain, Message, ModelError, Usage, is_outage
+from hive_agents.models import Chain, Message, ModelError, Usage, is_outage, prompts
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

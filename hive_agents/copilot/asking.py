@@ -17,7 +17,8 @@ from hive_agents.copilot.language import (
     language as language_tables,
     word_list,
 )
-from hive_agents.retrieval import ScopedIndex, found_words, terms
+from hive_agents.documents import found_words, terms
+from hive_agents.index import ScopedIndex
 
 FieldWeights = Mapping[str, float]
 """The weight of each content term of a question: higher where fewer of the reader's chunks have it, 0 where none."""

@@ -9,7 +9,7 @@ from hive_agents.copilot.language import word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
 from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence
 from hive_agents.copilot.vocabulary import date_role_of, parts
-from hive_agents.retrieval import terms
+from hive_agents.documents import terms
 
 _COMPARING = frozenset({"is", "at", "than", "the"})
 

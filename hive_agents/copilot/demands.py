@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from hive_agents.copilot.asking import (
-    PlacedWord,
-    asked_terms,
-    content_terms,
-    is_small,
-    placed_words,
-    stems_of,
-    tells,
-)
+from hive_agents.copilot.asking import PlacedWord, asked_terms, content_terms, is_small, placed_words, stems_of, tells
 from hive_agents.copilot.language import answer_pattern
 
 NEAR = 4

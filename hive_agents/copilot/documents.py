@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.base import HiveError, did_you_mean
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.vocabulary import declared
-from hive_agents.errors import HiveError, did_you_mean
-from hive_agents.retrieval import Collection as CollectionSchema, Condition, Mask, Scalar, ScopedIndex
+from hive_agents.documents import Collection as CollectionSchema
+from hive_agents.index import Condition, Mask, Scalar, ScopedIndex
 
 BATCH = 50
 _PREFERRED = ("updated", "modified", "changed", "date")

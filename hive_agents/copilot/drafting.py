@@ -7,14 +7,13 @@ from contextlib import suppress
 from copy import copy
 
 from hive_agents.access import Principal
+from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot.outcome import Result, Trace
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.copilot.steps import run_search
 from hive_agents.copilot.threads import ThreadStore
-from hive_agents.errors import HiveError, NotFound
-from hive_agents.retrieval import StaleIndex, StoredConfig
-from hive_agents.verification import (
+from hive_agents.gate import (
     NEITHER,
     Impression,
     ImpressionKind,
@@ -24,6 +23,8 @@ from hive_agents.verification import (
     open_impressions,
     team_draft,
 )
+from hive_agents.index import StaleIndex
+from hive_agents.ranking import StoredConfig
 from hive_agents.workspace import Workspace
 
 _DRAFTED = (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)

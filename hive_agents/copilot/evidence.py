@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.copilot.answer import claims
 from hive_agents.copilot.asking import content_terms
 from hive_agents.copilot.extract import Answer, Passage, quotable
+from hive_agents.documents import terms
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
     AsyncEvaluator,
@@ -22,8 +23,7 @@ from hive_agents.judging import (
     Signal,
     load_rules,
 )
-from hive_agents.llm import Chain, Usage
-from hive_agents.retrieval import terms
+from hive_agents.models import Chain, Usage
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

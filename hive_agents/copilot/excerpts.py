@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.base import one_line
 from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words, stems_in, tells
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import BlockKind, read, without_marks
-from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow, ScopedIndex, excerpt, section_of
-from hive_agents.text import one_line
+from hive_agents.documents import DEFAULT_LANGUAGE, section_of
+from hive_agents.index import BM25Params, ChunkRow, ScopedIndex
+from hive_agents.ranking import LENGTH, excerpt
 
 PASSAGE, BESIDE = 360, 240
 """The most characters that are shown of a document's best passage, and of the next best."""

@@ -27,8 +27,9 @@ from hive_agents.copilot.demands import demands, is_cut
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
-from hive_agents.llm import Usage
-from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, section_of, terms
+from hive_agents.documents import DEFAULT_LANGUAGE, section_of, terms
+from hive_agents.index import ChunkRow
+from hive_agents.models import Usage
 
 PASSAGES = 3
 """How many passages, the first, are searched for an answer."""

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from hive_agents.access import Principal, ViewGate, asked_by, owner, same_hands
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import locked
 from hive_agents.copilot.threads import ThreadStore, Turn
-from hive_agents.errors import HiveError, NotFound
 from hive_agents.evaluation import FILE, question_key, viewable_golden
-from hive_agents.files import locked
-from hive_agents.retrieval import active_config
+from hive_agents.gate import credit, label
+from hive_agents.ranking import active_config
 from hive_agents.store import audit, connected, transaction
-from hive_agents.verification import credit, label
 from hive_agents.workspace import Workspace
 
 Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hive_agents.base.files import Format
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.files import Format
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
 TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found", "unavailable"]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.files import AnyCase, Format
+from hive_agents.base.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import prompts
+from hive_agents.base import HiveError, one_line
 from hive_agents.copilot.plan import (
     DocumentFilter,
     FilterValue,
@@ -22,10 +22,8 @@ from hive_agents.copilot.plan import (
     SearchStrategy,
 )
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
-from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, Message, ModelError
-from hive_agents.retrieval import iso_date, keyword_text
-from hive_agents.text import one_line
+from hive_agents.documents import iso_date, keyword_text
+from hive_agents.models import Chain, Message, ModelError, prompts
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

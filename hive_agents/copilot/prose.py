@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.retrieval import heading_text, unmarked, without_references
+from hive_agents.documents import heading_text, unmarked, without_references
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -8,13 +8,14 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.access import Principal
+from hive_agents.base import HiveError
+from hive_agents.base.files import require_short
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
 from hive_agents.copilot.reply import result_rows, rows_of
 from hive_agents.copilot.session import Request, TurnSession
 from hive_agents.copilot.steps import run_search
-from hive_agents.errors import HiveError
-from hive_agents.files import require_short
-from hive_agents.retrieval import SearchEngine, StaleIndex
+from hive_agents.index import StaleIndex
+from hive_agents.ranking import SearchEngine
 from hive_agents.workspace import Workspace
 
 TRIES = 5

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import RESERVED, ViewGate
+from hive_agents.base import count
 from hive_agents.copilot.answer import grounded
 from hive_agents.copilot.asking import FieldWeights, weights_in
 from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
@@ -19,9 +20,8 @@ from hive_agents.copilot.steps import how_many, leaves_out
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.llm import Chain, ModelError
-from hive_agents.retrieval import ChunkRow, ScopedIndex
-from hive_agents.text import count
+from hive_agents.index import ChunkRow, ScopedIndex
+from hive_agents.models import Chain, ModelError
 
 if TYPE_CHECKING:
     from hive_agents.copilot.evidence import Judged

@@ -10,7 +10,7 @@ from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.language import Word, at, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday
-from hive_agents.retrieval import terms
+from hive_agents.documents import terms
 
 _WORDS = {
     name: word_list("words", name)

@@ -16,35 +16,25 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
+from hive_agents.base import EngineFault, NoModel
+from hive_agents.base.files import Format
 from hive_agents.copilot.documents import Cursors, DatedRow
 from hive_agents.copilot.extract import Answer
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary, declared
-from hive_agents.errors import EngineFault, NoModel
-from hive_agents.files import Format
-from hive_agents.llm import Chain, Meter, is_outage, open_chain
-from hive_agents.retrieval import (
-    ChunkRow,
-    Mask,
-    RetrievalConfig,
-    ScopedIndex,
-    Search,
-    SearchEngine,
-    SqliteIndex,
-    StoredConfig,
-    active_config,
-)
-from hive_agents.settings import Role
+from hive_agents.index import ChunkRow, Mask, ScopedIndex, SqliteIndex
+from hive_agents.models import Chain, Meter, is_outage, open_chain, span
+from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, StoredConfig, active_config
 from hive_agents.store import audit
-from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
+from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
     from hive_agents.copilot.evidence import JudgeBuilder, Judged
-    from hive_agents.llm import Script
-    from hive_agents.verification import Impression
+    from hive_agents.gate import Impression
+    from hive_agents.models import Script
 
 MOST_ASKED = 2000
 """The most documents that a permission service which can't list them is asked about."""

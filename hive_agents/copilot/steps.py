@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents.access import permissions_of
+from hive_agents.base import EngineFault, NoModel
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.excerpts import best_chunks
@@ -19,10 +20,9 @@ from hive_agents.copilot.sentence import asks_how_many
 from hive_agents.copilot.session import MOST_ASKED, Candidates, TurnSession, may_open
 from hive_agents.copilot.unknown import corrections, mended
 from hive_agents.copilot.vocabulary import role_of
-from hive_agents.errors import EngineFault, NoModel
-from hive_agents.llm import ModelError
-from hive_agents.retrieval import Mask, ScopedIndex
-from hive_agents.trust import is_trusted
+from hive_agents.index import Mask, ScopedIndex
+from hive_agents.models import ModelError
+from hive_agents.workspace import is_trusted
 
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
@@ -170,7 +170,7 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
     if decision.strategy is SearchStrategy.HYBRID:
         if session.universe is None:
             session.universe = _universe(session, decision.filters)
-        from hive_agents.retrieval import adaptive
+        from hive_agents.ranking import adaptive
 
         candidates = adaptive(
             session.engine,

@@ -12,10 +12,10 @@ from typing import Any
 
 from hive_agents import judging
 from hive_agents.access import Principal, ViewGate
+from hive_agents.base import NotFound
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.errors import NotFound
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 

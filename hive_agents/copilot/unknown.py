@@ -13,7 +13,9 @@ from hive_agents.copilot.language import LANGUAGES, Word, at, function_words, wo
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, QUESTION, Sentence, SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of, version_parts
-from hive_agents.retrieval import ScopedIndex, WordPieces, terms
+from hive_agents.documents import terms
+from hive_agents.index import ScopedIndex
+from hive_agents.models.embedding import WordPieces
 
 SHORTEST, LONGEST = 5, 24
 """Letters of a word that is corrected."""

@@ -12,7 +12,8 @@ from typing import Generic, Literal, TypeVar, cast
 from hive_agents.access import RESERVED
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue, RouterDecision
-from hive_agents.retrieval import Collection, FieldType, WordPieces, terms, words as spell
+from hive_agents.documents import Collection, FieldType, terms, words as spell
+from hive_agents.models.embedding import WordPieces
 
 FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "other"]
 """What a field means to a reader, by its name."""

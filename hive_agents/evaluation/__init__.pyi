@@ -37,21 +37,24 @@ from .leakage import (
     leakage_warnings as leakage_warnings,
 )
 from .outside import (
-    DEPTH as DEPTH,
     FoundList as FoundList,
     LabelFiles as LabelFiles,
-    OutsideQuery as OutsideQuery,
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
-    line_fault as line_fault,
     load_asked as load_asked,
     load_holdout as load_holdout,
     load_labels as load_labels,
-    text_of as text_of,
 )
 from .powered import (
     PoweredDifference as PoweredDifference,
     powered_difference as powered_difference,
+)
+from .ranking_asking import (
+    ask_both as ask_both,
+)
+from .ranking_sources import (
+    Source as Source,
+    open_source as open_source,
 )
 from .records import (
     record as record,
@@ -59,7 +62,6 @@ from .records import (
 from .results import (
     Evaluation as Evaluation,
     QueryEvaluation as QueryEvaluation,
-    judged as judged,
     percentile as percentile,
 )
 from .statistics import (
@@ -72,7 +74,5 @@ from .statistics import (
     spent_alpha as spent_alpha,
 )
 from .suggesting import (
-    Suggestion as Suggestion,
-    Suggestions as Suggestions,
     suggest as suggest,
 )

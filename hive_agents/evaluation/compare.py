@@ -10,7 +10,7 @@ from hive_agents.evaluation.evaluate import evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.results import Evaluation
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 
 @dataclass(frozen=True)

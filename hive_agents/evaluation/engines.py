@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import Principal
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
+from hive_agents.engines import open_engines
 from hive_agents.evaluation.evaluate import Scopes
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.evaluation.results import Evaluation, QueryEvaluation, judged
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, open_engines
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
 
 DEPTH = 10

@@ -9,17 +9,8 @@ from pathlib import Path
 from hive_agents.access import Principal, known_principal
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.results import Evaluation, judged, percentile
-from hive_agents.retrieval import (
-    AnyIndex,
-    ConfigLike,
-    RetrievalConfig,
-    ScopedIndex,
-    Search,
-    SearchEngine,
-    SqliteIndex,
-    needs_vectors,
-    scope_of,
-)
+from hive_agents.index import AnyIndex, ScopedIndex, SqliteIndex, scope_of
+from hive_agents.ranking import ConfigLike, RetrievalConfig, Search, SearchEngine, needs_vectors
 from hive_agents.workspace import Workspace
 
 
@@ -67,7 +58,7 @@ def evaluate(
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import Workspace
-    >>> from hive_agents.sample import init_workspace
+    >>> from hive_agents.cli.sample import init_workspace
     >>> folder = TemporaryDirectory()
     >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
     >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate, permissions_of
-from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean
-from hive_agents.files import AnyCase, FileFormat, Format, QuestionText, formats, jsontext, read_bytes
-from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
+from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
+from hive_agents.base.files import AnyCase, FileFormat, Format, QuestionText, formats, jsontext, read_bytes
+from hive_agents.documents import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
 
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")

@@ -10,7 +10,8 @@ from statistics import NormalDist, stdev
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.labelling import POOL_DEPTH, lanes
 from hive_agents.evaluation.metrics import nudcg
-from hive_agents.retrieval import ScopedIndex, SearchEngine
+from hive_agents.index import ScopedIndex
+from hive_agents.ranking import SearchEngine
 
 ALPHA, POWER = 0.05, 0.80
 STEP, LITTLE = 10, 0.005

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal, ViewGate, permissions_of
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.base.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key, viewable_golden
-from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
-from hive_agents.retrieval import Hit, RetrievalConfig, ScopedIndex, SearchEngine
+from hive_agents.index import ScopedIndex
+from hive_agents.ranking import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
 
 POOL_DEPTH = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from hive_agents.errors import Diagnostic
+from hive_agents.base import Diagnostic
 from hive_agents.evaluation.golden import GoldenSet, question_key
 
 SIMILAR = 0.6

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
+from hive_agents.base.files import formats, jsontext, read_bytes
 from hive_agents.evaluation.golden import GoldenFile, GoldenQuery, GoldenSet, label_faults
 from hive_agents.evaluation.results import Evaluation, judged
-from hive_agents.files import formats, jsontext, read_bytes
 
 DEPTH = 10
 BEIR_HEADER = ["query-id", "corpus-id", "score"]

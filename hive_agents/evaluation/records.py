@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from hive_agents.evaluation.results import Evaluation
-from hive_agents.retrieval import RetrievalConfig
+from hive_agents.ranking import RetrievalConfig
 from hive_agents.store import audit, connected
 from hive_agents.workspace import Workspace
 
 
 def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation) -> None:
-    from hive_agents.retrieval import canonical_hash
+    from hive_agents.ranking import canonical_hash
 
     digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
     row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))

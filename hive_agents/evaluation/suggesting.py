@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hive_agents import prompts
+from hive_agents.base import one_line
 from hive_agents.evaluation.golden import question_key
 from hive_agents.evaluation.headings import question_for
-from hive_agents.llm import Chain, Message, ModelError, waited
-from hive_agents.retrieval import ChunkRow, SearchEngine
+from hive_agents.index import ChunkRow
+from hive_agents.models import Chain, Message, ModelError, prompts, waited
+from hive_agents.ranking import SearchEngine
 from hive_agents.store import Progress
-from hive_agents.text import one_line
 
 Writer = Literal["by-model", "by-heading"]
 """The tag beside `generated` that names a question's writer."""

@@ -13,13 +13,8 @@ from .log import (
 from .protocols import (
     Bus as Bus,
     EventLogProtocol as EventLogProtocol,
-    Handler as Handler,
     Overflow as Overflow,
     Publish as Publish,
-    SubscriptionProtocol as SubscriptionProtocol,
-)
-from .subscription import (
-    Subscription as Subscription,
 )
 from .tickets import (
     ESCALATIONS as ESCALATIONS,

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, ValidationError
 
+from hive_agents.base.files import AnyCase, Format
 from hive_agents.events.types import Event, EventType, derived_id
-from hive_agents.files import AnyCase, Format
 
 TicketSeverity = Literal["low", "medium", "high", "critical"]
 TicketCause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]

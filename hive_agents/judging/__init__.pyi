@@ -1,7 +1,8 @@
 from . import (
     audits as audits,
     calibration as calibration,
-    labels as labels,
+    criteria as criteria,
+    drift as drift,
 )
 from .certify import (
     lower_bound as lower_bound,
@@ -12,35 +13,28 @@ from .criteria import (
 )
 from .decision_log import (
     DecisionLog as DecisionLog,
-    Spent as Spent,
-)
-from .decisions import (
-    ACTIONS as ACTIONS,
-    UNTYPED as UNTYPED,
-    JudgedCase as JudgedCase,
-)
-from .drift import (
-    DriftState as DriftState,
 )
 from .evaluators import (
     AsyncEvaluator as AsyncEvaluator,
-    Evaluator as Evaluator,
     EvaluatorFault as EvaluatorFault,
     ModelEvaluator as ModelEvaluator,
-    Unavailable as Unavailable,
-    evaluator as evaluator,
-    fingerprint_of as fingerprint_of,
 )
 from .hybrid import (
     Attempts as Attempts,
     HybridJudge as HybridJudge,
     JudgeProtocol as JudgeProtocol,
 )
-from .labels import (
-    enter as enter,
+from .judges import (
+    Runtime as Runtime,
 )
-from .metrics import (
-    CalibrationMetrics as CalibrationMetrics,
+from .requests import (
+    ANSWERED as ANSWERED,
+    EFFECTS as EFFECTS,
+    ask_for_rule as ask_for_rule,
+    ask_for_thresholds as ask_for_thresholds,
+    carried_out as carried_out,
+    open_drift_ticket as open_drift_ticket,
+    overtaken_because as overtaken_because,
 )
 from .rules import (
     EvaluationRule as EvaluationRule,
@@ -50,14 +44,6 @@ from .rules import (
 )
 from .stats import (
     judge_stats as judge_stats,
-)
-from .thresholds import (
-    GLOBAL as GLOBAL,
-    apply_threshold as apply_threshold,
-    awaiting as awaiting,
-    refuse_thresholds as refuse_thresholds,
-    standing as standing,
-    threshold_for as threshold_for,
 )
 from .verdict import (
     CapabilityLevel as CapabilityLevel,

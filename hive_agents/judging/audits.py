@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, permissions_of, same_person
+from hive_agents.base import count
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.store import documents_read
-from hive_agents.text import count
 from hive_agents.workspace import Workspace
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError, count
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement, left_out
 from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
@@ -17,7 +17,6 @@ from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REAS
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
 from hive_agents.store import RecordsConnection, audit, connected, transaction
-from hive_agents.text import count
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Constraint, Goal
+from hive_agents.goals.expressions import ExpressionError
 from hive_agents.judging.decisions import storable
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal

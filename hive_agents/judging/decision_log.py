@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.access import same_person
-from hive_agents.errors import HiveError, NotFound
-from hive_agents.files import disk_errors, opened, read_bytes
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import (
     ACTIONS,

@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents import prompts
+from hive_agents.base import fenced
 from hive_agents.goals import Goal
 from hive_agents.judging.deadline import within
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.text import fenced
+from hive_agents.models import prompts
 
 if TYPE_CHECKING:
-    from hive_agents.llm import Usage
+    from hive_agents.models import Usage
     from hive_agents.workspace import Workspace
 
 DEADLINE = 8.0
@@ -159,7 +159,7 @@ class ModelEvaluator:
         )
 
     async def _complete(self, text: str) -> Any:
-        from hive_agents.llm import Message
+        from hive_agents.models import Message
 
         messages = [Message(role="user", content=text)]
         answer = await self._model.complete(messages, schema=SCHEMA, deadline=self._deadline)
@@ -168,8 +168,7 @@ class ModelEvaluator:
         return answer.structured
 
     async def _langchain(self, text: str) -> Any:
-        from hive_agents.llm import IN_WORDS, validated
-        from hive_agents.telemetry import untraced
+        from hive_agents.models import IN_WORDS, untraced, validated
 
         with untraced():
             try:
@@ -192,7 +191,7 @@ class ModelEvaluator:
         return answer["parsed"]
 
     def _count(self, raw: Any) -> None:
-        from hive_agents.llm import Usage
+        from hive_agents.models import Usage
 
         usage = getattr(raw, "usage_metadata", None)
         if self._on_usage is not None and usage:
@@ -246,7 +245,7 @@ async def _within(seconds: float, call: Awaitable[Any]) -> Any:
     except TimeoutError as error:
         raise EvaluatorFault("model_error", f"no answer within {seconds:g} s", outage=True) from error
     except Exception as error:
-        from hive_agents.llm import is_outage
+        from hive_agents.models import is_outage
 
         unread = getattr(error, "kind", None) in ("garbage", "truncated")
         garbage = unread or type(error).__name__ == "OutputParserException"

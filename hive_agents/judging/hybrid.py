@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.errors import HiveError
-from hive_agents.expressions import ExpressionError
-from hive_agents.files import Count, Format
+from hive_agents.base import HiveError
+from hive_agents.base.files import Count, Format
 from hive_agents.goals import Goal, goal_type_of
+from hive_agents.goals.expressions import ExpressionError
 from hive_agents.judging.case import Case, HoldReason, ids_of
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end

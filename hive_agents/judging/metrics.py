@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.files import Format
+from hive_agents.base.files import Format
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decisions import JudgedCase
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import PrivateAttr, ValidationError, field_validator, model_validator
 
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.expressions import Expression, ExpressionError, parse, plain_names
-from hive_agents.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext, read_bytes
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.base.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext, read_bytes
 from hive_agents.goals import NamedGoalType, goal_type_of, json_files
+from hive_agents.goals.expressions import Expression, ExpressionError, parse, plain_names
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.verdict import Action
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.judging import weights
 from hive_agents.judging.audits import left_out
 from hive_agents.judging.certify import lower_bound

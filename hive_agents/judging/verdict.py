@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.files import AnyCase, Format
+from hive_agents.base.files import AnyCase, Format
 
 
 class JudgmentAction(StrEnum):

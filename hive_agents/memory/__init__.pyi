@@ -11,7 +11,6 @@ from .buffer import (
     DataBuffer as DataBuffer,
 )
 from .compaction import (
-    Compaction as Compaction,
     Summarise as Summarise,
     compact as compact,
 )
@@ -20,13 +19,10 @@ from .conversation import (
     OutputAccumulator as OutputAccumulator,
 )
 from .data_files import (
-    DataFile as DataFile,
     DataFiles as DataFiles,
-    Page as Page,
     replace_once as replace_once,
 )
 from .entries import (
-    ConversationPointer as ConversationPointer,
     Entry as Entry,
     estimate_tokens as estimate_tokens,
     message_tokens as message_tokens,
@@ -50,9 +46,7 @@ from .spill import (
     Spillover as Spillover,
     ToolResult as ToolResult,
     pretty as pretty,
-    require_tool_name as require_tool_name,
 )
 from .values import (
     to_json as to_json,
-    value_line as value_line,
 )

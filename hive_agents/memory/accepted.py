@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hive_agents.errors import HiveError
-from hive_agents.files import Format, atomic_write, disk_errors, jsontext, locked, read_bytes
+from hive_agents.base import HiveError, cut, encodable
+from hive_agents.base.files import Format, atomic_write, disk_errors, jsontext, locked, read_bytes
 from hive_agents.memory.names import memory_folder
-from hive_agents.text import cut, encodable
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

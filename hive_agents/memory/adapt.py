@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, disk_errors, jsontext, locked, read_bytes
+from hive_agents.base import HiveError, cut, encodable
+from hive_agents.base.files import atomic_write, disk_errors, jsontext, locked, read_bytes
 from hive_agents.memory.data_files import replace_once
 from hive_agents.memory.names import run_folder
 from hive_agents.memory.values import value_line
-from hive_agents.text import cut, encodable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.base import HiveError, closest, encodable
 from hive_agents.memory.values import to_json
 from hive_agents.store import audit, connected
-from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -42,7 +41,7 @@ class DataBuffer:
     {'name': 'bees'}
     >>> node.write("topic", "wasps")
     Traceback (most recent call last):
-    hive_agents.errors.HiveError: error[HIVE-103]: the key "topic" is not declared as an output
+    hive_agents.base.errors.HiveError: error[HIVE-103]: the key "topic" is not declared as an output
       fix: declare it, or use one of: items
     """
 

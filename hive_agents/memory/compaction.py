@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError, cut, encodable
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.data_files import DataFiles
 from hive_agents.memory.entries import Mark
@@ -22,7 +22,6 @@ from hive_agents.memory.tiers import (
     transcript,
 )
 from hive_agents.memory.timeline import Group, difference, tokens_of
-from hive_agents.text import cut, encodable
 
 Summarise = Callable[[str], Awaitable[str]]
 """Return the summary of a transcript; after an error or "" the next tier is used."""

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError, NotFound, did_you_mean
-from hive_agents.llm import Message
+from hive_agents.base import HiveError, NotFound, did_you_mean
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, message_tokens, to_parts
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.values import to_json, value_line
+from hive_agents.models import Message
 from hive_agents.store import RecordsConnection, audit, connected, disconnect, transaction
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hive_agents.errors import HiveError, did_you_mean
-from hive_agents.files import atomic_write, disk_errors, locked, opened
+from hive_agents.base import HiveError, did_you_mean, encodable
+from hive_agents.base.files import atomic_write, disk_errors, locked, opened
 from hive_agents.memory.names import file_name
-from hive_agents.text import encodable
 
 LINE = 2000
 _SEALED = 0o400

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, TypedDict
 
-from hive_agents.llm import Message, ToolCall
-from hive_agents.text import encodable
+from hive_agents.base import encodable
+from hive_agents.models import Message, ToolCall
 
 Change = dict[str, Any] | None
 """What is sent in place of a message: its `content`, and `args` of its calls where they changed; None leaves it out."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import prompts
-from hive_agents.files import Format
+from hive_agents.base import cut, encodable, fenced
+from hive_agents.base.files import Format
 from hive_agents.memory.compaction import Summarise
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.tiers import transcript
 from hive_agents.memory.values import value_line
-from hive_agents.text import cut, encodable, fenced
+from hive_agents.models import prompts
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

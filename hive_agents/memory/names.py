@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import HiveError
-from hive_agents.files import unlinked
-from hive_agents.text import cut
+from hive_agents.base import HiveError, cut
+from hive_agents.base.files import unlinked
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import prompts
+from hive_agents.base import fenced
 from hive_agents.memory.data_files import DataFile
 from hive_agents.memory.values import value_line
-from hive_agents.text import fenced
+from hive_agents.models import prompts
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -9,9 +9,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError, cut, encodable
 from hive_agents.memory.data_files import DataFiles
-from hive_agents.text import cut, encodable
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hive_agents.llm import ToolCall
+from hive_agents.base import fenced
 from hive_agents.memory.timeline import Group, TimelinePiece
-from hive_agents.text import fenced
+from hive_agents.models import ToolCall
 
 PREVIEW = 300
 SET_OUTPUT = "set_output"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hive_agents.llm import Message, ToolCall
 from hive_agents.memory.entries import Change, Entry, Mark, message_tokens
+from hive_agents.models import Message, ToolCall
 
 INTERRUPTED = "[No result: the run was interrupted before this call was done.]"
 

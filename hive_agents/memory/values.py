@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hive_agents.errors import HiveError
-from hive_agents.text import cut, encodable
+from hive_agents.base import HiveError, cut, encodable
 
 MAX_VALUE = 1_000_000
 """Characters of JSON that one output or one value of the data buffer may take."""

@@ -1,23 +1,22 @@
 from . import (
     steps as steps,
 )
-from .page import (
-    page as page,
-    restate as restate,
+from .context import (
+    OptimizerContext as OptimizerContext,
 )
 from .report import (
     ending as ending,
     missing as missing,
     proposed_by as proposed_by,
     reranking as reranking,
-    result_of as result_of,
     room_left as room_left,
+)
+from .run import (
+    OptimizeRun as OptimizeRun,
 )
 from .session import (
     OptimizerSession as OptimizerSession,
     load_tuning as load_tuning,
-    require_priced as require_priced,
-    require_text as require_text,
 )
 from .space import (
     in_words as in_words,

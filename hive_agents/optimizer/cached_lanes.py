@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 
 from hive_agents.access import Principal
 from hive_agents.evaluation import GoldenSet, Scopes
-from hive_agents.retrieval import (
+from hive_agents.index import (
     BM25Params,
     BoostKey,
     Condition,
     Mask,
-    Recent,
     ScopedIndex,
-    SearchEngine,
     SqliteIndex,
     WordBatch,
     boost_key,
     padded,
 )
+from hive_agents.models.embedding import Recent
+from hive_agents.ranking import SearchEngine
 
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""

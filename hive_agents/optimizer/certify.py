@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hive_agents.evaluation import load_golden, needed_queries, paired_difference, spent_alpha
+from hive_agents.gate import GateResult, as_seen, run_gate, switch
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.splits import LEAST, golden_size, split
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, find_active
-from hive_agents.verification import GateResult, as_seen, run_gate, switch
+from hive_agents.ranking import RetrievalConfig, SearchEngine, find_active
 
 
 def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:

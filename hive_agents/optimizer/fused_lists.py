@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, Floats, IntArray
-from hive_agents.retrieval import RetrievalConfig, occurrences, rank_step, rrf_scores
+from hive_agents.ranking import RetrievalConfig, occurrences, rank_step, rrf_scores
 
 _RANK_BITS = 8
 _ABSENT = 1 << 62

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.index import AnyIndex
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import LEVERS, WIDER, apply, changes_from, parsed, random_edit
-from hive_agents.retrieval import AnyIndex, RetrievalConfig
+from hive_agents.ranking import RetrievalConfig
 
 TRIALS = 20_000
 _REACHED = 1 - 1e-9

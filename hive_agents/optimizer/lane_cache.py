@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.access import Principal
+from hive_agents.documents import terms
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
+from hive_agents.index import BM25Params, boost_key
+from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, IntArray
 from hive_agents.optimizer.fused_lists import (
@@ -28,17 +31,7 @@ from hive_agents.optimizer.fused_lists import (
     joined,
 )
 from hive_agents.optimizer.relevance_table import RelevanceTable
-from hive_agents.retrieval import (
-    BM25Params,
-    Recent,
-    RetrievalConfig,
-    SearchEngine,
-    boost_key,
-    multipliers,
-    terms,
-    terms_of,
-    worded_depth,
-)
+from hive_agents.ranking import RetrievalConfig, SearchEngine, multipliers, terms_of, worded_depth
 
 _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
 """Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""

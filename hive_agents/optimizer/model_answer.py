@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.base import Diagnostic, HiveError, one_line
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.text import one_line
+from hive_agents.ranking import RetrievalConfig
 
 BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "boosts", "abstain")
 """The blocks that a model may change: all others name a config, or change nothing that a trial measures."""

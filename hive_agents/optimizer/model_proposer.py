@@ -9,17 +9,15 @@ from functools import cache
 from threading import Thread
 from typing import Any, TypeVar
 
-from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, Message, ModelError, open_chain
+from hive_agents.base import HiveError, one_line
+from hive_agents.models import Chain, Message, ModelError, open_chain
 from hive_agents.optimizer.briefing import briefing
 from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, diagnostic_line, edit_of
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
-from hive_agents.settings import Optimizer
-from hive_agents.text import one_line
-from hive_agents.trust import is_trusted
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace, is_trusted
+from hive_agents.workspace.settings import Optimizer
 
 MOST = TARGETED // 2
 """The most edits of a model; the heuristic's best take the other places, so that a poor model does little harm."""

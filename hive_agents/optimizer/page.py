@@ -9,12 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write, read_bytes
+from hive_agents.base.files import atomic_write, read_bytes
+from hive_agents.gate import TagChange
 from hive_agents.optimizer.report import ending, missing, proposed_by, reranking, room_left
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.verification import TagChange
+from hive_agents.ranking import RetrievalConfig
 
 _STYLE = """
 :root{--ink:#1c2430;--dim:#5b6675;--line:#d8dee6;--page:#fff;--good:#0a7d43;--bad:#b3261e;--bar:#2f6fdb;--soft:#f3f6fa}

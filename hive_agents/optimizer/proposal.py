@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hive_agents.errors import NoModel
+from hive_agents.base import NoModel
+from hive_agents.index import AnyIndex
 from hive_agents.optimizer.diagnosis import Diagnosis
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, boost_words, identity, parsed, sweep
-from hive_agents.retrieval import AnyIndex, RetrievalConfig
+from hive_agents.ranking import RetrievalConfig
 
 TARGETED = 8
 

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal
-from hive_agents.errors import HiveError, NoModel, has_errors
+from hive_agents.base import HiveError, NoModel, has_errors
+from hive_agents.base.files import atomic_write_text, read_bytes
 from hive_agents.evaluation import GoldenSet, viewable_golden
-from hive_agents.files import atomic_write_text, read_bytes
-from hive_agents.llm import Usage, estimated_usage, price_of, require_prices
+from hive_agents.gate import TagChange, distinct, falling_tags
+from hive_agents.index import AnyIndex, scope_of
+from hive_agents.models import Usage, estimated_usage, price_of, require_prices
+from hive_agents.models.embedding import CachedReranker, open_reranker
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
@@ -40,21 +43,17 @@ from hive_agents.optimizer.space import Edit, apply, changes_from, identity, par
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
-from hive_agents.retrieval import (
-    AnyIndex,
-    CachedReranker,
+from hive_agents.ranking import (
     RetrievalConfig,
     SearchEngine,
     StoredConfig,
     active_config,
+    check_config,
     find_config,
-    open_reranker,
     parse_config,
-    scope_of,
 )
-from hive_agents.settings import Optimizer
-from hive_agents.verification import TagChange, check_config, distinct, falling_tags
 from hive_agents.workspace import Workspace
+from hive_agents.workspace.settings import Optimizer
 
 ConfigData = dict[str, Any]
 UNNAMED = "candidate"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
+from hive_agents.base.files import load_value
 from hive_agents.evaluation import changed
-from hive_agents.files import load_value
-from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, canonical_hash
+from hive_agents.index import HALF_LIFE, AnyIndex
+from hive_agents.ranking import RetrievalConfig, canonical_hash
 
 LEVERS: dict[str, tuple[Any, ...]] = {
     "retrieval.method": ("keyword", "vector", "hybrid"),

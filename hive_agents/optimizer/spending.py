@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write, read_bytes
-from hive_agents.llm import Meter, Usage
-from hive_agents.settings import Optimizer
+from hive_agents.base.files import atomic_write, read_bytes
+from hive_agents.models import Meter, Usage
+from hive_agents.workspace.settings import Optimizer
 
 
 class Spending:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from hive_agents.base import sha256
 from hive_agents.evaluation import GoldenQuery, GoldenSet, alike, question_key
-from hive_agents.text import sha256
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hive_agents.access import Principal
+from hive_agents.documents import terms
 from hive_agents.evaluation import GoldenSet
+from hive_agents.index import HALF_LIFE, AnyIndex, scope_of
 from hive_agents.optimizer.space import apply, changes_from, in_words, parsed
 from hive_agents.optimizer.why import Cost, Costs
-from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, SearchEngine, scope_of, terms
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 FEWEST_WORDS = 4
 """The fewest different words, without stop words, of a statement: shorter ones are alike by chance."""

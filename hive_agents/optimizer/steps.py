@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
-from hive_agents.errors import NoModel, Stale
+from hive_agents.base import NoModel, Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import SearchBudgetExhausted
 from hive_agents.optimizer.model_answer import diagnostic_line
@@ -229,7 +229,7 @@ def decide(workspace: Workspace, state: SearchState) -> SearchUpdate:
 
 
 def _deploy_approved(workspace: Workspace, approval_id: str) -> SearchUpdate:
-    from hive_agents.verification import deploy_approved
+    from hive_agents.gate import deploy_approved
 
     store = ApprovalStore(workspace)
     request = store.get(approval_id)

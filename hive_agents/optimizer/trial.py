@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hive_agents.evaluation import GoldenSet, percentile
+from hive_agents.gate import falling_tags
 from hive_agents.goals import Goal
 from hive_agents.judging import EvaluationRule, FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import Scores
 from hive_agents.optimizer.selection import EQUAL, standard_error
-from hive_agents.settings import Gate
-from hive_agents.verification import falling_tags
+from hive_agents.workspace.settings import Gate
 
 TrialVerdict = Literal["accept", "retry"]
 EVIDENCE = 1.5

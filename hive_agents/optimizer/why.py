@@ -13,12 +13,13 @@ from itertools import combinations
 from typing import Any, Literal
 
 from hive_agents.access import Principal
-from hive_agents.errors import HiveError, did_you_mean
+from hive_agents.base import HiveError, did_you_mean
 from hive_agents.evaluation import GoldenSet, evaluate, question_key
+from hive_agents.index import HALF_LIFE, AnyIndex, scope_of
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, changes_from, in_words, parsed, sweep
-from hive_agents.retrieval import HALF_LIFE, AnyIndex, RetrievalConfig, SearchEngine, scope_of
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 MOST = 3
 """The most edits to return of filters, of boosts, and of all other settings."""

@@ -1,3 +1,13 @@
+from . import (
+    control as control,
+)
+from .beside import (
+    beside as beside,
+)
+from .checkpoints import (
+    async_checkpointer as async_checkpointer,
+    checkpointer as checkpointer,
+)
 from .control import (
     RESTS as RESTS,
     end_person as end_person,
@@ -6,9 +16,15 @@ from .control import (
     say as say,
     stop as stop,
 )
+from .driver import (
+    Run as Run,
+    RunOutcome as RunOutcome,
+    leases_of as leases_of,
+)
+from .graphs import (
+    load_graph as load_graph,
+)
 from .leases import (
-    LOST as LOST,
-    WEIGHT as WEIGHT,
     Hold as Hold,
     Lease as Lease,
     LeaseLost as LeaseLost,
@@ -43,4 +59,7 @@ from .store import (
     RunStore as RunStore,
     new_run_id as new_run_id,
     run_turn as run_turn,
+)
+from .tail import (
+    tail as tail,
 )

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.access import end_all
-from hive_agents.errors import HiveError
-from hive_agents.llm import Message
+from hive_agents.base import HiveError
 from hive_agents.memory import ConversationStore
+from hive_agents.models import Message
 from hive_agents.runs.leases import Leases
 from hive_agents.runs.store import ACTIVE, AGENT_GRAPH, ENDED, RunRow, RunStore
 

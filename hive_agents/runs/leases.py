@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from hive_agents.errors import HiveError
-from hive_agents.files import disk_errors, opened
+from hive_agents.base import HiveError
+from hive_agents.base.files import disk_errors, opened
 from hive_agents.runs.store import RunStore
 from hive_agents.store import RecordsConnection, clock_of, connected, transaction
 

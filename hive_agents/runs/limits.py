@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from hive_agents.files import Amount, Count, Format
+from hive_agents.base.files import Amount, Count, Format
 
 if TYPE_CHECKING:
-    from hive_agents.settings import Runs
+    from hive_agents.workspace.settings import Runs
 
 
 class Limits(Format):

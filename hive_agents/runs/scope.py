@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_agents.access import LOCAL_TENANT, Principal
-from hive_agents.errors import NotFound
+from hive_agents.base import NotFound
 from hive_agents.runs.leases import Leases
 from hive_agents.runs.store import STATUSES, RunRow, RunStore
 

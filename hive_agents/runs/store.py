@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hive_agents import approvals, events
-from hive_agents.errors import HiveError, NotFound, Taken, did_you_mean
+from hive_agents.base import HiveError, NotFound, Taken, did_you_mean
 from hive_agents.events import Event, EventType
 from hive_agents.store import audit, connected, transaction
 

@@ -1,5 +1,7 @@
-from .app import (
-    create_app as create_app,
+from . import (
+    app as app,
+    feed as feed,
+    streams as streams,
 )
 from .listener import (
     Listener as Listener,

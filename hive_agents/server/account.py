@@ -24,8 +24,8 @@ from hive_agents.access import (
     revoke,
     session_of_token,
 )
-from hive_agents.errors import HiveError
-from hive_agents.files import FewEntries, ShortName
+from hive_agents.base import HiveError
+from hive_agents.base.files import FewEntries, ShortName
 from hive_agents.runs import control
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site

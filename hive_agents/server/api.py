@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hive_agents.errors import HiveError
-from hive_agents.files import LONGEST_REFERENCE, Format, diagnostics_of, jsontext, load_value
+from hive_agents.base import HiveError
+from hive_agents.base.files import LONGEST_REFERENCE, Format, diagnostics_of, jsontext, load_value
 from hive_agents.server.auth import Call
 
 if TYPE_CHECKING:

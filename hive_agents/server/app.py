@@ -7,8 +7,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from hive_agents.errors import HiveError
-from hive_agents.runtime import Host
+from hive_agents.base import HiveError
+from hive_agents.host import Host
 from hive_agents.server import account, health, pages, webhooks
 from hive_agents.server.access_log import AccessLog
 from hive_agents.server.api import routes_of

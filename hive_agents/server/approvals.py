@@ -9,9 +9,9 @@ from pydantic import Field
 
 from hive_agents.agents import changes_since
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
-from hive_agents.errors import HiveError, NotFound
-from hive_agents.files import AnyCase, LongText, ShortName
-from hive_agents.runtime import decide, decision_json
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import AnyCase, LongText, ShortName
+from hive_agents.host import decide, decision_json
 from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
 from hive_agents.server.problems import status_of

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of
-from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine
-from hive_agents.runtime import Chat
+from hive_agents.base import HiveError
+from hive_agents.copilot import Chat
+from hive_agents.ranking import SearchEngine
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
     from hive_agents.server.freshness import Freshness
     from hive_agents.workspace import Workspace
 

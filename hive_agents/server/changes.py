@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.access import LOCAL_TENANT
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.events import Event
 from hive_agents.runs import Scope
 from hive_agents.server import streams

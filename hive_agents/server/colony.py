@@ -14,11 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import RunView, known_agents, serving_agent
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
+from hive_agents.base.files import LongText
 from hive_agents.events import DURABLE, Event, EventLog
-from hive_agents.files import LongText
+from hive_agents.host import Queen
 from hive_agents.runs import Scope
-from hive_agents.runtime import Queen
 from hive_agents.server import streams
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call

@@ -9,22 +9,24 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
-from hive_agents.errors import HiveError, NotFound, Stale, has_errors
+from hive_agents.base import HiveError, NotFound, Stale, has_errors
+from hive_agents.base.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
 from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
-from hive_agents.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
-from hive_agents.retrieval import StoredConfig, config_files, find_active, read_config, versions
-from hive_agents.runtime import ask_for_override
+from hive_agents.gate import deploy, rollback, visible_part
+from hive_agents.host import ask_for_override
+from hive_agents.ranking import (
+    StoredConfig,
+    check_config,
+    config_files,
+    find_active,
+    named_config,
+    read_config,
+    require_sound,
+    versions,
+)
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, CallContext
 from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
-from hive_agents.verification import (
-    check_config,
-    deploy,
-    named_config,
-    require_sound,
-    rollback,
-    visible_part,
-)
 
 api = Api("configs")
 

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hive_agents.settings import ServerSettings
+    from hive_agents.workspace.settings import ServerSettings
 
 HEAD_BYTES = 16_384
 SWEEP = 1.0

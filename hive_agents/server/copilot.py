@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from starlette.responses import Response
 
+from hive_agents.base import HiveError
+from hive_agents.base.files import AnyCase, LongText, QuestionText, Reference, ShortName
 from hive_agents.copilot import Request, search
-from hive_agents.errors import HiveError
-from hive_agents.files import AnyCase, LongText, QuestionText, Reference, ShortName
-from hive_agents.runs import RunRow, Scope
-from hive_agents.runtime import beside
+from hive_agents.runs import RunRow, Scope, beside
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
 from hive_agents.server.protocols.agui_events import spoken

@@ -14,14 +14,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.access import tell_streams
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.events import DURABLE, Bell, EventLog, EventType
 from hive_agents.store import Writes
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.events import Event
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
 
 BATCH = 500
 POLL_SECONDS = 1.0

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import AnyCase, FewEntries, QuestionText, Reference, ShortName
 from hive_agents.copilot import asked_questions, open_scope
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.documents import load_collection, words
 from hive_agents.evaluation import (
     GENERATED,
     GoldenSet,
@@ -20,11 +22,10 @@ from hive_agents.evaluation import (
     question_key,
     viewable_golden,
 )
-from hive_agents.files import AnyCase, FewEntries, QuestionText, Reference, ShortName
-from hive_agents.retrieval import find_active, load_collection, words
+from hive_agents.gate import is_accepted, label as save_label
+from hive_agents.ranking import find_active
 from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call, CallContext
-from hive_agents.verification import is_accepted, label as save_label
 
 api = Api("configs")
 MOST_OPEN = 200

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from hive_agents.llm import resting
+from hive_agents.models import resting
 from hive_agents.server.problems import problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
 
 
 async def alive(_: Request) -> Response:

@@ -12,7 +12,7 @@ from hive_agents.server.problems import problem
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from hive_agents.settings import ServerSettings
+    from hive_agents.workspace.settings import ServerSettings
 
 DISCARDED = 4
 """How many times the limit is read, and discarded, before the connection is closed."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hive_agents.access import TOKENS, is_open
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.server.app import create_app
-from hive_agents.trust import require_trust
+from hive_agents.workspace import require_trust
 
 if TYPE_CHECKING:
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
     from hive_agents.workspace import Workspace
 
 BACKLOG = 2048

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 
-from hive_agents.llm import resting
+from hive_agents.models import resting
 from hive_agents.runs import STATUSES
 from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
     from hive_agents.server.feed import Feed
 
 MEDIA = CONTENT_TYPE_PLAIN_1_0_0

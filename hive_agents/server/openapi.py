@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from hive_agents.files import LONGEST_REFERENCE
+from hive_agents.base.files import LONGEST_REFERENCE
 from hive_agents.server.api import KEY, Operation, needed
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from hive_agents.errors import Diagnostic, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
+from hive_agents.base import Diagnostic, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.shapes import OPENAI, OpenAiError, OpenAiProblem, Problem
 from hive_agents.triggers import kind_of

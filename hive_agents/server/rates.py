@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import TooMany
+from hive_agents.base import TooMany
 from hive_agents.runs import RunStore
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.settings import ServerSettings
     from hive_agents.workspace import Workspace
+    from hive_agents.workspace.settings import ServerSettings
 
 MAX_BUCKETS = 10_000
 """Principals with a bucket; the least recent ones are dropped, and begin with a full bucket again."""

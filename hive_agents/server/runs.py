@@ -13,14 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from hive_agents import runs as control
-from hive_agents.agents import RunLog, RunView
+from hive_agents.agents import AgentRun, RunLog, RunView, retry
 from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
-from hive_agents.copilot import REMEMBERED, Request, remembered
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import AnyCase, FewEntries, LongText, QuestionText, Reference, ShortName, load_value
+from hive_agents.copilot import REMEMBERED, QuestionRun, Request, remembered
 from hive_agents.events import EventLog
-from hive_agents.files import AnyCase, FewEntries, LongText, QuestionText, Reference, ShortName, load_value
+from hive_agents.host import delete_run
+from hive_agents.optimizer import OptimizeRun
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, RunStore, Scope
-from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import approvals, streams
 from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call

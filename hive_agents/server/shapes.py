@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from hive_agents.base import Diagnostic, HiveError, NotFound
+from hive_agents.base.files import NAME_PATTERN, FewEntries, Reference, ShortName
 from hive_agents.copilot import DocumentFilter
-from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.files import NAME_PATTERN, FewEntries, Reference, ShortName
 from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 

@@ -11,7 +11,7 @@ from anyio import CancelScope
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.events import DURABLE
 from hive_agents.server.api import NEVER_KEPT
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from hive_agents.runtime import Host
+    from hive_agents.host import Host
 
 
 async def webhook(request: Request) -> Response:

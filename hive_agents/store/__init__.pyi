@@ -1,9 +1,10 @@
 from . import (
     audit as audit,
+    database as database,
+    postgres as postgres,
 )
 from .copying import (
     Progress as Progress,
-    RecordTable as RecordTable,
     clear_records as clear_records,
     record_tables as record_tables,
     require_own_objects as require_own_objects,
@@ -46,7 +47,6 @@ from .own_schema import (
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,
-    ServerState as ServerState,
     cut_after as cut_after,
 )
 from .reading import (

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import AuditFault, HiveError
-from hive_agents.files import atomic_write, read_bytes
+from hive_agents.base import AuditFault, HiveError
+from hive_agents.base.files import atomic_write, read_bytes
 from hive_agents.store.audit_lines import MOVED, FileLines, LogLines, TableLines, entry_in
 from hive_agents.workspace import RemoteDatabase, Workspace
 

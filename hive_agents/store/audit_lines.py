@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
+from hive_agents.base.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
 from hive_agents.store.elsewhere import moved
 from hive_agents.workspace import RemoteDatabase, Workspace
 

@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from math import isfinite
 from typing import Any
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store.database import RecordsConnection, last_number, transaction
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS, SEALS
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
-from hive_agents.errors import Busy, HiveError, NewerRelease
-from hive_agents.files import locked, unlinked
+from hive_agents.base import Busy, HiveError, NewerRelease
+from hive_agents.base.files import locked, unlinked
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace

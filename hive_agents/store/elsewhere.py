@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 
 
 def moved(target: str, file: str) -> HiveError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Protocol, TypeVar
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store import audit
 from hive_agents.store.database import RecordsConnection, connected, last_number, transaction
 from hive_agents.workspace import Workspace

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store.database import DatabasePlace, RecordsConnection, connect_to
 from hive_agents.workspace import RemoteDatabase
 

@@ -10,7 +10,7 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store.copying import record_tables
 from hive_agents.store.postgres import FUNCTIONS, explained, opened, other_answers
 from hive_agents.store.sealing import is_seal

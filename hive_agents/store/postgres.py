@@ -23,12 +23,11 @@ from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.credentials import login_fix, login_options, resolve
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
-from hive_agents.trust import require_trust
-from hive_agents.workspace import RemoteDatabase, Workspace
+from hive_agents.workspace import RemoteDatabase, Workspace, require_trust
+from hive_agents.workspace.credentials import login_fix, login_options, resolve
 
 if TYPE_CHECKING:
     import psycopg

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from hive_agents.errors import Busy
+from hive_agents.base import Busy
 from hive_agents.store.database import connect, database_errors, file_identity
 
 

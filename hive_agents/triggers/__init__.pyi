@@ -11,18 +11,14 @@ from .files import (
     write_trigger as write_trigger,
 )
 from .firing import (
-    Fire as Fire,
-    is_refusal as is_refusal,
     key_of as key_of,
     kind_of as kind_of,
 )
 from .schedule import (
-    Ticks as Ticks,
     next_tick as next_tick,
     ticks_between as ticks_between,
 )
 from .scheduler import (
-    GRACE as GRACE,
     Outcome as Outcome,
     Scheduler as Scheduler,
 )
@@ -38,7 +34,6 @@ from .sse import (
     StreamSubscription as StreamSubscription,
 )
 from .store import (
-    TriggerState as TriggerState,
     TriggerStore as TriggerStore,
     trigger_row as trigger_row,
 )

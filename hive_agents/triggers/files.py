@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import LOCAL_TENANT, service_principal
-from hive_agents.credentials import is_reference
-from hive_agents.errors import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
-from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, remove
+from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
+from hive_agents.base.files import atomic_write_text, disk_errors, jsontext, load_value, remove
 from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
-from hive_agents.trust import trust, trusted_bytes
+from hive_agents.workspace import trust, trusted_bytes
+from hive_agents.workspace.credentials import is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.errors import HiveError, RefusedInput, WrongUsage
+from hive_agents.base import HiveError, RefusedInput, WrongUsage
 
 if TYPE_CHECKING:
     from hive_agents.triggers.spec import TriggerSpec
 
 
 class Fire(Protocol):
-    """Start a run of the trigger's agent and return its id, as `hive_agents.runtime.firing.fire`.
+    """Start a run of the trigger's agent and return its id, as `hive_agents.host.firing.fire`.
 
     The `key` of an existing run returns that run. `scheduled` is the time it was due, in UTC.
 

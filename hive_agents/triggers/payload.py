@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.errors import RefusedInput, did_you_mean
-from hive_agents.files import jsontext
+from hive_agents.base import RefusedInput, did_you_mean
+from hive_agents.base.files import jsontext
 
 _STEP = re.compile(r"\.([^.\[\]\s]+)|\[([0-9]{1,6})\]")
 MAX_PATH = 500

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hive_agents.access import LOCAL_TENANT, service_principal
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.triggers.files import all_triggers
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.schedule import Ticks, ticks_between

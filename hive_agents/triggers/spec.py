@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from hive_agents.access import is_name
-from hive_agents.files import AnyCase, FileFormat, Name
+from hive_agents.base import sha256
+from hive_agents.base.files import AnyCase, FileFormat, Name
 from hive_agents.runs import Limits
-from hive_agents.text import sha256
 from hive_agents.triggers.payload import parse_path
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access import service_principal
-from hive_agents.credentials import resolve
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.text import sha256
+from hive_agents.base import Diagnostic, HiveError, sha256
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import SseTrigger
 from hive_agents.triggers.store import TriggerStore, iso
+from hive_agents.workspace.credentials import resolve
 
 if TYPE_CHECKING:
     import httpx
@@ -188,7 +187,7 @@ def _can_be_sent(id: str) -> bool:
 
 def _data(text: str) -> Any:
     """JSON where it is some, else the text."""
-    from hive_agents.files import jsontext
+    from hive_agents.base.files import jsontext
 
     try:
         return jsontext.parse(text, "data")

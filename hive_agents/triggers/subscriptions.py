@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.triggers.files import all_triggers
 from hive_agents.triggers.firing import Fire, kind_of
 from hive_agents.triggers.spec import SseTrigger

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from hive_agents.access import service_principal
-from hive_agents.credentials import Secret, resolve
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import jsontext
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.base.files import jsontext
 from hive_agents.triggers.files import sound_trigger, trigger_ids
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import WebhookTrigger
 from hive_agents.triggers.store import TriggerStore, iso
+from hive_agents.workspace.credentials import Secret, resolve
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

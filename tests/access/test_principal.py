@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hive_agents.access import Principal
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 
 
 def test_a_principal_is_a_value() -> None:

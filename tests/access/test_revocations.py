@@ -30,7 +30,7 @@ from hive_agents.access import (
     session_of_token,
     verify,
 )
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.store import audit, connected
 from tests.records import lose_records

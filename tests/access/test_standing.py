@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, Standing, mint, revoke, verify
-from hive_agents.errors import HiveError, RightsWithdrawn
+from hive_agents.base.errors import HiveError, RightsWithdrawn
 from tests.agents.conftest import write_json
 
 

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key, verify
 from hive_agents.access.keys import local_key
-from hive_agents.errors import HiveError
-from hive_agents.trust import trust
+from hive_agents.base.errors import HiveError
+from hive_agents.workspace.trusted import trust
 from tests.listening import answering
 
 DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))

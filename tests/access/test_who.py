@@ -19,10 +19,10 @@ from hive_agents.access import (
     service_principal,
     verify,
 )
-from hive_agents.errors import HiveError
-from hive_agents.retrieval import build_index
-from hive_agents.sample import init_workspace
-from hive_agents.trust import trust
+from hive_agents.base.errors import HiveError
+from hive_agents.cli.sample import init_workspace
+from hive_agents.engines import build_index
+from hive_agents.workspace.trusted import trust
 from tests.access.conftest import write_access
 from tests.sample import hive
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.agents.tool import ToolContext
-from hive_agents.llm import Chain, ChatResult, Message, Tool, Usage
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.models import Chain, ChatResult, Message, Tool, Usage
 from tests.agents.conftest import GOAL, agent_json, edge, node, write_json
 from tests.agents.loops import Told, agent, say, sets
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents.recheck import recheck_for
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import Event, EventLog
-from hive_agents.goals import Goal
-from hive_agents.llm import Chain, ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, Usage
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.recheck import recheck_for
+from hive_agents.goals.goals import Goal
+from hive_agents.models import Chain, ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, Usage
 from tests.agents.conftest import agent_json
 
 Answer = ChatResult | ModelError

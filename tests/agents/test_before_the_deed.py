@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, CallBounds, Tool, ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
-from hive_agents.errors import HiveError
-from hive_agents.goals import Constraint
-from hive_agents.llm import faults
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.base.errors import HiveError
+from hive_agents.goals.goals import Constraint
+from hive_agents.models import faults
 from tests.agents.conftest import node
 from tests.agents.loops import Told, agent, asked, decide, goal, said, sets, start, words
 

@@ -9,11 +9,11 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Budget, BudgetSpent
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import Chain, ChatResult, Usage
+from hive_agents.host.firing import fire
+from hive_agents.models import Chain, ChatResult, Usage
 from hive_agents.runs import Limits, RunStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.firing import fire
 from hive_agents.triggers import WebhookTrigger
 from tests.agents.conftest import node, write_json
 from tests.agents.loops import Told, agent, events, given, goal, said, say, sets, start

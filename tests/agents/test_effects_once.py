@@ -9,9 +9,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import Effects, ToolContext, ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.agents.tool import make_tool
 from hive_agents.approvals import ApprovalStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import node
 from tests.agents.loops import agent, said, sets, start, words
 

@@ -14,11 +14,11 @@ from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
 from hive_agents.agents.deployed import deployment_warnings, known_agents, roll_back, serving_agent, versions
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog, EventType
-from hive_agents.runtime import decisions
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.host import decisions
 from hive_agents.store import Ledger, audit, connected
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (

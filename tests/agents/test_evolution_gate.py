@@ -15,10 +15,10 @@ from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
 from hive_agents.agents.deployed import serving_agent, versions
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
+from hive_agents.agents.rehearsal import scratch
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, ModelError
-from hive_agents.runtime.agent_gate import scratch
+from hive_agents.base.errors import HiveError
+from hive_agents.models import Chain, ModelError
 from hive_agents.store import audit, connected
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
@@ -32,8 +32,8 @@ from tests.agents.evolving import (
     served,
 )
 from tests.agents.loops import said, sets
-from tests.llm.openai_server import model_server
-from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.models.openai_server import model_server
+from tests.models.trusting import endpoint_settings, workspace_with
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.reach import more_than
 from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.patch import patched
-from hive_agents.errors import HiveError
-from hive_agents.runtime import decisions
+from hive_agents.base.errors import HiveError
+from hive_agents.host import decisions
 from hive_agents.store import audit
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.evolving import (

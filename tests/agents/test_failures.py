@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.llm import Message, ModelError, Tool
+from hive_agents.models import Message, ModelError, Tool
 from tests.agents.conftest import node
 from tests.agents.loops import Answer, Told, agent, said, say, sets, start, words
 from tests.agents.test_budgets import NODE, registry

@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, batch_hash
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from tests.agents.loops import said
 from tests.agents.test_before_the_deed import DONE, Desk, asked, decide, refund, refunding
 from tests.agents.test_loop_people import ITEMS, Post, mailing

@@ -22,10 +22,10 @@ from hive_agents.agents.guards import (
     is_transient,
     retried,
 )
-from hive_agents.errors import HiveError
-from hive_agents.llm import ModelError, ToolCall, Usage
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import ToolResult
-from hive_agents.settings import Runs
+from hive_agents.models import ModelError, ToolCall, Usage
+from hive_agents.workspace.settings import Runs
 
 
 def status(code: int, **headers: str) -> httpx.HTTPStatusError:

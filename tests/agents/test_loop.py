@@ -12,11 +12,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import NodeContext, NodeVerdict, ToolContext, ToolRegistry
 from hive_agents.agents.guards import Limits
-from hive_agents.errors import HiveError
-from hive_agents.llm import ModelError
+from hive_agents.base.errors import HiveError
+from hive_agents.base.text import fenced
 from hive_agents.memory import AcceptedNote, AcceptedNotes, DataBuffer
+from hive_agents.models import ModelError
 from hive_agents.runs import RunStore
-from hive_agents.text import fenced
 from tests.agents.conftest import node
 from tests.agents.loops import agent, events, goal, said, say, sets, start, verdicts, words
 

@@ -16,10 +16,10 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import lost
 from hive_agents.agents.guards import Limits, fingerprint
 from hive_agents.agents.node_end import End, fault
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ModelError, ToolCall
 from hive_agents.memory import DataFiles, run_folder
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.models import ModelError, ToolCall
 from tests.agents.conftest import agent_json, edge, node, write_json
 from tests.agents.loops import Told, agent, events, said, say, sets, start, words
 

@@ -9,8 +9,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import node
 from tests.agents.loops import Told, agent, asked, decide, events, said, sets, start, words
 

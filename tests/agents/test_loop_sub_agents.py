@@ -12,9 +12,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ChatResult, Message, Tool, Usage
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.models import ChatResult, Message, Tool, Usage
 from tests.agents.conftest import agent_json, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
 

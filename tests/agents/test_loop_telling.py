@@ -10,11 +10,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import Message, ModelError, Tool, Usage
+from hive_agents.base.text import fenced
 from hive_agents.memory import ConversationStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.text import fenced
+from hive_agents.models import Message, ModelError, Tool, Usage
 from tests.agents.conftest import edge, node
 from tests.agents.loops import Answer, Told, agent, say, sets, start
 

@@ -18,7 +18,7 @@ import pytest
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from tests.environments import node_with, python_with
-from tests.llm.trusting import workspace_with
+from tests.models.trusting import workspace_with
 from tests.ports import lasting_port
 
 pytestmark = pytest.mark.slow

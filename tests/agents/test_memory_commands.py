@@ -8,9 +8,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
+from hive_agents.agents.run import AgentRun
+from hive_agents.host import delete_run
 from hive_agents.memory import AcceptedNotes
-from hive_agents.runtime import delete_run
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import node, write_json
 from tests.agents.loops import Told, agent, said, sets, start, words
 from tests.sample import Ran, hive

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.llm import ChatResult, Message, Tool
+from hive_agents.models import ChatResult, Message, Tool
 from hive_agents.runs import RunStore
 from tests.agents.conftest import node, write_json
 from tests.agents.loops import Told, agent, said, say, sets, start

@@ -19,16 +19,17 @@ from typing import Any
 
 import pytest
 
-from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, machine, tool
+from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, tool
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
 from hive_agents.agents.own_tools import _warn
 from hive_agents.runs import RunRow, RunStore
-from hive_agents.trust import trust
+from hive_agents.workspace import machine
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import agent, goal, said, sets, start
 from tests.conftest import make_workspace
-from tests.llm.trusting import workspace_with
+from tests.models.trusting import workspace_with
 from tests.sample import hive
 
 REFUNDS = '''

@@ -8,11 +8,11 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import EscalationTicket, EventBus, EventLog, tickets_of
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.health import HealthJudge
-from hive_agents.runtime.queen import Queen
+from hive_agents.host.health import HealthJudge
+from hive_agents.host.queen import Queen
 from tests.agents.conftest import node, place
 from tests.agents.loops import Told, agent, said, sets, start
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, find_sub_agent, load_agent
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
+from hive_agents.base.schemas import json_schema
 from hive_agents.judging import CapabilityLevel
-from hive_agents.schemas import json_schema
 from tests.agents.conftest import agent_json, edge, node, write_json
 
 EXAMPLE = """{"id":"digest","version":1,"mode":"continuous","goal":"weekly_digest","entry":"collect",

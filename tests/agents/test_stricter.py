@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import changes_since
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import agent, asked, decide, events, said, sets, start, words
 from tests.agents.test_before_the_deed import DONE, Desk, refund

@@ -13,9 +13,9 @@ from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry, bundled_tools
 from hive_agents.agents.guards import Limits
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import Message, Tool
-from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.models import Message, Tool
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Answer, Told, agent, given, goal, sets, start
 from tests.agents.test_loop_sub_agents import by_role, delegated, to

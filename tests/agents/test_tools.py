@@ -18,9 +18,9 @@ from hive_agents.agents import ToolContext, ToolRegistry
 from hive_agents.agents.guards import RetryPolicy
 from hive_agents.agents.tool import as_result
 from hive_agents.approvals import ToolRule
-from hive_agents.credentials import Secret
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import ToolResult
+from hive_agents.workspace.credentials import Secret
 
 SOON = RetryPolicy(attempts=3, base=0.0)
 

@@ -7,8 +7,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, register_judge, sound_agent
 from hive_agents.agents.prompt_texts import filled, secrets_in
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.resources import bundled
+from hive_agents.base.errors import Diagnostic, HiveError
+from hive_agents.base.resources import bundled
 from tests.agents.conftest import agent_json, edge, node, write_json
 
 

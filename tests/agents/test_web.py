@@ -16,7 +16,7 @@ from hive_agents.agents import ToolContext, Tools
 from hive_agents.agents.addresses import destination, is_public
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
 from hive_agents.agents.web_tools import MAX_BYTES, Web, page_text
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from tests.listening import answering
 
 PAGE = "<html><head><title>Bees</title><style>p {}</style></head><body><p>Honey &amp; <b>wax</b></p></body></html>"

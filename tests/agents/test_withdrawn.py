@@ -13,12 +13,12 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
 from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import WITHHELD, ApprovalStore, Filing
-from hive_agents.errors import HiveError, RightsWithdrawn
+from hive_agents.base.errors import HiveError, RightsWithdrawn
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.llm import ChatResult, Message, Tool
+from hive_agents.models import ChatResult, Message, Tool
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start
 from tests.conftest import write_document

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hive_agents.approvals import Filing
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 
 SCHEMA = {
     "type": "object",

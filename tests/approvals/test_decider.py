@@ -10,7 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Asker, Decider, Principal, mint
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from tests.approvals.asking import filing, refused
 from tests.sample import Ran, hive
 

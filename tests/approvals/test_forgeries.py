@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, log
-from hive_agents.runtime.decisions import carry_out, finish
+from hive_agents.host.decisions import carry_out, finish
 from hive_agents.store import audit, connected
 from tests.approvals.asking import filing, refused
 from tests.records import alter_json, execute, log_lines, rewrite_log

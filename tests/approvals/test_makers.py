@@ -11,9 +11,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands, verify
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
+from hive_agents.host import decide
 from hive_agents.judging.learning import RuleBook
-from hive_agents.runtime import decide
-from hive_agents.runtime.judge_requests import ask_for_rule
+from hive_agents.judging.requests import ask_for_rule
 from hive_agents.store import audit
 from tests.access.conftest import write_access
 from tests.approvals.asking import filing, refused

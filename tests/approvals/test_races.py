@@ -13,14 +13,14 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.request import Verb
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.store import audit
 from tests.approvals.asking import filing
 
 RACER = """
 import sys
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents import Workspace
 
 store, (verb, who, *requests) = ApprovalStore(Workspace(sys.argv[1])), sys.argv[2:]

@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.runtime.decisions import decide
+from hive_agents.host.decisions import decide
 from tests.approvals.asking import editable, refused
 
 RESULT: dict[str, Any] = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}

@@ -11,7 +11,7 @@ from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
 from hive_agents.events import EventLog
 from hive_agents.store import audit, connected
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.approvals.asking import editable, filing, refused
 from tests.records import alter_json, execute, log_lines, rewrite_log
 

@@ -15,8 +15,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import HiveError
-from hive_agents.files import (
+from hive_agents.base.errors import HiveError
+from hive_agents.base.files import (
     Exceeded,
     JobFailed,
     Sandbox,
@@ -26,9 +26,9 @@ from hive_agents.files import (
     require_archive,
     require_bounded,
 )
-from hive_agents.importing import ImportFailure, conversion, convert
-from hive_agents.importing.from_markdown import from_markdown, from_mdx
 from hive_agents.memory import DataFiles, Spillover, ToolResult
+from hive_agents.readers import ImportFailure, conversion, convert
+from hive_agents.readers.from_markdown import from_markdown, from_mdx
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -312,7 +312,7 @@ def test_a_module_beside_the_user_is_never_imported_by_a_reader(tmp_path: Path) 
     (tmp_path / "a.html").write_text("<html><body><p>text</p></body></html>")
     program = (
         f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.remove('')\n"
-        "from pathlib import Path\nfrom hive_agents.importing import convert\nprint(convert(Path('a.html')).markdown)"
+        "from pathlib import Path\nfrom hive_agents.sync import convert\nprint(convert(Path('a.html')).markdown)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.strip() == "text"

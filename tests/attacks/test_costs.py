@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import HiveError
-from hive_agents.files import frontmatter
+from hive_agents.base.errors import HiveError
+from hive_agents.base.files import frontmatter
 from tests.conftest import write_document
 from tests.sample import hive
 

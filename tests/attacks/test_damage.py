@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import load_golden, question_key
 from tests.conftest import write_document
 from tests.sample import hive

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.retrieval.postgres import open_database
+from hive_agents.engines.postgres import open_database
 from hive_agents.store import connected
 from tests.listening import listening
-from tests.llm.trusting import workspace_with
+from tests.models.trusting import workspace_with
 from tests.sample import hive
 
 pytest.importorskip("psycopg")

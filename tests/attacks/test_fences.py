@@ -11,13 +11,13 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.base.text import fenced
 from hive_agents.events import EscalationTicket
-from hive_agents.llm import Chain, Message, Tool
+from hive_agents.host.queen import Queen
 from hive_agents.memory import AcceptedNote, AcceptedNotes
+from hive_agents.models import Chain, Message, Tool
 from hive_agents.runs import RunRow
-from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen.tools import TOOLS
-from hive_agents.text import fenced
 from tests.agents.conftest import GOAL, agent_json, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, goal, say, sets, start
 from tests.agents.test_loop_telling import Noting, noting

@@ -11,11 +11,11 @@ import pytest
 
 from hive_agents import Chat, HiveError, Workspace
 from hive_agents.access import known_principal
+from hive_agents.base.files import LONGEST_QUESTION
 from hive_agents.copilot import Request, search
-from hive_agents.files import LONGEST_QUESTION
-from hive_agents.retrieval import WordPieces
-from hive_agents.retrieval.config import point_active
-from hive_agents.retrieval.minilm import QUESTION_WINDOWS, LocalMiniLM
+from hive_agents.models.embedding import WordPieces
+from hive_agents.models.embedding.minilm import QUESTION_WINDOWS, LocalMiniLM
+from hive_agents.ranking.config import point_active
 from tests.sample import copied_sample, hive
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 from tests.server.test_mcp import connected

@@ -14,8 +14,8 @@ import pytest
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.memory import ConversationStore
+from hive_agents.models import ChatResult, Message, Tool
 from hive_agents.store import documents_read
 from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start

@@ -19,12 +19,12 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.events import EventLog
-from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.memory import AcceptedNote, AcceptedNotes
+from hive_agents.models import ChatResult, Message, Tool
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start
 from tests.copilot.scripts import INJECTIONS

@@ -15,10 +15,10 @@ import pytest
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, mcp_servers, workspace_tools
 from hive_agents.agents.bundled import NAMES
-from hive_agents.trust import pins_file, trust
+from hive_agents.workspace.trusted import pins_file, trust
 from tests.agents.conftest import GOAL, node, write_json
 from tests.agents.loops import Told, agent, goal, say, sets, start
-from tests.llm.trusting import workspace_with
+from tests.models.trusting import workspace_with
 from tests.sample import hive
 
 SERVER = Path(__file__).with_name("outsider.py")
@@ -91,9 +91,9 @@ def test_a_lying_hint_escapes_no_hard_constraint(made: Callable[..., Workspace])
 
 
 async def test_a_rehearsal_calls_no_tool_for_its_hint(made: Callable[..., Workspace]) -> None:
-    from hive_agents.goals import EvalCase
-    from hive_agents.runtime.agent_gate import Stage, _rehearsed_tools
-    from hive_agents.runtime.stubs import Heard
+    from hive_agents.agents.rehearsal import Stage, _rehearsed_tools
+    from hive_agents.agents.stubs import Heard
+    from hive_agents.goals.goals import EvalCase
 
     place = made(tool("effect", annotations=HINTS), tool("look"), owner='read_only = ["look"]')
     heard = Heard()

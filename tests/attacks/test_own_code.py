@@ -13,8 +13,8 @@ import pytest
 
 from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, workspace_tools
-from hive_agents.trust import parts, trust, untrusted_notice
-from tests.llm.trusting import workspace_with
+from hive_agents.workspace.trusted import parts, trust, untrusted_notice
+from tests.models.trusting import workspace_with
 
 SETTINGS = '[tools]\npython = ["tools/*.py"]\n'
 EXTENSION = str(sysconfig.get_config_var("EXT_SUFFIX"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import AgentMemory, DataFiles, Spillover, ToolResult
 
 SECRET = "canary-4d1f"

@@ -19,15 +19,23 @@ from pydantic import BaseModel
 from hive_agents import HiveError, Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.agents import sound_agent, workspace_tools
-from hive_agents.llm import open_chain, open_endpoint
-from hive_agents.retrieval import open_embedder, open_reranker
-from hive_agents.retrieval.minilm_graph import FLOAT, INT64, _block, _integer, _write_node, _write_tensor, _write_value
+from hive_agents.models import open_chain, open_endpoint
+from hive_agents.models.embedding import open_embedder, open_reranker
+from hive_agents.models.embedding.minilm_graph import (
+    FLOAT,
+    INT64,
+    _block,
+    _integer,
+    _write_node,
+    _write_tensor,
+    _write_value,
+)
 from hive_agents.server import Listener
-from hive_agents.settings import Settings
 from hive_agents.store import connected
-from hive_agents.trust import INERT, is_trusted, is_trusted_model, parts, trust, untrusted_notice
+from hive_agents.workspace.settings import Settings
+from hive_agents.workspace.trusted import INERT, is_trusted, is_trusted_model, parts, trust, untrusted_notice
 from tests.conftest import make_workspace
-from tests.retrieval.test_onnx_rerank import make_cross_encoder
+from tests.models.test_onnx_rerank import make_cross_encoder
 from tests.sample import copied_sample, hive
 
 DANA = Principal("acme", "dana", frozenset(), frozenset({"admin"}))
@@ -146,7 +154,7 @@ def inert_keys() -> set[str]:
 
 def test_every_key_of_the_settings_needs_trust_or_was_reviewed() -> None:
     keys = set(all_keys()) - {"schema_"}
-    assert keys == inert_keys() | ACTING.keys(), "review it: does it act? see INERT in hive_agents/trust.py"
+    assert keys == inert_keys() | ACTING.keys(), "review it: does it act? see INERT in hive_agents/workspace/trusted.py"
     assert not inert_keys() & ACTING.keys()
 
 
@@ -307,7 +315,7 @@ def test_a_model_that_loops_ends_by_ctrl_c(tmp_path: Path) -> None:
     place = with_reranker(tmp_path / "ws", "deadline_seconds = 500.0\n")
     trust(place)
     asking = (
-        "import sys; from hive_agents import Workspace; from hive_agents.retrieval import open_reranker;"
+        "import sys; from hive_agents import Workspace; from hive_agents.ranking import open_reranker;"
         " found = open_reranker(Workspace(sys.argv[1])); found.model_id; print('asks', flush=True);"
         " found.relevance('a', ['b'])"
     )

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.graphs.optimizing import small
 from tests.listening import answering
-from tests.llm.bedrock_server import bedrock_server
-from tests.llm.environment import point_aws_at
-from tests.llm.trusting import workspace_with
+from tests.models.bedrock_server import bedrock_server
+from tests.models.environment import point_aws_at
+from tests.models.trusting import workspace_with
 from tests.sample import words_sample
 
 ROOT = Path(__file__).parents[2]

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import Principal, Workspace, machine
+from hive_agents import Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
-from hive_agents.trust import parts, require_trust, trust, trusted_bytes, untrusted_notice
+from hive_agents.base.errors import HiveError
+from hive_agents.workspace import machine
+from hive_agents.workspace.trusted import parts, require_trust, trust, trusted_bytes, untrusted_notice
 from tests.approvals.asking import filing
 from tests.conftest import make_workspace
 from tests.listening import answering

@@ -11,9 +11,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, mint, revoke
+from hive_agents.base.text import safe_text
 from hive_agents.cli.main import run
 from hive_agents.cli.replies import marked
-from hive_agents.text import safe_text
 from tests.conftest import write_document
 from tests.copilot.chats import as_bytes, copied_knowledge_base, knowledge_base, use_models
 from tests.sample import Ran, hive

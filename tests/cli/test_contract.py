@@ -335,7 +335,7 @@ def test_output_that_cannot_be_written_is_no_traceback(shared: Workspace, comman
 
 def test_nothing_leaves_the_machine() -> None:
     code = (
-        "import os; from hive_agents.retrieval.minilm import LocalMiniLM; LocalMiniLM().embed(['x']);"
+        "import os; from hive_agents.models.embedding.minilm import LocalMiniLM; LocalMiniLM().embed(['x']);"
         "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

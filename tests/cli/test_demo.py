@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.cli.demo import Story
-from hive_agents.retrieval import build_index
+from hive_agents.engines import build_index
 from tests.graphs.optimizing import run
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 

@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.sample import Ran, hive, words_sample
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from tests.llm.openai_server import KEY, ModelServer, Status, model_server
-from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.models.openai_server import KEY, ModelServer, Status, model_server
+from tests.models.trusting import endpoint_settings, workspace_with
 from tests.sample import copied_sample, hive
 
 MODELS = 'chat = ["lab:small"]\njudge = ["lab:large", "lab:small"]\nembedding = "lab:embed"\nreranker = "lab:rerank"'

@@ -11,10 +11,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.retrieval import build_index
-from hive_agents.retrieval.deployed import active_config
+from hive_agents.engines import build_index
+from hive_agents.optimizer import OptimizeRun
+from hive_agents.ranking.deployed import active_config
 from hive_agents.runs import RunStore
-from hive_agents.runtime import OptimizeRun
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.base.files import locked
 from hive_agents.cli.terminal import progress_lines
-from hive_agents.files import locked
 from tests.conftest import make_workspace
 from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
 

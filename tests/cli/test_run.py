@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace, runs
-from hive_agents.runs import RunStore
-from hive_agents.runtime import leases_of
-from hive_agents.runtime.decisions import HOST
+from hive_agents.host.decisions import HOST
+from hive_agents.runs import RunStore, leases_of
 from hive_agents.store import connected
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
@@ -208,7 +207,7 @@ def test_an_answer_wakes_the_run_that_asked(place: Workspace) -> None:
 
 def test_an_answer_that_woke_nobody_is_carried_out_by_the_next_command(place: Workspace) -> None:
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.decisions import finish
+    from hive_agents.host.decisions import finish
 
     script(place, ASK, sets("items", [1]), sets("text", "wild bees"))
     (id,) = command(place, "run", "digest", *INPUT, "--json").json["approval_ids"]

@@ -14,8 +14,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Asker, Principal
+from hive_agents.agents.run import AgentRun
 from hive_agents.runs import RunStore, Scope
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.cli.test_run import ASK, INPUT, command, running, script, sets
 from tests.conftest import make_workspace

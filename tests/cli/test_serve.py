@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.agents.run import AgentRun
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import agent_json, node, write_json
-from tests.runtime.hosting import CHECKOUT, prepared
+from tests.host.hosting import CHECKOUT, prepared
 
 SCRIPT = [{"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "insects"}}]}]
 

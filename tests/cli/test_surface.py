@@ -9,9 +9,9 @@ import pytest
 import typer
 import typer.main
 
+from hive_agents.base.errors import HiveError
 from hive_agents.cli.main import app
 from hive_agents.cli.surface import Surface, with_surface
-from hive_agents.errors import HiveError
 from tests.sample import hive
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.retrieval import versions
-from hive_agents.retrieval.config import point_active
+from hive_agents.ranking import versions
+from hive_agents.ranking.config import point_active
 from hive_agents.runs import RunStore
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.cli.test_run import ASK, INPUT, command, script, sets

@@ -12,8 +12,8 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.access import known_principal
 from hive_agents.copilot import Request
-from hive_agents.retrieval import SearchEngine
-from hive_agents.runtime.chat import Chat
+from hive_agents.copilot.chat import Chat
+from hive_agents.ranking import SearchEngine
 from tests.conftest import make_workspace
 from tests.folders import kept_folder
 

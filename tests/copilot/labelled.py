@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.retrieval.documents import Collection
+from hive_agents.documents.documents import Collection
 
 HERE = Path(__file__).parent
 DOMAINS = ("other_domain", "engineering", "university")

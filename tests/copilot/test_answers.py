@@ -12,7 +12,7 @@ from hive_agents.copilot.asking import content_terms
 from hive_agents.copilot.extract import Passage, extractive, quotable
 from hive_agents.copilot.planner import prompt
 from hive_agents.copilot.prose import read
-from hive_agents.llm import ModelError
+from hive_agents.models import ModelError
 from tests.copilot.scripts import INJECTIONS, scripted
 
 

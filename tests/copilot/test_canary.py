@@ -12,16 +12,12 @@ import pytest
 
 from hive_agents import HiveError, Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot import Request, RouterDecision, SearchStrategy, TurnSession, results_under
+from hive_agents.copilot import CopilotContext, Request, RouterDecision, SearchStrategy, TurnSession, results_under
+from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.receipt import checks_of, receipt_of
 from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
-from hive_agents.receipts.answer import checks_of, receipt_of
-from hive_agents.retrieval import active_config, find_config, versions
-from hive_agents.runtime.chat import Chat
-from hive_agents.runtime.context import HiveContext, load_graph
-from hive_agents.runtime.housekeeping import keep_house
-from hive_agents.store import audit, connected
-from hive_agents.verification import (
+from hive_agents.gate import (
     CanaryStatus,
     Impression,
     canary_status,
@@ -32,6 +28,10 @@ from hive_agents.verification import (
     rollback,
     running_canary,
 )
+from hive_agents.host.housekeeping import keep_house
+from hive_agents.ranking import active_config, find_config, versions
+from hive_agents.runs import load_graph
+from hive_agents.store import audit, connected
 from tests.conftest import write_config
 from tests.copilot.chats import ask, copied_knowledge_base
 from tests.sample import hive
@@ -135,7 +135,7 @@ def test_a_resumed_turn_is_drafted_alike(place: Workspace) -> None:
     request = Request(text="how do I rotate a lost key near the lamp?")
 
     def turn(run_id: str) -> list[dict[str, Any]]:
-        context = HiveContext(str(place.root), principal=reader, engine=place.engine())
+        context = CopilotContext(str(place.root), principal=reader, engine=place.engine())
         graph = load_graph("worker")
         value = {"run_id": run_id, "request": request.model_dump(mode="json")}
         found = asyncio.run(graph.ainvoke(value, context=context))
@@ -320,7 +320,7 @@ def test_nothing_that_a_reader_does_shows_in_another_readers_replies(place: Work
     reader = known_principal(place, "guest")
 
     def told() -> dict[str, Any]:
-        context = HiveContext(str(place.root), principal=reader, engine=place.engine())
+        context = CopilotContext(str(place.root), principal=reader, engine=place.engine())
         value = {"run_id": "r1", "request": {"text": "rotate a lost key near the lamp"}}
         found = asyncio.run(load_graph("worker").ainvoke(value, context=context))
         return {name: found["outcome"][name] for name in ("results", "status", "decision", "rests_on")}

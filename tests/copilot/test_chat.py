@@ -17,18 +17,19 @@ from hive_agents.access import Asker, Principal, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.surface import Surface
 from hive_agents.copilot import DocumentFilter, Request, ThreadStore
+from hive_agents.copilot.chat import Chat
+from hive_agents.engines import build_index
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.llm import forget_breakers
-from hive_agents.retrieval import SearchEngine, build_index
+from hive_agents.models import forget_breakers
+from hive_agents.ranking import SearchEngine
 from hive_agents.runs import RunStore
-from hive_agents.runtime.chat import Chat
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace
 from tests.copilot.chats import PEOPLE, as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
-from tests.llm.openai_server import model_server
-from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.models.openai_server import model_server
+from tests.models.trusting import endpoint_settings, workspace_with
 from tests.records import all_records
 from tests.sample import copied_sample
 

@@ -59,7 +59,7 @@ def test_of_a_next_page_the_number_is_not_told_again() -> None:
 
 def test_who_reads_the_turn_again_is_told_the_same() -> None:
     from hive_agents.access import known_principal
-    from hive_agents.runtime.chat import Chat
+    from hive_agents.copilot.chat import Chat
 
     place = knowledge_base()
     asked = ask(place, "dana", "how many documents are there?")

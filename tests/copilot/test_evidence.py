@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.base.errors import HiveError
 from hive_agents.copilot.answer import cleaned
 from hive_agents.copilot.evidence import GOAL, answer_goal, judge_answer
 from hive_agents.copilot.extract import Answer, Passage, extractive
-from hive_agents.errors import HiveError
 from hive_agents.judging import EvaluationRule, HybridJudge, JudgmentAction
 from tests.copilot.scripts import INJECTIONS, scripted
 

@@ -8,7 +8,7 @@ import pytest
 from hive_agents.copilot.excerpts import marked_excerpt, marked_passages, passage_section, reason
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.prose import read, sentences, split
-from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.index.lanes import ChunkRow
 from tests.copilot.scripts import INJECTIONS
 
 SOP = """## 4.2 Cleaning validation

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, clean, language, pattern, words
-from hive_agents.retrieval.analysis import languages
+from hive_agents.documents.analysis import languages
 
 
 def keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

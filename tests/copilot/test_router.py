@@ -9,7 +9,7 @@ import pytest
 from hive_agents.copilot.plan import PastTurn, Routed, SearchStrategy
 from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
-from hive_agents.retrieval.documents import Collection
+from hive_agents.documents.documents import Collection
 from tests.copilot.labelled import (
     DOMAINS,
     HERE,

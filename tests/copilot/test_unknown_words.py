@@ -94,7 +94,7 @@ def test_a_word_of_hidden_documents_is_told_like_one_of_none(place: Workspace) -
 
 def test_who_reads_a_turn_again_is_told_the_same(place: Workspace) -> None:
     from hive_agents.access import known_principal
-    from hive_agents.runtime.chat import Chat
+    from hive_agents.copilot.chat import Chat
 
     asked = ask(place, "dana", "how do I paint a lamp?")
     turn = Chat(place, known_principal(place, "dana"), asked["thread_id"]).transcript()[0]

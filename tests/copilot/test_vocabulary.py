@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
-from hive_agents.retrieval.analysis import words
-from hive_agents.retrieval.documents import Collection
+from hive_agents.documents.analysis import words
+from hive_agents.documents.documents import Collection
 
 FIELDS: dict[str, Any] = {
     "category": {

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
+from hive_agents.base.files import load_value
 from hive_agents.evaluation import Comparison, compare
 from hive_agents.evaluation.compare import changed
-from hive_agents.files import load_value
-from hive_agents.retrieval import RetrievalConfig
+from hive_agents.ranking import RetrievalConfig
 from tests.conftest import config_json
 from tests.topics import NAIVE, NO_DRAFTS, TOPICS, holdout_queries, indexed_engine, query, stored, write_golden
 

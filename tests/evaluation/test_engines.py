@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import compare_engines, load_golden
 from hive_agents.evaluation.engines import EngineQuery, EngineSide
 from hive_agents.evaluation.golden import GoldenQuery

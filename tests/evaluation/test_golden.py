@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenSet, load_golden
 from tests.topics import holdout_queries, query, write_golden
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.labelling import pool, save_label
-from hive_agents.retrieval import SearchEngine
+from hive_agents.ranking import SearchEngine
 from tests.conftest import COLLECTION, write_document
 from tests.topics import indexed_engine, query, write_golden
 

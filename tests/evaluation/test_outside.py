@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytrec_eval
 
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import evaluate_found, load_asked, load_holdout, load_labels
 from hive_agents.evaluation.outside import FoundList, OutsideQuery
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.store import database
 from tests.events.recording import Recorder, event

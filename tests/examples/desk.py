@@ -19,7 +19,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
-from tests.llm.openai_server import Dripping, Status
+from tests.models.openai_server import Dripping, Status
 
 WITHOUT_ASKING = 50
 """Dollars that the desk may pay back by its policy alone."""

@@ -17,12 +17,12 @@ import pytest
 from hive_agents import AgentRun, Workspace
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import forget_breakers
+from hive_agents.models import forget_breakers
 from hive_agents.runs import RunStore
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.examples.desk import WITHOUT_ASKING, Bookkeeper, Model, Ticket, letters, refunds, write_orders
-from tests.llm.openai_server import Dripping, ModelServer, model_server
-from tests.runtime.forked import ForkedHost
+from tests.host.forked import ForkedHost
+from tests.models.openai_server import Dripping, ModelServer, model_server
 from tests.sample import hive
 
 DESK = Path(__file__).parents[2] / "examples" / "refund_desk"

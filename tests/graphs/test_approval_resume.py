@@ -16,11 +16,11 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
-from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.base.errors import HiveError
+from hive_agents.host.decisions import finish
+from hive_agents.optimizer.run import OptimizeRun
+from hive_agents.ranking.deployed import active_config, versions
 from hive_agents.runs import RunStore
-from hive_agents.runtime.decisions import finish
-from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.store import audit
 from tests.sample import copied_sample, hive, write_config
 
@@ -33,8 +33,8 @@ KILLED = """
 import os, signal, sys
 from hive_agents import Workspace
 from hive_agents.approvals import store
-from hive_agents.runtime import decisions
-from hive_agents.verification import approved, deploy
+from hive_agents.host import decisions
+from hive_agents.gate import approved, deploy
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -125,15 +125,16 @@ def test_another_process_approves_and_the_run_goes_on_and_deploys(waiting: tuple
 def test_resuming_a_run_approves_nothing(waiting: tuple[Workspace, str, str]) -> None:
     from langgraph.types import Command
 
-    from hive_agents.runtime.checkpoints import checkpointer
-    from hive_agents.runtime.context import HiveContext, load_graph
+    from hive_agents.optimizer import OptimizerContext
+    from hive_agents.runs import load_graph
+    from hive_agents.runs.checkpoints import checkpointer
 
     workspace, run, request = waiting
     hive("optimize", "--resume", run, "-w", workspace.root, "--json")
     config: Any = {"configurable": {"thread_id": RunStore(workspace).get(run).thread_id}}
     with checkpointer(workspace) as saver:
         graph = load_graph("optimizer", saver)
-        graph.invoke(Command(resume={"status": "approved"}), config, context=HiveContext(str(workspace.root)))
+        graph.invoke(Command(resume={"status": "approved"}), config, context=OptimizerContext(str(workspace.root)))
         assert graph.get_state(config).interrupts
     assert deployments(workspace) == []
     assert approvals(workspace, "approve", request, "--as", "dana").json["run"]["status"] == "done"

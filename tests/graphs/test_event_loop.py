@@ -16,12 +16,12 @@ import pytest
 from graphs.event_loop import build, compiled
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
+from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, Message, Tool
+from hive_agents.base.errors import HiveError
+from hive_agents.base.text import fenced
 from hive_agents.memory import ConversationStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.text import fenced
+from hive_agents.models import Chain, Message, Tool
 from tests.agents.conftest import GOAL, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, goal, said, say, sets, start, words
 from tests.conftest import make_workspace

@@ -18,14 +18,13 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
+from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import SHORT
-from hive_agents.retrieval.deployed import active_config, versions
-from hive_agents.runs import RunStore, pause, stop
-from hive_agents.runtime.context import load_graph
-from hive_agents.runtime.optimize import OptimizeRun
+from hive_agents.ranking.deployed import active_config, versions
+from hive_agents.runs import RunStore, load_graph, pause, stop
 from hive_agents.store import audit
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, small, started_runs
 from tests.sample import copied_sample, hive

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.runtime.context import load_graph
-from hive_agents.trust import trust
+from hive_agents.runs import load_graph
+from hive_agents.workspace.trusted import trust
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
-from tests.llm.bedrock_server import DENIED, bedrock_server
-from tests.llm.environment import point_aws_at
+from tests.models.bedrock_server import DENIED, bedrock_server
+from tests.models.environment import point_aws_at
 from tests.sample import copied_sample, hive
 from tests.topics import TOPICS, activate, make_topics, query as topic_query, write_golden
 
@@ -86,7 +86,7 @@ def test_runs_are_listed_with_what_their_models_cost(advised_once: tuple[Workspa
 
 
 def test_what_a_model_cost_survives_the_process(advised_once: tuple[Workspace, dict[str, Any]]) -> None:
-    from hive_agents.runtime.checkpoints import checkpointer
+    from hive_agents.runs.checkpoints import checkpointer
 
     workspace, result = advised_once
     with checkpointer(workspace) as saver:

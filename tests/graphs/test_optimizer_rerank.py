@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.llm import forget_breakers
+from hive_agents.models import forget_breakers
+from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.runs import RunStore
-from hive_agents.runtime.optimize import OptimizeRun
 from tests.graphs.optimizing import run, small
-from tests.llm.openai_server import ModelServer, Status, model_server
-from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.models.openai_server import ModelServer, Status, model_server
+from tests.models.trusting import endpoint_settings, workspace_with
 from tests.sample import hive
 from tests.topics import TOPICS
 

@@ -10,7 +10,7 @@ import pytest
 from graphs.worker import graph
 from hive_agents import HiveError
 from hive_agents.access import known_principal, mint
-from hive_agents.runtime.context import HiveContext
+from hive_agents.copilot import CopilotContext
 from tests.copilot.chats import knowledge_base
 
 
@@ -36,7 +36,7 @@ def test_the_graph_reads_like_the_diagram() -> None:
 async def test_a_token_says_who_asks_and_the_state_holds_no_text_of_documents() -> None:
     place = knowledge_base()
     token = mint(place, known_principal(place, "dana"), 60).token
-    state = await graph.ainvoke(request("how do I rotate a key?"), context=HiveContext(str(place.root), token=token))
+    state = await graph.ainvoke(request("how do I rotate a key?"), context=CopilotContext(str(place.root), token=token))
     assert [found["doc_id"] for found in state["results"]][:1] == ["faqs/rotate.md"]
     assert "second key" not in json.dumps(state)
 
@@ -45,5 +45,5 @@ async def test_a_token_says_who_asks_and_the_state_holds_no_text_of_documents() 
 async def test_without_a_verified_reader_nothing_runs(context: dict[str, Any]) -> None:
     """A principal that arrives as JSON is a claim, not a proof."""
     with pytest.raises(HiveError) as error:
-        await graph.ainvoke(request("list all guides"), context=HiveContext(str(knowledge_base().root), **context))
+        await graph.ainvoke(request("list all guides"), context=CopilotContext(str(knowledge_base().root), **context))
     assert error.value.diagnostics[0].code == "HIVE-417"

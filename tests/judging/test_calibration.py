@@ -10,7 +10,7 @@ from scipy.stats import beta, binom
 
 from benchmarks.calibration import thresholds
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.certify import (

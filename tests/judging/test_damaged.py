@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.judging import audits
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hive_agents import register_criterion
-from hive_agents.errors import HiveError
-from hive_agents.goals import Constraint, Goal, SuccessCriterion
+from hive_agents.base.errors import HiveError
+from hive_agents.goals.goals import Constraint, Goal, SuccessCriterion
 from hive_agents.judging import criteria
 from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import HybridJudge

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.goals import Goal
+from hive_agents.base.errors import HiveError
+from hive_agents.goals.goals import Goal
 from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog

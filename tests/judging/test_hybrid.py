@@ -13,12 +13,12 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from hive_agents import register_criterion
-from hive_agents.goals import Constraint, Goal, SuccessCriterion
+from hive_agents.goals.goals import Constraint, Goal, SuccessCriterion
 from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import Attempts, HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.llm import ModelError, Script, ScriptedModel, Usage
+from hive_agents.models import ModelError, Script, ScriptedModel, Usage
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 GOAL = Goal(id="g", name="G", goal_type="writing")

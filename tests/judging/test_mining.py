@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.expressions import parse
+from hive_agents.goals.expressions import parse
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.learning import RuleProposal, mine, nothing_because
 from hive_agents.judging.learning.predicates import candidates

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.expressions import ExpressionError
-from hive_agents.goals import Goal, goal_ids, load_goal
+from hive_agents.base.errors import HiveError
+from hive_agents.goals.expressions import ExpressionError
+from hive_agents.goals.goals import Goal, goal_ids, load_goal
 from hive_agents.judging.rules import EvaluationRule, in_order, load_rules
 from tests.sample import hive
 

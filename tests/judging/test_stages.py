@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.calibration import rollbacks
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.judging.learning import RuleBook, RuleProposal
 from hive_agents.judging.learning.proposals import proposed_rule
 from hive_agents.judging.learning.sequential import AGREE, BOUND, DISAGREE, Evidence, rollback_evidence

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import Principal, ViewGate, permissions_of
-from hive_agents.copilot import VERDICTS, FeedbackQueue, past_turns, vocabulary_of
-from hive_agents.errors import HiveError
-from hive_agents.runtime.chat import Chat
-from hive_agents.runtime.context import HiveContext, load_graph
+from hive_agents.base.errors import HiveError
+from hive_agents.copilot import VERDICTS, CopilotContext, FeedbackQueue, past_turns, vocabulary_of
+from hive_agents.copilot.chat import Chat
+from hive_agents.runs import load_graph
 from hive_agents.store import connected
 from tests.leaks.corpus import NEVER, TEXT, VALUES, Doc, canaries, files
 from tests.leaks.visits import Visit, collecting, own_words, told
@@ -205,7 +205,7 @@ async def _(visit: Visit) -> str:
 async def _(visit: Visit) -> str:
     request = visit.request()
     visit.say(request.model_dump_json())
-    context = HiveContext(str(visit.workspace.root), principal=visit.reader, engine=visit.engine)
+    context = CopilotContext(str(visit.workspace.root), principal=visit.reader, engine=visit.engine)
     value = {"run_id": "r-stream", "request": request.model_dump(mode="json")}
     parts = []
     with collecting(visit.logged):

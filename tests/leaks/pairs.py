@@ -12,9 +12,9 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, local_key, mint
-from hive_agents.retrieval import build_index
-from hive_agents.retrieval.config import point_active
-from hive_agents.trust import trust
+from hive_agents.engines import build_index
+from hive_agents.ranking.config import point_active
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace, write_config, write_document
 

@@ -21,8 +21,8 @@ from starlette.routing import Route
 from hive_agents import Workspace
 from hive_agents.access import TOKEN, known_principal
 from hive_agents.copilot import Request
-from hive_agents.runtime import OptimizeRun
-from hive_agents.runtime.chat import Chat
+from hive_agents.copilot.chat import Chat
+from hive_agents.optimizer import OptimizeRun
 from hive_agents.server.app import ROUTES
 from hive_agents.server.meta import described
 from tests.cli.test_surface import commands

@@ -15,17 +15,17 @@ from langgraph.graph import END, START, StateGraph
 
 from graphs import worker
 from hive_agents import Workspace
-from hive_agents.copilot import Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
+from hive_agents.base.errors import HiveError
+from hive_agents.copilot import CopilotContext, Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
+from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.documents import page_of
-from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine, build_index
-from hive_agents.runtime.chat import Chat
-from hive_agents.runtime.context import HiveContext
-from hive_agents.trust import trust
+from hive_agents.engines import build_index
+from hive_agents.ranking import SearchEngine
+from hive_agents.workspace.trusted import trust
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving
 from tests.ports import lasting_port
-from tests.retrieval.test_engine import Longest
+from tests.ranking.test_engine import Longest
 
 READER = readers()[1]
 QUESTIONS = (
@@ -250,7 +250,7 @@ async def ungated(session: TurnSession, state: steps.TurnState) -> steps.TurnUpd
 
 async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     """A turn of the worker's graph with another gate, shown as `Chat.ask` shows it."""
-    builder = StateGraph(worker.WorkerState, context_schema=HiveContext)
+    builder = StateGraph(worker.WorkerState, context_schema=CopilotContext)
     for step in worker.STEPS:
         builder.add_node(step.__name__, worker.node(gate if step is steps.permission_gate else step))
     for source, target in ((START, "rewrite"), ("rewrite", "route"), ("retrieve", "rerank"), ("finalize", END)):
@@ -258,7 +258,7 @@ async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     builder.add_edge("rerank", "permission_gate")
     builder.add_conditional_edges("route", worker.strategy)
     builder.add_conditional_edges("permission_gate", worker.enough)
-    context = HiveContext(str(place.root), principal=READER)
+    context = CopilotContext(str(place.root), principal=READER)
     request = {"text": text}
     state = await builder.compile().ainvoke({"run_id": "r1", "request": request}, context=context)
     outcome, session = TurnOutcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]

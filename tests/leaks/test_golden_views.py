@@ -12,7 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import known_principal
 from hive_agents.evaluation import load_golden, viewable_golden
-from hive_agents.verification import is_accepted
+from hive_agents.gate import is_accepted
 from tests.leaks.pairs import ASKED, HIDDEN, HIDDEN_QUESTION, MARK, MISSING, OPEN, bearer, made, pair, settled
 from tests.sample import hive
 from tests.server.serving import served

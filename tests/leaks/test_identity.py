@@ -14,10 +14,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.access.keys import local_key
+from hive_agents.base.errors import HiveError
 from hive_agents.copilot import DocumentFilter, Request
-from hive_agents.errors import HiveError
-from hive_agents.runtime.chat import Chat
-from hive_agents.trust import trust
+from hive_agents.copilot.chat import Chat
+from hive_agents.workspace.trusted import trust
 from tests.engines import postgres
 from tests.leaks.corpus import FOLDERS, STATUSES, TENANTS, WORDS, Doc, Rules, canary, make, readers
 from tests.leaks.visits import told

@@ -13,13 +13,13 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.copilot import Request
+from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.evidence import GOAL, as_result, evidence
 from hive_agents.copilot.extract import Answer, numbered
 from hive_agents.copilot.reply import rows_of
+from hive_agents.documents import plain_heading
 from hive_agents.judging import JudgmentAction
-from hive_agents.llm import Chain
-from hive_agents.retrieval import plain_heading
-from hive_agents.runtime.chat import Chat
+from hive_agents.models import Chain
 from tests.copilot.scripts import INJECTIONS
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, random_documents, readers
 from tests.leaks.visits import collecting

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.retrieval import SearchEngine
-from hive_agents.trust import trust
+from hive_agents.ranking import SearchEngine
+from hive_agents.workspace.trusted import trust
 from tests.engines import opensearch, postgres
 from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers

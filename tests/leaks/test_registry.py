@@ -16,7 +16,7 @@ from graphs.worker import WorkerState
 from hive_agents.cli.conversation import Conversation
 from hive_agents.cli.main import app
 from hive_agents.copilot import FeedbackQueue, Request, ThreadStore, Trace, TurnOutcome
-from hive_agents.runtime.chat import Chat
+from hive_agents.copilot.chat import Chat
 from tests.leaks.channels import CHANNELS, INDEX_TABLES, TABLES, collected
 from tests.leaks.corpus import Rules, canaries, files, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit

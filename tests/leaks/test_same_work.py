@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.base.errors import HiveError
 from hive_agents.copilot import Request
-from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine
-from hive_agents.runtime.chat import Chat
+from hive_agents.copilot.chat import Chat
+from hive_agents.ranking import SearchEngine
 from hive_agents.store import connected
 from tests.leaks.corpus import Doc, Rules, make, readers
 
@@ -131,6 +131,6 @@ def test_hidden_matches_of_a_search_add_no_calls(tmp_path: Path) -> None:
 
 
 def config(place: Workspace) -> Any:
-    from hive_agents.retrieval.deployed import active_config
+    from hive_agents.ranking.deployed import active_config
 
     return active_config(place).stored.config

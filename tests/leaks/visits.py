@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
+from hive_agents.base.errors import HiveError
 from hive_agents.copilot import DocumentFilter, Request
-from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine
-from hive_agents.runtime.chat import Chat
+from hive_agents.copilot.chat import Chat
+from hive_agents.ranking import SearchEngine
 from tests.leaks.corpus import WORDS, Doc, Rules, canaries
 
 FOLLOW_UPS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HEAD = """
 import sys
-from hive_agents.llm.model import Message, ToolCall
+from hive_agents.models.model import Message, ToolCall
 from hive_agents.memory import *
 from hive_agents import Workspace
 workspace, argument = Workspace(sys.argv[1]), sys.argv[2]

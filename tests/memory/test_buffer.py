@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import DataBuffer
 from tests.memory.processes import finish, start
 

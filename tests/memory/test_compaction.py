@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.llm.model import Message, ToolCall
+from hive_agents.base.errors import HiveError
+from hive_agents.base.text import fenced
 from hive_agents.memory import ConversationStore, DataFiles, Spillover, ToolResult, compact
 from hive_agents.memory.timeline import tokens_of
-from hive_agents.text import fenced
+from hive_agents.models.model import Message, ToolCall
 
 POINTER = (
     "[Previous conversation saved to 'conversation_1.md'. Use load_data('conversation_1.md') to review if needed.]"

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.llm.model import Message, ToolCall
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import ConversationStore
 from hive_agents.memory.entries import Mark
 from hive_agents.memory.timeline import INTERRUPTED
+from hive_agents.models.model import Message, ToolCall
 from hive_agents.store import connected
 from tests.memory.processes import finish, start
 from tests.records import be_impatient, held

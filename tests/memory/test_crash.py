@@ -10,9 +10,9 @@ import time
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.llm.model import Message
 from hive_agents.memory import ConversationStore, DataBuffer, DataFiles, OutputAccumulator, compact
 from hive_agents.memory.entries import Entry
+from hive_agents.models.model import Message
 from tests.memory.processes import killed_after, start
 
 # Steps of an agent; a line is printed when the step counts as done.

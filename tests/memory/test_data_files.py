@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from hive_agents.memory.names import folder_name
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import ContextHandoff, ConversationStore, transition_marker
 
 REFLECTION = (

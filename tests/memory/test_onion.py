@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
+from hive_agents.base.text import fenced
 from hive_agents.memory import (
     AgentMemory,
     ConversationStore,
@@ -18,7 +19,6 @@ from hive_agents.memory import (
     memory_folder,
     narrative,
 )
-from hive_agents.text import fenced
 
 LAYERS: dict[str, Any] = {"identity": "You are IDENTITY.", "narrative": "NARRATIVE so far.", "focus": "FOCUS on it."}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from hive_agents.memory.spill import pretty
 from tests.memory.processes import finish, start

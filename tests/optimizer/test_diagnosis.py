@@ -12,7 +12,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.proposal import HeuristicProposer, Situation
-from hive_agents.retrieval import RetrievalConfig
+from hive_agents.ranking import RetrievalConfig
 from tests.conftest import config_json, make_workspace
 
 PAGES = ("backup", "restore", "upgrade", "monitor", "tuning", "failure")

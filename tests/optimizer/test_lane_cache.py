@@ -14,7 +14,7 @@ from hive_agents import RetrievalConfig, Workspace, evaluate
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.budget import SearchBudget, SearchBudgetExhausted
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.retrieval import SearchEngine
+from hive_agents.ranking import SearchEngine
 from tests.sample import indexed_sample
 
 BOOSTS: list[dict[str, dict[str, float]]] = [

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.llm import Chain, ChatResult, Message, Script, ScriptedModel
+from hive_agents.engines import build_index
+from hive_agents.models import Chain, ChatResult, Message, Script, ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
-from hive_agents.retrieval import build_index
-from hive_agents.settings import Optimizer
-from hive_agents.trust import trust
+from hive_agents.workspace.settings import Optimizer
+from hive_agents.workspace.trusted import trust
 from tests.conftest import write_config
-from tests.llm.bedrock_server import bedrock_server
-from tests.llm.environment import point_aws_at
+from tests.models.bedrock_server import bedrock_server
+from tests.models.environment import point_aws_at
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 
 NO_FAQS = [{"op": "add", "path": "/filters/category", "value": {"not": ["faqs"]}}]

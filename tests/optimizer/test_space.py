@@ -4,11 +4,12 @@ from random import Random
 from typing import Any
 
 from hive_agents import RetrievalConfig, Workspace
+from hive_agents.documents import load_collection
+from hive_agents.engines import build_index
+from hive_agents.index.index import SqliteIndex
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit, sweep
-from hive_agents.retrieval import build_index, load_collection
-from hive_agents.retrieval.index import SqliteIndex
-from hive_agents.verification import check_config
-from hive_agents.verification.check import stored_from
+from hive_agents.ranking import check_config
+from hive_agents.ranking.check import stored_from
 from tests.conftest import config_json
 from tests.sample import indexed_sample
 

@@ -7,7 +7,7 @@ from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
 from hive_agents.optimizer.trial import GOAL, Measured, TrialVerdict, evidence, judge_trials, refusal
-from hive_agents.settings import Gate
+from hive_agents.workspace.settings import Gate
 
 
 def measured(train: list[float], validation: list[float], distractors: float = 0.0) -> Measured:

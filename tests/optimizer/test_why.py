@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import evaluate, load_golden
 from hive_agents.optimizer import Costs, DocumentQuestion, Way, config_ways, document_ways
 from hive_agents.optimizer.space import apply, parsed
 from hive_agents.optimizer.why_document import with_words
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 from tests.conftest import config_json
 from tests.topics import TOPICS, indexed_engine, make_topics, query, write_golden
 

@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.retrieval.config import point_active
+from hive_agents.ranking.config import point_active
 from tests.conftest import write_config
 from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.server.serving import bearer, sample, served

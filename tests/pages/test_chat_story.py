@@ -14,8 +14,8 @@ from playwright.async_api import Page, Route
 from hive_agents import Workspace
 from hive_agents.access import revoke
 from hive_agents.events import Event, EventLog, EventType
+from hive_agents.host import Host
 from hive_agents.runs import RunStore
-from hive_agents.runtime import Host
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped

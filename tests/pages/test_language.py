@@ -12,9 +12,9 @@ import pytest
 
 from hive_agents.approvals import Status
 from hive_agents.events import EventType, TicketCause, TicketSeverity
+from hive_agents.gate import GateDecision
 from hive_agents.judging import JudgmentAction
 from hive_agents.server.pages import language
-from hive_agents.verification import GateDecision
 from tests.pages.filled import EVERYTHING, filled
 from tests.server.serving import asked, bearer, followed, sample, served
 

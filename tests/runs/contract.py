@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hive_agents.access import Principal
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.runs import LeaseLost, Leases, RunStore
 
 DANA, KIM = Principal("acme", "dana"), Principal("globex", "kim")

@@ -14,7 +14,7 @@ from pathlib import Path
 from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
 from hive_agents.agents.guards import Budget, Limits
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.runs import Hold, Leases, RunStore, take
 
 THREADS, ROUNDS = 20, 3

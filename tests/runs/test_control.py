@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace, runs
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import Leases, RunStore

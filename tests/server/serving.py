@@ -13,10 +13,10 @@ import httpx
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
-from hive_agents.retrieval.config import point_active
-from hive_agents.runtime.host import Host
+from hive_agents.host.host import Host
+from hive_agents.ranking.config import point_active
 from hive_agents.server import Listener
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.people import token_of
 from tests.sample import words_sample
 

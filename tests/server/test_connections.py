@@ -23,8 +23,8 @@ from starlette.routing import Route
 from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.server import Listener, app
-from hive_agents.trust import trust
-from tests.runtime.hosting import SECRET, host, prepared, until
+from hive_agents.workspace.trusted import trust
+from tests.host.hosting import SECRET, host, prepared, until
 from tests.server.slow_clients import HEAD, PART
 from tests.server.test_webhooks_http import BODY, signed
 
@@ -272,7 +272,7 @@ async def test_two_thousand_slow_connections_hold_nobody_up(place: Workspace) ->
     How long an answer took at most is printed (`-s`): on a busy machine that tells of the machine.
     """
     served = subprocess.Popen(
-        [sys.executable, "-m", "tests.runtime.hosting", str(place.root), "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.host.hosting", str(place.root), "0"], stdout=subprocess.PIPE, text=True
     )
     assert served.stdout is not None
     port = json.loads(served.stdout.readline())["port"]

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.llm import ModelError, breaker_of, forget_breakers
+from hive_agents.models import ModelError, breaker_of, forget_breakers
 from hive_agents.store import connect
 from tests.cli.test_serve import serve
 from tests.server.serving import bearer, sample, served

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from hive_agents.runtime.host import Host
+from hive_agents.host.host import Host
 from hive_agents.server.app import create_app
 from hive_agents.server.protocols.mcp import McpEndpoint
 from tests.environments import node_with, python_with

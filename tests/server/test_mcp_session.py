@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.retrieval import versions
+from hive_agents.ranking import versions
 from hive_agents.runs import RunStore
 from tests.server.serving import SETTINGS, bearer, sample, served, token, value_of
 

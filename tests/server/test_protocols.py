@@ -14,8 +14,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
+from hive_agents.host import Host
 from hive_agents.runs import RunStore
-from hive_agents.runtime import Host
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import bearer, posted, sample, served
 

@@ -16,12 +16,12 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
 from hive_agents.copilot import ThreadStore
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.retrieval import SearchEngine
+from hive_agents.host.host import Host
+from hive_agents.ranking import SearchEngine
 from hive_agents.runs import RunStore
-from hive_agents.runtime.driver import leases_of
-from hive_agents.runtime.host import Host
+from hive_agents.runs.driver import leases_of
 from hive_agents.server import feed, streams
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import SETTINGS, asked, bearer, followed, frames, sample, served
 

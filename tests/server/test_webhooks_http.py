@@ -16,13 +16,13 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
+from hive_agents.host.host import Host
 from hive_agents.runs import RunStore
-from hive_agents.runtime.host import Host
 from hive_agents.server import Listener, app
 from hive_agents.triggers import sign
-from hive_agents.trust import trust
-from tests.runtime.hosting import SECRET, effects, host, prepared, until
+from hive_agents.workspace.trusted import trust
+from tests.host.hosting import SECRET, effects, host, prepared, until
 
 BODY = b'{"what": "work", "seconds": 0}'
 UNFINISHED = b'POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"wh'

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.store import (
     briefly,
     connect,

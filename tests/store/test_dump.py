@@ -15,18 +15,17 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import ToolRegistry
-from hive_agents.credentials import CredentialStore, Secret
-from hive_agents.llm import Chain, ChatResult, Message, Tool
-from hive_agents.runtime import AgentRun
+from hive_agents.agents import AgentRun, ToolRegistry
+from hive_agents.models import Chain, ChatResult, Message, Tool
 from hive_agents.triggers.webhooks import accept, sign
-from hive_agents.trust import trust
+from hive_agents.workspace.credentials import CredentialStore, Secret
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 from tests.conftest import write_document
 from tests.copilot.chats import PAGES, ask, make_knowledge_base, use_models
 from tests.engines import Postgres, postgres
-from tests.runtime.hosting import prepared
+from tests.host.hosting import prepared
 from tests.sample import hive
 from tests.topics import holdout_queries, make_topics, query, write_golden
 from tests.triggers.conftest import Fired

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.store import Ledger, audit, connected, made_by, transaction
-from hive_agents.workspace import RemoteDatabase
+from hive_agents.workspace.workspace import RemoteDatabase
 from tests.records import log_lines, rewrite_log
 
 

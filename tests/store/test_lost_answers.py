@@ -14,16 +14,16 @@ from hive_agents.agents import Effects, record, served_text, versions
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import Budget
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.llm import Usage
+from hive_agents.models import Usage
 from hive_agents.runs import Leases, Limits, RunStore
 from hive_agents.store import audit, connected, disconnect, exclusive, postgres as ours, transaction
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.approvals.asking import filing
 from tests.engines import Postgres, postgres
+from tests.host.hosting import prepared
 from tests.records import all_records, execute
-from tests.runtime.hosting import prepared
 from tests.store.cutting import Wire, wired
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]

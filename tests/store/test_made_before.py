@@ -18,7 +18,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.events import EventLog
 from hive_agents.memory import DataBuffer
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.sample import Ran, hive
 
 MADE = Path(__file__).parent / "made_before"

@@ -15,20 +15,20 @@ import psycopg
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.credentials import CredentialStore
-from hive_agents.errors import HiveError
+from hive_agents.agents import AgentRun
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
-from hive_agents.runtime import AgentRun
 from hive_agents.store import audit, connected, postgres, record_tables
 from hive_agents.store.schema import MIGRATIONS
-from hive_agents.trust import trust
-from hive_agents.workspace import RemoteDatabase
+from hive_agents.workspace.credentials import CredentialStore
+from hive_agents.workspace.trusted import trust
+from hive_agents.workspace.workspace import RemoteDatabase
 from tests.conftest import write_document
 from tests.copilot.chats import PAGES, ask, make_knowledge_base
 from tests.engines import Postgres, postgres as started
+from tests.host.hosting import prepared, seams
 from tests.records import log_lines, rewrite_log
-from tests.runtime.hosting import prepared, seams
 from tests.sample import hive
 
 ROOT = Path(__file__).parents[2]
@@ -45,20 +45,20 @@ CONTRACTS = (
     "tests/judging/test_drift.py",
     "tests/judging/test_stages.py",
     "tests/memory/test_conversation.py",
-    "tests/runtime/test_dispatcher.py",
-    "tests/runtime/test_housekeeping.py",
-    "tests/runtime/test_judge_requests.py",
-    "tests/runtime/test_runtime.py",
+    "tests/host/test_dispatcher.py",
+    "tests/host/test_housekeeping.py",
+    "tests/judging/test_requests.py",
+    "tests/judging/test_judges.py",
     "tests/store/test_ledger.py",
 )
 """Tests of what records promise, whichever database keeps them."""
 GATE = (
     *(
-        "tests/verification/test_gaming.py",
-        "tests/verification/test_integrity.py",
-        "tests/verification/test_holdout.py",
+        "tests/gate/test_gaming.py",
+        "tests/gate/test_integrity.py",
+        "tests/gate/test_holdout.py",
     ),
-    *("tests/verification/test_approved.py", "tests/receipts"),
+    *("tests/gate/test_approved.py", "tests/receipts"),
 )
 """Tests of what the deploy gate and receipts promise, which take the log and the history for proofs."""
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]

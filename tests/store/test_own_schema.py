@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.runtime import move_records
-from hive_agents.runtime.checkpoints import checkpointer
+from hive_agents.host import move_records
+from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.store import audit, connected, disconnect, require_own_schema
-from hive_agents.trust import trust
-from hive_agents.workspace import RemoteDatabase
+from hive_agents.workspace.trusted import trust
+from hive_agents.workspace.workspace import RemoteDatabase
 from tests.conftest import make_workspace
 from tests.engines import Postgres, postgres
 from tests.records import all_records, log_lines

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
-from hive_agents.retrieval.postgres import open_database
+from hive_agents.base.errors import HiveError
+from hive_agents.engines.postgres import open_database
 from hive_agents.store import connected, disconnect
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace
 from tests.engines import Postgres, postgres, postgres_with_tls
 from tests.tls import Authority

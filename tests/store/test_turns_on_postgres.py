@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore, run_turn
 from hive_agents.store import connected, transaction
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.engines import Postgres, postgres as started
-from tests.runtime.hosting import prepared
+from tests.host.hosting import prepared
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]
 PATIENCE = 60.0

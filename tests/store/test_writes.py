@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.errors import HiveError
+from hive_agents.base.errors import HiveError
 from hive_agents.store import Writes, connect
 
 

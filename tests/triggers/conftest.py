@@ -12,7 +12,7 @@ from hive_agents import Workspace
 from hive_agents.access import service_principal
 from hive_agents.runs import RunStore
 from hive_agents.triggers import TriggerSpec
-from hive_agents.trust import trust
+from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 

@@ -10,11 +10,11 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import service_principal
-from hive_agents.errors import HiveError
+from hive_agents.agents.run import AgentRun
+from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
+from hive_agents.host.firing import fire
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.runtime.firing import fire
 from hive_agents.triggers import Accepted, Scheduler, accept, load_trigger, sign
 from tests.agents.conftest import write_json
 from tests.records import all_records

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.schemas import json_schema
+from hive_agents.base.errors import Diagnostic, HiveError
+from hive_agents.base.schemas import json_schema
 from hive_agents.triggers import (
     all_triggers,
     check_trigger,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError, RefusedInput
+from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.triggers import SseTrigger, StreamSubscription, Subscriptions, TriggerStore
 from tests.triggers.conftest import Fired, trigger

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError, RefusedInput
+from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.store import connected
 from hive_agents.triggers import Accepted, RefusedRequest, TriggerStore, accept, sign

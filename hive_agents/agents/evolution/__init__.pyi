@@ -14,9 +14,11 @@ from .reach import (
 )
 from .texts import (
     agent_hash as agent_hash,
+    agent_text as agent_text,
     difference as difference,
     format_hash as format_hash,
     inlined as inlined,
+    outlined as outlined,
 )
 from .verdict import (
     Rehearsed as Rehearsed,

@@ -19,8 +19,8 @@ from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent
 from hive_agents.approvals import PatchError, patched
-from hive_agents.errors import HiveError, has_errors
-from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value, read_bytes
+from hive_agents.base import HiveError, has_errors
+from hive_agents.base.files import FileFormat, Name, atomic_write_text, load, load_value, read_bytes
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 

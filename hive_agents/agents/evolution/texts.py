@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hive_agents import prompts
 from hive_agents.agents.prompt_texts import file_of
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.approvals import json_patch
-from hive_agents.files import Format
-from hive_agents.text import sha256
+from hive_agents.base import sha256
+from hive_agents.base.files import Format
+from hive_agents.models import prompts
 from hive_agents.workspace import Workspace
 
 _LATER = frozenset({"memory", "budget", "loop_repeats", "health"})

@@ -9,6 +9,7 @@ from .budget import (
 from .loops import (
     doom_loop as doom_loop,
     fingerprint as fingerprint,
+    kept as kept,
 )
 from .retries import (
     RetryPolicy as RetryPolicy,

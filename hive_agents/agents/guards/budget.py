@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self, get_args
 
-from hive_agents.files import Amount, Count, Format, load_value
-from hive_agents.llm import Usage
+from hive_agents.base.files import Amount, Count, Format, load_value
+from hive_agents.models import Usage
 from hive_agents.runs import Limits as Limits
 
 Measure = Literal["steps", "tool_calls", "tokens", "usd", "seconds"]

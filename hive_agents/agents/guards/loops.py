@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hive_agents.llm import ToolCall
-from hive_agents.text import sha256
+from hive_agents.base import sha256
+from hive_agents.models import ToolCall
 
 REPEATS = 3
 PERIODS = (1, 2, 3)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hive_agents.llm import ModelError
+from hive_agents.models import ModelError
 
 T = TypeVar("T")
 

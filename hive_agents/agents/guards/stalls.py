@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Self
 
-from hive_agents.files import Format
+from hive_agents.base import sha256
+from hive_agents.base.files import Format
 from hive_agents.memory import ToolResult
-from hive_agents.text import sha256
 
 WINDOW = 3
 SIMILARITY = 0.9

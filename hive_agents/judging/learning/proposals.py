@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.files import Format
-from hive_agents.text import sha256
+from hive_agents.base import sha256
+from hive_agents.base.files import Format
 
 PRIORITY = 150
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hive_agents.access import same_person
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal

@@ -1,3 +1,6 @@
+from . import (
+    language as language,
+)
 from .entrance import (
     lost as lost,
 )

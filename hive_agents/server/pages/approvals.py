@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import WITHHELD, ApprovalRequest, handed_to, hindrance
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError, hides, spelled_json
 from hive_agents.server import approvals, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
 from hive_agents.server.pages.view import Pages
-from hive_agents.text import hides, spelled_json
 
 pages = Pages()
 QUEUE = 25

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import ANYBODY, Call
 from hive_agents.server.pages.language import codes as codes_in, languages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from hive_agents.errors import NotFound
+from hive_agents.base import NotFound
 from hive_agents.server import copilot, golden
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, REVIEWER, Call

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.server import configs, golden, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call

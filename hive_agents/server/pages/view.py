@@ -19,13 +19,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError, spelled
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
-from hive_agents.text import spelled
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from hive_agents.agents import RunLog, serving_agent
 from hive_agents.approvals import ApprovalStore
+from hive_agents.base import HiveError
+from hive_agents.base.files import load_value, require_short
 from hive_agents.copilot import ThreadStore, remembered
-from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, EventLog, EventType
-from hive_agents.files import load_value, require_short
+from hive_agents.host import decide
 from hive_agents.runs import RunRow, RunStore, Scope
-from hive_agents.runtime import decide
 from hive_agents.server import streams
 from hive_agents.server.api import Api, foreign, require_references
 from hive_agents.server.approvals import Decide

@@ -37,10 +37,9 @@ from ag_ui.core import (
 
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.base import UNSEEN, HiveError, hides, spelled
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
-from hive_agents.text import UNSEEN, hides, spelled
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow

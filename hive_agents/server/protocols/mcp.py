@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.server.auth import ANYBODY, Call, require_same_site
 from hive_agents.server.protocols.mcp_callers import STATELESS, McpCaller, caller_over_http
 

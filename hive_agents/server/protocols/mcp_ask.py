@@ -12,10 +12,9 @@ from anyio import CancelScope
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from hive_agents.base import HiveError
 from hive_agents.copilot import Request
-from hive_agents.errors import HiveError
-from hive_agents.runs import RunStore
-from hive_agents.runtime import beside
+from hive_agents.runs import RunStore, beside
 from hive_agents.server.api import Value
 from hive_agents.server.auth import Call
 from hive_agents.server.protocols.agui_events import shown_result, spoken

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hive_agents.retrieval import SearchEngine
+from hive_agents.ranking import SearchEngine
 from hive_agents.server.auth import Call, CallContext
 from hive_agents.server.freshness import Freshness
 

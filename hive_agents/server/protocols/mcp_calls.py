@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.server.auth import READER
 
 if TYPE_CHECKING:

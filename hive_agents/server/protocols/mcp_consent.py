@@ -10,7 +10,7 @@ from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, Field
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, refused
-from hive_agents.errors import HiveError
+from hive_agents.base import HiveError
 from hive_agents.server.protocols.mcp_callers import STATELESS
 
 if TYPE_CHECKING:

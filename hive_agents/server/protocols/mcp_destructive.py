@@ -11,14 +11,13 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from pydantic import Field
 
-from hive_agents.errors import HiveError
-from hive_agents.files import LongText, ShortName
+from hive_agents.base import UNSEEN, HiveError, cut, hides, spelled, spelled_json
+from hive_agents.base.files import LongText, ShortName
 from hive_agents.server import approvals, configs
 from hive_agents.server.auth import APPROVER, OPERATOR, CallContext
 from hive_agents.server.protocols.mcp_calls import ToolCalls
 from hive_agents.server.protocols.mcp_consent import Consent, agreed_to, by_request, can_ask
 from hive_agents.server.shapes import ConfigRef
-from hive_agents.text import UNSEEN, cut, hides, spelled, spelled_json
 
 _Question = Elicit[Consent] | None
 _Verb = Literal["approve", "reject"]

@@ -27,18 +27,16 @@ from starlette.concurrency import run_in_threadpool
 from hive_agents.access import local_key
 from hive_agents.agents import ToolContext, propose_config as propose
 from hive_agents.approvals import Status
-from hive_agents.errors import HiveError
+from hive_agents.base import KINDS, HiveError, json_schema, spelled
+from hive_agents.base.files import LongText, QuestionText, Reference, ShortName
+from hive_agents.documents import collection_names, load_collection
 from hive_agents.evaluation import OpenSplit
-from hive_agents.files import LongText, QuestionText, Reference, ShortName
-from hive_agents.retrieval import collection_names, load_collection
-from hive_agents.schemas import KINDS, json_schema
 from hive_agents.server import approvals, configs, copilot
 from hive_agents.server.auth import OPERATOR, READER, REVIEWER, CallContext
 from hive_agents.server.protocols import mcp_ask
 from hive_agents.server.protocols.mcp_calls import DiagnosedServer, ToolCalls, tool_error
 from hive_agents.server.protocols.mcp_destructive import destructive
 from hive_agents.server.shapes import ConfigRef, FilterWords
-from hive_agents.text import spelled
 
 if TYPE_CHECKING:
     from hive_agents.server.protocols.mcp_callers import McpCaller

@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import known_agents
+from hive_agents.base import NotFound
+from hive_agents.base.files import FewEntries, ShortName, require_short
 from hive_agents.copilot import ThreadStore, remembered
-from hive_agents.errors import NotFound
-from hive_agents.files import FewEntries, ShortName, require_short
 from hive_agents.runs import RunRow
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, foreign

@@ -21,5 +21,4 @@ from .summary import (
 )
 from .tickets import (
     TicketBook as TicketBook,
-    emit_escalation_ticket as emit_escalation_ticket,
 )

@@ -6,10 +6,9 @@ import json
 import secrets
 from collections.abc import Sequence
 
-from hive_agents import prompts
+from hive_agents.base.files import Format
 from hive_agents.events import SEVERITIES, TicketSeverity
-from hive_agents.files import Format
-from hive_agents.llm import Chain, Message
+from hive_agents.models import Chain, Message, prompts
 from hive_agents.supervision.health.criteria import Criteria
 from hive_agents.supervision.health.tickets import TicketChange
 from hive_agents.workspace import Workspace

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hive_agents.events import Publish
-from hive_agents.llm import Chain
 from hive_agents.memory import ConversationStore
+from hive_agents.models import Chain
 from hive_agents.supervision.health.tickets import TicketBook
 
 if TYPE_CHECKING:

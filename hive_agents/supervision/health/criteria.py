@@ -6,11 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import prompts
-from hive_agents.errors import Diagnostic, HiveError, did_you_mean
-from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load, read_bytes
+from hive_agents.base import Diagnostic, HiveError, did_you_mean, sha256
+from hive_agents.base.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load, read_bytes
 from hive_agents.goals import load_goal
-from hive_agents.text import sha256
+from hive_agents.models import prompts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hive_agents.base.files import Format
 from hive_agents.events import TicketCause, TicketSeverity
-from hive_agents.files import Format
 from hive_agents.supervision.health.summary import WorkerHealth
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hive_agents.base.files import Format
 from hive_agents.events import EventType
-from hive_agents.files import Format
 
 VERDICTS = 10
 OUTCOMES = 20

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hive_agents.errors import HiveError
-from hive_agents.llm import Message
+from hive_agents.base import HiveError
 from hive_agents.memory import DataFiles, compact, memory_folder
+from hive_agents.models import Message
 from hive_agents.runs import ACTIVE
 from hive_agents.supervision.health.assessment import assessed
 from hive_agents.supervision.health.context import JudgeContext

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.files import Format
+from hive_agents.base.files import Format
 from hive_agents.runs import ACTIVE, AGENT_GRAPH
 from hive_agents.store import RecordsConnection, SelectedRow, connected
 from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history

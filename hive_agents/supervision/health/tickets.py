@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from hive_agents.base.files import Format
 from hive_agents.events import (
     TICKET_EVENTS,
     EscalationTicket,
@@ -19,7 +20,6 @@ from hive_agents.events import (
     tickets_of,
     worst,
 )
-from hive_agents.files import Format
 from hive_agents.supervision.health.detectors import Finding
 from hive_agents.supervision.health.summary import WorkerHealth
 

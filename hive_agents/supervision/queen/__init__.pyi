@@ -1,5 +1,4 @@
 from .action_log import (
-    ActionEntry as ActionEntry,
     ActionLog as ActionLog,
 )
 from .colony import (

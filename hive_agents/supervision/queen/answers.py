@@ -6,13 +6,12 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.base import HiveError, closest, count, listed, one_line
 from hive_agents.runs import ACTIVE
 from hive_agents.supervision.queen.colony import MOST, Colony
 from hive_agents.supervision.queen.commands import Intent, means_all, target, understand
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, request_line, run_line, ticket_line
 from hive_agents.supervision.queen.workers import Worker, pick
-from hive_agents.text import count, listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hive_agents import runs
 from hive_agents.access import asked_by
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.credentials import CredentialStore
-from hive_agents.errors import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.events import ESCALATIONS, SEVERITIES, EscalationTicket, Event, EventLog, EventType, tickets_of
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import Scope
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.workers import Worker
+from hive_agents.workspace.credentials import CredentialStore
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal

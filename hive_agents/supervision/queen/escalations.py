@@ -6,13 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.errors import HiveError, WrongUsage
+from hive_agents.base import HiveError, WrongUsage, fenced, one_line
 from hive_agents.events import ESCALATIONS, EscalationTicket, EventLog, tickets_of
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.text import fenced, one_line
 
 EVIDENCE = 8
 _ANSWERS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
+from hive_agents.models import Message
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.text import count, one_line, spelled
+from hive_agents.base import count, one_line, spelled
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest

@@ -6,12 +6,11 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import NotFound, WrongUsage
+from hive_agents.base import NotFound, WrongUsage, one_line
 from hive_agents.events import ESCALATIONS, EventLog, EventType, tickets_of
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import prompts
-from hive_agents.llm import ChatResult, Message, ModelError, Usage
+from hive_agents.base import fenced, one_line
+from hive_agents.models import ChatResult, Message, ModelError, Usage, prompts
 from hive_agents.runs import ACTIVE
 from hive_agents.store import audit
 from hive_agents.supervision.queen.action_log import ActionLog
@@ -22,11 +22,10 @@ from hive_agents.supervision.queen.memory import Memory
 from hive_agents.supervision.queen.reply import Reply, run_line, ticket_line
 from hive_agents.supervision.queen.rulings import Rulings
 from hive_agents.supervision.queen.tools import TOOLS, Hands
-from hive_agents.text import fenced, one_line
 
 if TYPE_CHECKING:
     from hive_agents.events import EscalationTicket
-    from hive_agents.llm import Chain
+    from hive_agents.models import Chain
     from hive_agents.supervision.queen.colony import Colony
 
 CALLS = 8

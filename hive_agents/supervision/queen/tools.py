@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.errors import HiveError
-from hive_agents.files import Format, load_value
-from hive_agents.llm import Tool, ToolCall
+from hive_agents.base import HiveError, fenced, one_line
+from hive_agents.base.files import Format, load_value
+from hive_agents.models import Tool, ToolCall
 from hive_agents.runs import ACTIVE
 from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, ticket_line
 from hive_agents.supervision.queen.workers import pick
-from hive_agents.text import fenced, one_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow

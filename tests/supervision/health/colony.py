@@ -7,8 +7,8 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.events import EscalationTicket, Event, EventBus, EventLog, EventType, tickets_of
+from hive_agents.host.health import HealthJudge
 from hive_agents.runs import Leases, RunStore
-from hive_agents.runtime.health import HealthJudge
 from hive_agents.store import connected
 
 START = dt.datetime(2026, 3, 1, 8, 0, tzinfo=dt.UTC)

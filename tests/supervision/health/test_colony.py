@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents.events import EventBus, EventLog
-from hive_agents.runtime.health import HealthJudge
+from hive_agents.host.health import HealthJudge
 from tests.conftest import make_workspace
 from tests.supervision.health.colony import TICK, Colony
 

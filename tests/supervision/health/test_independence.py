@@ -12,7 +12,7 @@ FORBIDDEN = (
     "hive_agents.approvals",
     "hive_agents.runs",
     "hive_agents.agents",
-    "hive_agents.runtime",
+    "hive_agents.host",
 )
 
 NAMES = {"hive_agents.runs", "hive_agents.runs.ACTIVE", "hive_agents.runs.AGENT_GRAPH"}  # words for statuses

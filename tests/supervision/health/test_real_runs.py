@@ -11,7 +11,7 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.events import EventBus, EventLog, tickets_of
-from hive_agents.runtime.health import HealthJudge
+from hive_agents.host.health import HealthJudge
 from hive_agents.supervision.health import get_worker_health_summary
 from tests.agents.conftest import node, place
 from tests.agents.loops import agent, said, sets, start

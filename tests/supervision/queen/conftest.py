@@ -14,9 +14,9 @@ from hive_agents.access import Principal, owner
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.events.tickets import EscalationTicket
+from hive_agents.host.queen import Queen
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import Lease, Leases, RunRow, RunStore
-from hive_agents.runtime.queen import Queen
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 

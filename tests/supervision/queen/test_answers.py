@@ -6,8 +6,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore
-from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen.commands import understand
 from tests.supervision.queen.conftest import DANA, OTTO, run_of, status_of, ticket_for, told, words_to
 

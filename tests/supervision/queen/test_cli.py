@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.runtime.queen import Queen
+from hive_agents.host.queen import Queen
 from tests.agents.conftest import write_json
 from tests.sample import Ran, hive
 from tests.supervision.queen.conftest import run_of, status_of, ticket_for, told

@@ -37,7 +37,7 @@ def test_judge_and_queen_import_nothing_of_each_other(files: list[Path], other: 
 
 def test_she_has_no_way_to_decide_a_request_or_to_read_a_secret() -> None:
     store_methods = {"carry_out", "delegate", "revise", "reveal", "get_secret"}
-    for path in [*QUEEN, ROOT / "hive_agents/runtime/queen.py"]:
+    for path in [*QUEEN, ROOT / "hive_agents/host/queen.py"]:
         found = names(path)
         assert not found & store_methods, path
         assert not [name for name in found if name.endswith((".carry_out", "decisions.decide", ".resolve"))], path

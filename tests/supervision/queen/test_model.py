@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
+from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore
-from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.session import CALLS
 from tests.supervision.queen.conftest import (

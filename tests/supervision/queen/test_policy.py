@@ -10,8 +10,8 @@ import pytest
 from hive_agents import HiveError, Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.events import Event, EventBus, EventLog, EventType, tickets_of
+from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore, control
-from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen import ActionLog
 from hive_agents.supervision.queen.policy import actions_for
 from tests.supervision.queen.conftest import decided, requests, run_of, status_of, ticket_for, told, words_to

@@ -12,14 +12,14 @@ from hive_agents.access import Principal
 from hive_agents.agents import load_agent
 from hive_agents.agents.deployed import record
 from hive_agents.approvals import ApprovalStore
-from hive_agents.credentials import CredentialStore
 from hive_agents.events import Event, EventLog, EventType
+from hive_agents.host.queen import Queen
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
-from hive_agents.runtime.driver import leases_of
-from hive_agents.runtime.queen import Queen
+from hive_agents.runs.driver import leases_of
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
+from hive_agents.workspace.credentials import CredentialStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.records import held
 from tests.supervision.queen.conftest import (

@@ -1,0 +1,319 @@
+"""Start runs of agents, and resume them after a crash or an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hive_agents.access import Principal, Standing
+from hive_agents.agents.effects import Effects
+from hive_agents.agents.goal_judge import results
+from hive_agents.agents.guards import Budget
+from hive_agents.agents.input import RunValue, accepted_input, read_agent
+from hive_agents.agents.session import AgentSession
+from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.tools import ToolRegistry
+from hive_agents.base import HiveError
+from hive_agents.events import EventLog
+from hive_agents.goals import Goal, load_goal
+from hive_agents.judging import Runtime
+from hive_agents.models import Chain, Line, Script, open_chain, require_prices
+from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
+from hive_agents.workspace import Workspace
+from hive_agents.workspace.settings import Role
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from hive_agents.agents.effects import Done
+    from hive_agents.events import Bus
+
+
+@dataclass
+class AgentRun(Run):
+    """One run of an agent.
+
+    `tools` are those that the agent may use, by default the workspace's; `models` opens the chain of a role, by default
+    those of the settings; `on_text` gets a node's name and each piece of its model's text; `recorded` is as for
+    `Effects`. None of these is stored: they have to be passed again when the run is resumed.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import AgentRun, AgentSpec, Goal, NodeSpec, Workspace
+    >>> folder = TemporaryDirectory()
+    >>> Path(folder.name, "collections").mkdir()
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\\nchat = ["scripted:s.jsonl"]')
+    >>> _ = Path(folder.name, "s.jsonl").write_text('{"content": "Good morning."}')
+    >>> agent = AgentSpec(id="host", goal="greet", entry="hello", nodes=[NodeSpec(id="hello", system_prompt="Greet.")])
+    >>> run = AgentRun.start(Workspace(folder.name), agent, {}, goal=Goal(id="greet", name="Greet"))
+    >>> run.go()["status"]
+    'done'
+    >>> folder.cleanup()
+    """
+
+    GRAPH: ClassVar[str] = AGENT_GRAPH
+    SOURCE = "agent"
+    BRIEF = True
+
+    agent: AgentSpec
+    goal: Goal
+    tools: ToolRegistry
+    models: Callable[[Role], Chain]
+    on_text: Callable[[str, str], object] | None = None
+    recorded: Callable[[str, str], Done | None] | None = None
+
+    @classmethod
+    def start(
+        cls,
+        workspace: Workspace,
+        agent: AgentSpec | str,
+        input: Mapping[str, Any],
+        *,
+        principal: Principal | None = None,
+        goal: Goal | None = None,
+        thread_id: str | None = None,
+        key: str | None = None,
+        hold: bool = True,
+        limits: Limits | None = None,
+        tools: ToolRegistry | None = None,
+        models: Callable[[Role], Chain] | None = None,
+        **seams: Any,
+    ) -> AgentRun:
+        """Return a queued run. `input` gives each input key of the entry; `limits` are those of the settings by
+        default.
+
+        With `hold` this process holds its lease; otherwise a host executes it. If a run of the same tenant has `key`
+        already, that run is returned, with the agent that it was started with.
+
+        Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
+        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else, and
+        for a limit in dollars where a model's price isn't known.
+        """
+        passed: dict[str, Any] = {"tools": tools, "models": models}
+        brought = tools is not None or models is not None
+        tools = _tools(workspace, tools)
+        agent = read_agent(workspace, agent, tools, goal)
+        standing = Standing.of(workspace, principal) if principal is not None else None
+        limits = (limits or Limits.of(workspace.settings.runs)).within(agent.budget)
+        value = RunValue.of(agent, goal, accepted_input(agent, input), standing, limits, brought)
+        if models is None:
+            models = RunModels(workspace, agent)
+            models.require_prices(limits.usd)
+        if hold:  # a host opens its own models
+            models("chat")
+        run_id = new_run_id()
+        thread_id = thread_id or f"{agent.id}:{run_id}"
+        # Before the row is stored: hosts take every queued run without a lease.
+        lease = leases_of(workspace).acquire(thread_id, run_id) if hold else None
+        new = False
+        try:
+            row, new = RunStore(workspace).insert(
+                AGENT_GRAPH,
+                value.model_dump(mode="json"),
+                agent=agent.id,
+                owner=principal,
+                thread_id=thread_id,
+                key=key,
+                run_id=run_id,
+            )
+        finally:
+            if not new and lease is not None:
+                lease.release()
+        if not new:
+            same = RunValue.read(row.value).agent == value.agent  # `agent` may have judges that aren't stored
+            return cls.resume(workspace, row.run_id, agent=agent if same else None, **passed, **seams)
+        goal = goal or load_goal(workspace, agent.goal)
+        return cls(workspace, row, agent, goal, tools, models, **seams, _lease=lease)
+
+    @classmethod
+    def resume(
+        cls,
+        workspace: Workspace,
+        run_id: str,
+        *,
+        agent: AgentSpec | None = None,
+        tools: ToolRegistry | None = None,
+        models: Callable[[Role], Chain] | None = None,
+        **seams: Any,
+    ) -> AgentRun:
+        """Return the run as it was started; `agent` is needed only where its judges are objects.
+
+        Raises: HIVE-409 (exit code 2) for an unknown run or one of another graph, HIVE-401 without a model.
+        """
+        row = RunStore(workspace).get(run_id)
+        if row.graph != AGENT_GRAPH:
+            fix = "`hive optimize --resume` goes on with the optimizer's"
+            raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.graph}, not of an agent", fix=fix, exit_code=2)
+        value = RunValue.read(row.value)
+        agent = agent or value.agent
+        return cls(
+            workspace,
+            row,
+            agent,
+            value.goal or load_goal(workspace, agent.goal),
+            _tools(workspace, tools),
+            models or RunModels(workspace, agent),
+            **seams,
+        )
+
+    @staticmethod
+    def result_of(row: RunRow) -> dict[str, Any]:
+        """Return {run_id, status, outputs, judgment, approval_ids, stopped_by, error}."""
+        current = {"status": row.status, "stopped_by": row.summary["stopped_by"], "error": row.summary["error"]}
+        empty: dict[str, Any] = {
+            "run_id": row.run_id,
+            "status": None,
+            "outputs": {},
+            "judgment": None,
+            "approval_ids": [],
+        }
+        return (row.result or empty) | current
+
+    @staticmethod
+    def checkpoints(row: RunRow) -> str:
+        return row.run_id
+
+    def open(self, lease: Lease, bus: Bus | None) -> AgentSession:
+        assert bus is not None, "runs of agents publish events"
+        import_module(f"graphs.{self.GRAPH}")
+        value = RunValue.read(self.row.value)
+        models = self.models if isinstance(self.models, RunModels) else None
+        effects = Effects(
+            self.workspace,
+            self.run_id,
+            Budget(value.limits),
+            lease=lease,
+            permitted=lambda: value.principal and value.principal.now(self.workspace),
+            mark=(lambda: models.mark) if models is not None else None,
+            recorded=self.recorded,
+        )
+        if models is not None:
+            models.restore(effects.last_mark())
+        runtime = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id)
+        return AgentSession(
+            self.workspace,
+            self.agent,
+            self.goal,
+            self.run_id,
+            self.row.thread_id,
+            self.tools,
+            self.models,
+            effects,
+            runtime,
+            partial(EventLog(self.workspace).tell, bus),
+            value.principal,
+            self.on_text,
+            patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,
+        )
+
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
+        # Not an installed graph: it is built from the agent's spec.
+        return import_module(f"graphs.{self.GRAPH}").compiled(self.agent).copy({"checkpointer": saver})
+
+    def begin(self, context: AgentSession) -> dict[str, Any]:
+        for key, value in self.row.value["input"].items():
+            context.buffer.write(key, value)
+        return {"run_id": self.run_id}
+
+    def outcome(self, context: AgentSession, state: Mapping[str, Any], pending: list[str]) -> RunOutcome:
+        end = state.get("outcome") or {"status": "waiting", "error": None}
+        fault = end["error"]
+        verdicts = len(state.get("verdicts", [])) + 1
+        judged = context.effects.find(f"GOAL#{verdicts}") or context.effects.find(f"GOAL#{verdicts - 1}")
+        error = {"code": fault["code"], "message": fault["message"]} if fault else None
+        stopped_by = fault["reason"] if fault else None
+        result = {
+            "run_id": self.run_id,
+            "status": end["status"],
+            "outputs": results(context),
+            "judgment": judged["judgment"] if judged else None,
+            "approval_ids": pending,
+            "stopped_by": stopped_by,
+            "error": error,
+        }
+        return RunOutcome(end["status"], result, stopped_by, error)
+
+    def say(self, text: str) -> None:
+        """Send a message to the agent; see `runs.say`."""
+        say(self.workspace, self.run_id, text)
+
+
+def _tools(workspace: Workspace, tools: ToolRegistry | None) -> ToolRegistry:
+    """Return the tools of a workspace, overridden by `tools`."""
+    from hive_agents.agents.own_tools import workspace_tools
+
+    known = workspace_tools(workspace)
+    return known if tools is None else tools.over(known)
+
+
+class RunModels:
+    """Opens the chain of a role, once: for `chat` the agent's own model, else those that the settings name.
+
+    A call raises HIVE-401 where no model of the role can be opened.
+    """
+
+    def __init__(self, workspace: Workspace, agent: AgentSpec) -> None:
+        self._workspace, self._agent = workspace, agent
+        self._chains: dict[Role, Chain] = {}
+        self._scripts: dict[Path, Script] = {}
+        self._used: dict[str, list[int]] = {}
+
+    def __call__(self, role: Role) -> Chain:
+        if role not in self._chains:
+            settings, names = self._workspace.settings, self._names(role)
+            for name in names:
+                self._open_script(name)
+            self._chains[role] = open_chain(names, settings, workspace=self._workspace, scripts=self._scripts)
+        return self._chains[role]
+
+    def require_prices(self, max_usd: float) -> None:
+        """Raises: HIVE-409 where a limit in dollars can't be kept, because a model's price isn't known."""
+        require_prices(self._workspace.settings, [*self._names("chat"), *self._names("judge")], max_usd)
+
+    def _names(self, role: Role) -> list[str]:
+        agent_model = [self._agent.model] if self._agent.model else []
+        settings = self._workspace.settings
+        return (
+            (agent_model or settings.models.of(role)) if role == "chat" else (settings.models.of(role) or agent_model)
+        )
+
+    @property
+    def mark(self) -> str | None:
+        """The lines of scripts that are used up, as JSON; None without scripts."""
+        return json.dumps(self._used) if self._scripts else None
+
+    def restore(self, mark: str | None) -> None:
+        """Continue from a mark; chains that were opened before are opened again."""
+        used = json.loads(mark or "{}")
+        if used != self._used:
+            self._used = used
+            self._chains.clear()
+            self._scripts.clear()
+
+    def _open_script(self, name: str) -> None:
+        provider, _, file = name.partition(":")
+        path = Path(os.path.abspath(self._workspace.root / file))
+        if provider == "scripted" and file.strip() and path not in self._scripts:
+            self._scripts[path] = _RunScript(path, file, self._used.setdefault(str(path), []))
+
+
+class _RunScript(Script):
+    """A script without the lines numbered in `used`, to which it adds each line that it takes."""
+
+    def __init__(self, path: Path, shown: str, used: list[int]) -> None:
+        super().__init__(path, shown)
+        self._numbers = {id(line): number for number, line in enumerate(self._remaining)}
+        self._counted = used
+        self._remaining = [line for line in self._remaining if line.repeat or self._numbers[id(line)] not in used]
+        self._taken = len(used)
+
+    def take(self, prompt: str) -> Line:
+        line = super().take(prompt)
+        self._counted.append(self._numbers[id(line)])
+        return line

@@ -1,0 +1,60 @@
+from . import (
+    formats as formats,
+    frontmatter as frontmatter,
+    jsontext as jsontext,
+)
+from .atomic import (
+    append_line as append_line,
+    atomic_symlink as atomic_symlink,
+    atomic_write as atomic_write,
+    atomic_write_text as atomic_write_text,
+    disk_errors as disk_errors,
+    locked as locked,
+)
+from .formats import (
+    NAME_PATTERN as NAME_PATTERN,
+    Amount as Amount,
+    AnyCase as AnyCase,
+    ConfigName as ConfigName,
+    Count as Count,
+    FileFormat as FileFormat,
+    Format as Format,
+    Name as Name,
+    diagnostics_of as diagnostics_of,
+    load as load,
+    load_value as load_value,
+)
+from .guarded import (
+    MAX_DEPTH as MAX_DEPTH,
+    MAX_FILE_BYTES as MAX_FILE_BYTES,
+    Exceeded as Exceeded,
+    LinkRefused as LinkRefused,
+    guard as guard,
+    load_arrays as load_arrays,
+    make_folder as make_folder,
+    mapped_array as mapped_array,
+    opened as opened,
+    parent_of as parent_of,
+    read_bytes as read_bytes,
+    read_folder as read_folder,
+    read_start as read_start,
+    release as release,
+    remove as remove,
+    require_archive as require_archive,
+    require_bounded as require_bounded,
+    unlinked as unlinked,
+)
+from .lengths import (
+    LONGEST_QUESTION as LONGEST_QUESTION,
+    LONGEST_REFERENCE as LONGEST_REFERENCE,
+    FewEntries as FewEntries,
+    LongText as LongText,
+    QuestionText as QuestionText,
+    Reference as Reference,
+    ShortName as ShortName,
+    require_short as require_short,
+)
+from .sandbox import (
+    JobFailed as JobFailed,
+    Sandbox as Sandbox,
+)

@@ -1,0 +1,144 @@
+"""Checks of permissions: tenants, labels, grants, keys, the permission service."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from functools import partial
+
+from hive_agents.access import (
+    AccessLabels,
+    AccessRules,
+    PermissionFault,
+    Principal,
+    RemotePermissions,
+    is_open,
+    keys_of,
+    uses_local_key,
+)
+from hive_agents.base import HiveError
+from hive_agents.cli.doctor_check import Check, check_of
+from hive_agents.documents import collection_names
+from hive_agents.index import find_generation
+from hive_agents.store import connected
+from hive_agents.workspace import Workspace, is_trusted
+
+
+def permissions(workspace: Workspace) -> Iterator[Check]:
+    """Yield the checks of what prevents reading, or one that nothing does."""
+    # Without access to the folder nothing below it can be read.
+    if stat.S_IMODE(workspace.state.stat().st_mode) & 0o077:
+        yield Check("permissions", "warn", "others may read .hive", "run `chmod -R go-rwx .hive`")
+    else:
+        yield Check("permissions", "ok", ".hive is its owner's alone")
+    rules = AccessRules.load(workspace)
+    for fault in rules.faults:
+        where = f"{fault.file}: {fault.path}" + (f" (line {fault.line})" if fault.line else "")
+        message = f"{fault.code}: {where}: {fault.message}; until it is mended nobody sees anything"
+        yield Check("permissions", "fail", message, fault.fix)
+    if not rules.faults:
+        yield from _readers(workspace, rules)
+    yield from _service(workspace)
+    if not uses_local_key(workspace):
+        yield from _keys(workspace)
+
+
+def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
+    """Yield undeclared tenants, invalid labels, and documents without readers."""
+    if is_open(workspace):
+        yield from _open(rules)
+        return
+    if workspace.settings.access.mode == "open":
+        message = "access.mode is open no longer, because access/ names people: each reads what is theirs"
+        yield Check("permissions", "ok", message)
+    documents = _labelled(workspace)
+    named = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
+    for name in sorted(named - set(rules.admins)):
+        message = f'the tenant "{name}" stands in no "tenants"; it may be misspelt'
+        yield Check("permissions", "warn", message, 'add it to "tenants" in access/, if only with {}')
+    for doc_id, labels in documents:
+        if labels.fault:
+            message = f"HIVE-108: documents/{doc_id}: {labels.fault}; only the tenant's admins see it"
+            yield Check("permissions", "warn", message, "mend tenant and view in the front matter")
+    hidden = rules.unseen(documents).tolist()
+    unseen = [one for one, may_not in zip(documents, hidden, strict=True) if may_not and not one[1].fault]
+    for of_tenant in (False, True):
+        found = [doc_id for doc_id, labels in unseen if bool(labels.tenants) is of_tenant]
+        if not found:
+            continue
+        who = "nobody but a tenant's admins" if of_tenant else "nobody"
+        message = f"{who} can see {len(found)} of {len(documents)} documents: {_first(found)}"
+        fix = "give them view (`hive import --view tenant`), or a grant in access/"
+        if not of_tenant:
+            fix = "give them tenant and view (`hive import --tenant T --view tenant`); a grant alone gives no tenant"
+            granting = {one.tenant for one in rules.grants}
+            if granting:
+                tenant = granting.pop() if len(granting) == 1 else "T"
+                fix = f"name their tenant (`hive import --tenant {tenant}`): then grants say who may view them"
+        if not rules.principals:
+            fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
+        yield Check("permissions", "warn", message, fix)
+    if documents and not unseen:
+        yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
+
+
+def _open(rules: AccessRules) -> Iterator[Check]:
+    if rules.principals:
+        message = "access.mode is open although access/ names people: whoever works on this machine reads everything"
+        fix = 'take mode = "open" out of hive.toml, or let it end with until_named = true'
+        yield Check("permissions", "warn", message, fix)
+    else:
+        yield Check("permissions", "ok", "access.mode is open: whoever works on this machine reads every document")
+
+
+def nobody_sees(workspace: Workspace) -> bool:
+    """Return whether there are documents and none has a reader, apart from a tenant's admins."""
+    if is_open(workspace):
+        return False
+    documents = _labelled(workspace)
+    return bool(documents) and bool(AccessRules.load(workspace).unseen(documents).all())
+
+
+def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
+    """Return (doc_id, labels) of every document, as indexed."""
+    if not workspace.database.exists():
+        return []
+    found = []
+    with connected(workspace.database) as connection:
+        for name in collection_names(workspace):
+            generation = find_generation(connection, name, "live")
+            if generation is not None:
+                sql = "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document"
+                found += connection.execute(sql, (generation.number,)).fetchall()
+    return [(doc_id, AccessLabels.of(json.loads(front_matter))) for doc_id, front_matter in found]
+
+
+def _service(workspace: Workspace) -> Iterator[Check]:
+    settings = workspace.settings.access
+    if not settings.service_url:
+        return
+    trusted = partial(is_trusted, workspace, "access.service_url")
+    try:
+        RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted).ask(
+            Principal("hive", "doctor"), []
+        )
+    except PermissionFault as fault:
+        fix = "mend access.service_url or the service; until then nobody sees anything"
+        yield Check("permissions", "fail", f"the permission service can't be relied on: {fault}", fix)
+    else:
+        yield Check("permissions", "ok", "the permission service answers")
+
+
+def _keys(workspace: Workspace) -> Iterator[Check]:
+    for key in keys_of(workspace).values():
+        try:
+            key.to_check()
+        except HiveError as error:
+            yield from (check_of("permissions", found) for found in error.diagnostics)
+        else:
+            yield Check("permissions", "ok", f"tokens of the key {key.kid} can be checked")
+
+
+def _first(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,46 @@
+from . import (
+    chunking as chunking,
+)
+from .analysis import (
+    ANALYZER as ANALYZER,
+    DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    found_words as found_words,
+    heading_text as heading_text,
+    languages as languages,
+    terms as terms,
+    unmarked as unmarked,
+    without_references as without_references,
+    words as words,
+)
+from .blocks import (
+    block_parser as block_parser,
+    plain_heading as plain_heading,
+    section_of as section_of,
+)
+from .chunking import (
+    MOST_CHUNKS as MOST_CHUNKS,
+    Chunk as Chunk,
+    chunk_markdown as chunk_markdown,
+    first_heading as first_heading,
+)
+from .documents import (
+    Collection as Collection,
+    Document as Document,
+    DocumentFolder as DocumentFolder,
+    FieldSchema as FieldSchema,
+    FieldType as FieldType,
+    collection_names as collection_names,
+    date_bound as date_bound,
+    document_files as document_files,
+    iso_date as iso_date,
+    keyword_text as keyword_text,
+    load_collection as load_collection,
+    no_such_collection as no_such_collection,
+    parse_document as parse_document,
+)
+from .undeclared import (
+    UndeclaredField as UndeclaredField,
+    declare_fields as declare_fields,
+    named_fields as named_fields,
+    undeclared_fields as undeclared_fields,
+)

@@ -1,0 +1,116 @@
+"""Front matter fields that a collection doesn't declare, so that filters can't use them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection as Group, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.base import HiveError, closest
+from hive_agents.base.files import atomic_write_text, read_bytes
+from hive_agents.documents.documents import Collection, FieldType, collection_names, iso_date, keyword_text
+from hive_agents.workspace import Workspace
+
+LEAST = 2
+"""Least number of documents that have a field."""
+LONGEST = 60
+"""Greatest average length of keywords; longer values are text."""
+_NAME = re.compile(r"[^\W\d][\w.-]{0,63}")
+_NOT_FIELDS = frozenset({"title", "content", "tenant", "view", "source_file"})
+
+
+@dataclass(frozen=True)
+class UndeclaredField:
+    """An undeclared field; `values` are texts, most frequent first."""
+
+    name: str
+    type: FieldType
+    documents: int
+    values: tuple[str, ...]
+
+
+def undeclared_fields(
+    collection: Collection, front_matter: Iterable[Mapping[str, Any]], asked: Group[str] = ()
+) -> list[UndeclaredField]:
+    """Return the fields that could be declared, most frequent first.
+
+    Text, mappings, and keywords that no two documents share can't filter, and are left out; of a field in `asked` the
+    values needn't be shared yet.
+
+    >>> kb = Collection(name="kb", fields={"title": {"type": "text"}})
+    >>> documents = [{"status": "draft", "at": "2026-01-02"}, {"title": "B", "status": "draft", "at": "2026-03-04"}]
+    >>> [(field.name, field.type, field.documents) for field in undeclared_fields(kb, documents)]
+    [('at', 'date', 2), ('status', 'keyword', 2)]
+    """
+    by_name: dict[str, list[list[Any]]] = {}
+    for metadata in front_matter:
+        for name, value in metadata.items():
+            excluded = name in collection.fields or name in _NOT_FIELDS or not _NAME.fullmatch(name)
+            all_values = value if isinstance(value, list) else [value]
+            values = [each for each in all_values if each is not None and str(each).strip()]
+            if not excluded and values:
+                by_name.setdefault(name, []).append(values)
+    fields = []
+    for name, of_documents in by_name.items():
+        kind = _type_of([value for values in of_documents for value in values])
+        counts = Counter(keyword_text(value) for values in of_documents for value in values if kind is not None)
+        shared = kind in ("date", "number", "boolean") or len(counts) < sum(counts.values())
+        if kind is not None and (name in asked or (shared and len(of_documents) >= LEAST)):
+            by_frequency = tuple(value for value, _ in counts.most_common())
+            fields.append(UndeclaredField(name, kind, len(of_documents), by_frequency))
+    return sorted(fields, key=lambda field: (-field.documents, field.name))
+
+
+def declare_fields(workspace: Workspace, collection: Collection, fields: Sequence[UndeclaredField]) -> str:
+    """Add filterable fields to the collection's file, and return its path in the workspace."""
+    with workspace.exclusive("declaring fields"):
+        for stem in sorted(collection_names(workspace), key=lambda stem: stem != collection.name):
+            path = workspace.root / "collections" / f"{stem}.json"
+            value = json.loads(read_bytes(path))
+            if value.get("name") == collection.name:
+                value["fields"] |= {field.name: {"type": field.type, "filterable": True} for field in fields}
+                atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+                return workspace.relative(path)
+    raise AssertionError(collection.name)
+
+
+def named_fields(
+    fields: Sequence[UndeclaredField], names: Sequence[str], declared: Group[str]
+) -> list[UndeclaredField]:
+    """Return the fields of those names. Raises: HIVE-409 for one that no documents have, or that is declared."""
+    by_name = {field.name: field for field in fields}
+    for name in names:
+        if name not in by_name:
+            guess = closest(name, by_name)
+            fix = f"did you mean {guess}?" if guess else "`hive fields` lists what could be declared"
+            why = (
+                f"{name} is declared already"
+                if name in declared
+                else f"no document has a field {name} of values to filter by"
+            )
+            raise HiveError.of("HIVE-409", why, path="fields", fix=fix, exit_code=2)
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def _type_of(values: Sequence[Any]) -> FieldType | None:
+    """Return the type of all values; None for text and mappings."""
+    if any(isinstance(value, dict | list) for value in values):
+        return None
+    if all(isinstance(value, bool) for value in values):
+        return "boolean"
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return "number"
+    if all(_is_date(value) for value in values):
+        return "date"
+    lengths = [len(str(value)) for value in values]
+    return "keyword" if sum(lengths) <= LONGEST * len(lengths) else None
+
+
+def _is_date(value: Any) -> bool:
+    try:
+        return len(iso_date(value)) >= len("2026-01-01")
+    except ValueError:
+        return False

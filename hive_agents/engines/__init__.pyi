@@ -1,0 +1,14 @@
+from .opening import (
+    build_index as build_index,
+    open_engines as open_engines,
+)
+from .opensearch import (
+    KNN as KNN,
+    OpenSearch as OpenSearch,
+)
+from .pgvector_copies import (
+    find_copy as find_copy,
+)
+from .postgres import (
+    open_database as open_database,
+)

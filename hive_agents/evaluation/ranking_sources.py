@@ -1,0 +1,85 @@
+"""Sources of rankings by their references on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hive_agents.base import HiveError
+from hive_agents.base.files import jsontext, load_value
+from hive_agents.evaluation.outside import text_of
+from hive_agents.evaluation.ranking_source import Source as Source
+from hive_agents.evaluation.recorded_rankings import read_json, read_json_lines, read_trec
+from hive_agents.workspace import Workspace
+
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(#.+)?")
+
+
+def open_source(reference: str, workspace: Callable[[], Workspace]) -> Source:
+    """Return the source that `reference` names: a URL template, a file, `module:attribute`, or a config.
+
+    `workspace` is called for a config only. Raises: HIVE-107 (exit code 2) where there is none, the faults of the file,
+    HIVE-428 for a retriever that can't be loaded.
+    """
+    if reference.startswith(("http://", "https://")):
+        from hive_agents.evaluation.ranking_endpoint import from_url
+
+        return from_url(reference)
+    if Path(reference).is_file():
+        return _from_file(Path(reference), workspace)
+    if _ATTRIBUTE.fullmatch(reference):
+        from hive_agents.evaluation.ranking_retriever import load_retriever
+
+        return load_retriever(reference)
+    return _config(reference, workspace)
+
+
+def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
+    text = text_of(path)
+    if not text.lstrip().startswith("{"):
+        return read_trec(path, text)
+    value = _single_object(text)
+    if value is None:
+        return read_json_lines(path, text)
+    if "retrieval" in value:
+        return _config(str(path), workspace)
+    if "url" in value:
+        from hive_agents.evaluation.ranking_endpoint import EndpointFile, EndpointSource
+
+        try:
+            file = load_value(EndpointFile, jsontext.parse(text, path.name), path.name, text)
+        except HiveError as error:
+            raise HiveError(error.diagnostics, exit_code=2) from None
+        return EndpointSource(path.name, file)
+    lines = [line for line in text.splitlines() if line.strip()]
+    # A single line that has a query id is JSON lines, too.
+    return (
+        read_json_lines(path, text)
+        if len(lines) == 1 and {"id", "query_id", "qid"} & {*value}
+        else read_json(path, value)
+    )
+
+
+def _single_object(text: str) -> dict[str, object] | None:
+    """Return the JSON object that a text is; None for several, one a line."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _config(reference: str, workspace: Callable[[], Workspace]) -> Source:
+    from hive_agents.evaluation.ranking_config import open_config
+
+    try:
+        opened = workspace()
+    except HiveError:
+        message = (
+            f'"{reference}" is no file, no URL and no module:attribute, and there is no workspace that has a config'
+        )
+        fix = "name a run file, http://host/search?q={query}, module:attribute, or a config with -w DIR"
+        raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2) from None
+    return open_config(opened, reference)

@@ -1,0 +1,78 @@
+from .acceptance import (
+    require_acceptable as require_acceptable,
+)
+from .anybody import (
+    BUDGETED as BUDGETED,
+    CheapLabels as CheapLabels,
+    RankingsFinding as RankingsFinding,
+    gate_rankings as gate_rankings,
+    home_of as home_of,
+    ledger_beside as ledger_beside,
+    record_acceptance as record_acceptance,
+)
+from .approved import (
+    deploy_approved as deploy_approved,
+    deployed_for as deployed_for,
+    stale_because as stale_because,
+)
+from .canary import (
+    CanaryStatus as CanaryStatus,
+    Impression as Impression,
+    ImpressionKind as ImpressionKind,
+    canary_for as canary_for,
+    canary_status as canary_status,
+    credit as credit,
+    decide_canary as decide_canary,
+    draft_seed as draft_seed,
+    open_impressions as open_impressions,
+    record_impression as record_impression,
+    running_canary as running_canary,
+)
+from .certificate import (
+    log_verdict as log_verdict,
+)
+from .decision import (
+    GateDecision as GateDecision,
+    GateFinding as GateFinding,
+)
+from .deploy import (
+    Deployment as Deployment,
+    deploy as deploy,
+    rollback as rollback,
+    switch as switch,
+)
+from .faulty import (
+    check_beside_faults as check_beside_faults,
+)
+from .gate import (
+    GateResult as GateResult,
+    as_seen as as_seen,
+    run_gate as run_gate,
+)
+from .generations import (
+    accept_generations as accept_generations,
+    decide_generations as decide_generations,
+)
+from .golden_trust import (
+    accept as accept,
+    is_accepted as is_accepted,
+    label as label,
+)
+from .holdout import (
+    cost_of_look as cost_of_look,
+    visible_part as visible_part,
+)
+from .interleaving import (
+    ALARM as ALARM,
+    NEITHER as NEITHER,
+    e_value as e_value,
+    still_missing as still_missing,
+    team_draft as team_draft,
+)
+from .ledger import (
+    distinct as distinct,
+)
+from .tags import (
+    TagChange as TagChange,
+    falling_tags as falling_tags,
+)

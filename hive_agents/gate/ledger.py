@@ -1,0 +1,138 @@
+"""The holdout as a budget: each use lowers the level of the next test on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.base import Diagnostic, HiveError, sha256
+from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, question_key, spent_alpha
+from hive_agents.store import audit
+from hive_agents.workspace import Workspace
+
+MAX_USES = 10
+KIND = "holdout_use"
+
+
+@dataclass(frozen=True)
+class HoldoutUse:
+    """The `j`-th look at a holdout, and the level that a test on it may claim."""
+
+    j: int
+    alpha: float
+
+    @property
+    def exhausted(self) -> bool:
+        return self.j > MAX_USES
+
+
+def query_hashes(golden: GoldenSet) -> list[str]:
+    """Return a holdout's identity: hashes of its query texts, without case, punctuation and spacing."""
+    texts = {_question(query) for query in golden}
+    return sorted(map(_hash, texts))
+
+
+def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[GoldenSet, list[Diagnostic]]:
+    """Return the queries with distinct texts, with warnings: a copied query would count as more evidence.
+
+    `golden` is the set that the queries were held out of: those that repeat its other queries are dropped, too.
+    Raises: HIVE-313 where none is left.
+    """
+    ids = {query.id for query in measured}
+    seen = {_question(query) for query in golden or () if query.id not in ids}
+    first: dict[tuple[str, str | None], str] = {}
+    for query in measured:
+        first.setdefault(_identity(query), query.id)
+    warnings = []
+    if again := len(measured) - len(first):
+        message = f"{again} of the queries repeat the text of another; a text counts once, as it stands first"
+        fix = "remove the copies, or ask in other words"
+        warnings.append(Diagnostic("HIVE-111", message, measured.file, "queries", fix, severity="warning"))
+    copied = [query_id for (text, _), query_id in first.items() if text in seen]
+    if copied and len(copied) == len(first):
+        message = f"each of the {len(ids)} held-out questions is an open one, too: what was learned proves nothing"
+        fix = "hold out questions that nobody tuned to"
+        raise HiveError.of("HIVE-313", message, file=measured.file, path="queries", fix=fix)
+    if copied:
+        summary = f"{len(copied)} of {len(ids)} held-out questions are open ones, too, and count for nothing"
+        message = f"{summary}: {copied[0]}"
+        fix = "hold out questions that nobody tuned to"
+        warnings.append(Diagnostic("HIVE-313", message, measured.file, "queries", fix, severity="warning"))
+    kept = [query_id for (text, _), query_id in first.items() if text not in seen]
+    return measured.only(kept) if warnings else measured, warnings
+
+
+def was_held_out(place: audit.Place, golden: GoldenSet) -> bool:
+    """Return whether these queries were used as a named holdout before, whether or not they are marked now."""
+    # Without a named holdout an optimizer's run makes its own, and the gate still measures all queries.
+    return any(entry.get("purpose") != "optimize" for entry in uses(place, golden))
+
+
+def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
+    """Return the looks at this holdout, or at one that shares over half of it, oldest first."""
+    return _uses_among(audit.entries(place, KIND), holdout)
+
+
+def spend(
+    place: audit.Place, holdout: GoldenSet, purpose: str, run_id: str | None = None, *, alpha: float | None = None
+) -> HoldoutUse:
+    """Record a use before the measurement, so that a crash can't make it free; a resumed run keeps its use.
+
+    `alpha` is divided among all uses, None means the workspace's. Past the last use nothing is recorded.
+    """
+    if alpha is None:
+        assert isinstance(place, Workspace)
+        alpha = place.settings.gate.alpha
+    numbers: list[int] = []
+
+    def fields(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        before = _uses_among((entry for entry in entries if entry["kind"] == KIND), holdout)
+        same_run = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
+        numbers.append(before.index(same_run) + 1 if same_run else len(before) + 1)
+        if same_run or numbers[0] > MAX_USES:
+            return None
+        identity: dict[str, Any] = {"queries": query_hashes(holdout)}
+        if isinstance(place, audit.LogFile):
+            identity["ids"] = _id_hashes(holdout)
+        return {"purpose": purpose, "j": numbers[0], "run_id": run_id} | identity
+
+    audit.extend(place, KIND, fields)  # under the log's lock, or two would take the same level
+    return HoldoutUse(numbers[0], spent_alpha(numbers[0], alpha))
+
+
+def _uses_among(entries: Iterable[Mapping[str, Any]], holdout: GoldenSet) -> list[dict[str, Any]]:
+    texts, ids = query_hashes(holdout), _id_hashes(holdout)
+    return [
+        dict(entry)
+        for entry in entries
+        if _shares_most(texts, _hashes(entry, "queries")) or _shares_most(ids, _hashes(entry, "ids"))
+    ]
+
+
+def _hashes(entry: Mapping[str, Any], key: str) -> list[str]:
+    """Return an entry's hashes; one that was written by hand, which breaks the log's chain, may hold anything."""
+    values = entry.get(key)
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _identity(query: GoldenQuery) -> tuple[str, str | None]:
+    return _question(query), query.principal
+
+
+def _question(query: GoldenQuery) -> str:
+    """Return a query's normalised text; without a text its id, as it is."""
+    return query.id if isinstance(query, UnaskedQuery) else question_key(query.query)
+
+
+def _id_hashes(golden: GoldenSet) -> list[str]:
+    """Return hashes of the ids, which identify a holdout outside of a workspace, where texts may be unknown."""
+    return sorted(_hash(f"id {query.id}") for query in golden)
+
+
+def _shares_most(hashes: Collection[str], others: Collection[str]) -> bool:
+    return len(set(hashes).intersection(others)) * 2 > min(len(hashes), len(others))
+
+
+def _hash(text: str) -> str:
+    return sha256(text)[:16]

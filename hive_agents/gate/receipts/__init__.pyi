@@ -1,0 +1,13 @@
+from . import (
+    decision as decision,
+    deployment as deployment,
+    gate as gate,
+)
+from .gate import (
+    gate_receipt as gate_receipt,
+)
+from .statement import (
+    Receipt as Receipt,
+    Rederived as Rederived,
+    compared as compared,
+)

@@ -1,0 +1,14 @@
+from .goals import (
+    CALL_NAMES as CALL_NAMES,
+    Constraint as Constraint,
+    EvalCase as EvalCase,
+    ExpectedCall as ExpectedCall,
+    Goal as Goal,
+    NamedGoalType as NamedGoalType,
+    SuccessCriterion as SuccessCriterion,
+    ToolStub as ToolStub,
+    goal_ids as goal_ids,
+    goal_type_of as goal_type_of,
+    json_files as json_files,
+    load_goal as load_goal,
+)

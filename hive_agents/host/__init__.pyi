@@ -1,0 +1,40 @@
+from . import (
+    decisions as decisions,
+    dispatcher as dispatcher,
+    following as following,
+)
+from .backup import (
+    back_up as back_up,
+)
+from .decisions import (
+    ask_for_override as ask_for_override,
+    decide as decide,
+    decision_json as decision_json,
+    finish as finish,
+    host_goes_on as host_goes_on,
+)
+from .firing import (
+    fire as fire,
+)
+from .host import (
+    Host as Host,
+)
+from .housekeeping import (
+    delete_run as delete_run,
+)
+from .moving import (
+    move_records as move_records,
+    record_counts as record_counts,
+    reopen_records as reopen_records,
+    where as where,
+)
+from .queen import (
+    Queen as Queen,
+)
+from .recorded_case import (
+    record_case as record_case,
+)
+from .replay import (
+    Replay as Replay,
+    replay as replay,
+)

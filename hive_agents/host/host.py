@@ -1,0 +1,203 @@
+"""The host: one process with the bus, the runs, the health judge, the queen and the triggers of a workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from hive_agents.base import Diagnostic, HiveError
+from hive_agents.events import EventBus, EventLog
+from hive_agents.host.dispatcher import Dispatcher
+from hive_agents.host.roles import HostRole, Work
+from hive_agents.models import Chain
+from hive_agents.runs import join, leases_of, leave
+from hive_agents.store import require_writable
+from hive_agents.workspace.settings import Role as ModelRole
+
+if TYPE_CHECKING:
+    from hive_agents.agents import ToolRegistry
+    from hive_agents.triggers import TriggerSpec
+from hive_agents.workspace import Workspace
+
+ROLES = ("runs", "judge", "queen", "triggers", "http")
+_GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
+"""Names of groups of roles, for hosts that share the work."""
+GRACE = 20.0
+"""Seconds that the current steps of runs may take when the host ends."""
+READY_SECONDS = 1.0
+"""Seconds that a check of readiness waits for the database."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Host:
+    r"""Serves a workspace until it is stopped; use `async with`, or `run`.
+
+    `roles` are the parts of this process, or "api" (http), "worker" (runs and triggers), "all". Several hosts may
+    serve one workspace: they share the runs, and one of them at a time has judge, queen and triggers. `serve` listens
+    for HTTP requests until it is cancelled. All agents get `tools` beside those of the workspace, and `models` in place
+    of those of the settings.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.cli.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> import asyncio
+    >>> async def briefly() -> str:
+    ...     async with Host(place, roles=["runs"]) as host:
+    ...         return "it works"
+    >>> asyncio.run(briefly())
+    'it works'
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        roles: Collection[str] = ROLES,
+        tools: ToolRegistry | None = None,
+        models: Callable[[ModelRole], Chain] | None = None,
+        parallel: int = 32,
+        serve: Callable[[Host], Awaitable[object]] | None = None,
+    ) -> None:
+        """Raises: HIVE-409 for an unknown role, or none."""
+        if not roles or not set(roles) <= {*ROLES, *_GROUPS}:
+            fix = f"use some of {', '.join(dict.fromkeys([*_GROUPS, *ROLES]))}"
+            raise HiveError.of("HIVE-409", "a host has no such role", fix=fix)
+        roles = {part for name in roles for part in _GROUPS.get(name, (name,))}
+        self.workspace, self._log = workspace, EventLog(workspace)
+        self.bus = EventBus(self._log)
+        self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
+        self._brought: dict[str, Any] = {"tools": tools, "models": models}
+        self._serve = serve
+        self._roles = self._chosen(roles)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self.drained = True
+        """Whether every run came to rest by itself when the host ended."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The state of each part: "up", "waiting" while another host has it, or "down"."""
+        return {role.name: role.state for role in self._roles}
+
+    async def __aenter__(self) -> Self:
+        """Raises: HIVE-402, HIVE-403, HIVE-407 when the database can't be used."""
+        self._stack.callback(self._log.close)
+        # Also without a run: it shows when this host read its settings.
+        self._stack.callback(leave, self.workspace, join(self.workspace))
+        await self._stack.enter_async_context(self.bus)
+        self._tasks = [asyncio.create_task(role.run(), name=role.name) for role in self._roles]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop all parts; runs return to the queue after their current step."""
+        for task in self._tasks:
+            task.cancel()
+        drained, *_ = await asyncio.gather(self.dispatcher.drain(GRACE), *self._tasks, return_exceptions=True)
+        self.drained = drained is True
+        await self._stack.aclose()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, or until `stop`; a second signal ends the process at once."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            async with self:
+                await self._stopped.wait()
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """End `run`, on its event loop."""
+        self._stopped.set()
+
+    async def fire(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None:
+        """Queue the run of a trigger and return its id; see `hive_agents.triggers.Fire`."""
+        from hive_agents.host.firing import fire
+
+        publish = self.bus.publish
+        run_id = await fire(self.workspace, spec, input, key=key, scheduled=scheduled, publish=publish, **self._brought)
+        self.dispatcher.wake()
+        return run_id
+
+    async def faults(self) -> list[Diagnostic]:
+        """Return what prevents the host from working: a database that can't be written, a part that is down."""
+        faults = [
+            Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
+            for name, state in self.roles.items()
+            if state == "down"
+        ]
+        try:
+            await asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
+        except HiveError as error:
+            faults += error.diagnostics
+        return faults
+
+    def _signalled(self, number: int) -> None:
+        if self._stopped.is_set():
+            os._exit(128 + number)  # every part tolerates being killed
+        self.stop()
+
+    def _chosen(self, names: Collection[str]) -> list[HostRole]:
+        leases = leases_of(self.workspace)
+        roles = []
+        for name, work in self._works().items():
+            if name in names:
+                roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else leases))
+        if not isinstance(self.workspace.records, Path):
+            from hive_agents.host.following import follow_deployments
+
+            roles.append(HostRole("deployments", lambda: follow_deployments(self.workspace)))
+        if "runs" in names:
+            from hive_agents.host.housekeeping import keep_house
+
+            # This lease shows other processes that a host takes runs: see `decisions.HOST`.
+            roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=leases))
+        return roles
+
+    def _works(self) -> dict[str, Work]:
+        works: dict[str, Work] = {
+            "runs": self.dispatcher.run,
+            "judge": self._judge,
+            "queen": self._queen,
+            "triggers": self._triggers,
+        }
+        serve = self._serve
+        if serve is not None:
+            works["http"] = lambda: serve(self)
+        return works
+
+    async def _judge(self) -> None:
+        from hive_agents.host.health import HealthJudge
+
+        if "runs" in self.roles:  # runs that an outage interrupted are taken up again first, and don't count as crashed
+            await self.dispatcher.looked.wait()
+        await HealthJudge(self.workspace, self.bus).run()
+
+    async def _queen(self) -> None:
+        from hive_agents.host.queen import Queen
+
+        await Queen(self.workspace, self.bus).run()
+
+    async def _triggers(self) -> None:
+        from hive_agents.triggers import Scheduler, Subscriptions
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Scheduler(self.workspace, self.fire).run())
+            group.create_task(Subscriptions(self.workspace, self.fire).run())

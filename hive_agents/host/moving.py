@@ -1,0 +1,314 @@
+"""Moving a workspace's records: from its own file to a server that hosts share, or back.
+
+Other writers wait. The target is marked as half moved until it was compared with the source, so that a move that was
+killed can be continued. Changing the settings is left to the caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.base import HiveError, sha256
+from hive_agents.runs import Leases, checkpointer
+from hive_agents.store import (
+    RecordsConnection,
+    audit,
+    clear_records,
+    connected,
+    exclusive,
+    moved,
+    moved_to,
+    record_tables,
+    require_own_objects,
+    require_own_schema,
+    require_references,
+    seal,
+    transaction,
+    unseal,
+    wrong_answers,
+)
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.store import Progress
+
+MARK = "records_half_moved"
+"""The table that marks a target as half moved, and names the source."""
+_CHECKPOINTS = "checkpoints"
+_WRITES = {True: ("checkpoint_writes", "blob", "%s"), False: ("writes", "value", "?")}
+"""By whether it is a server: the table of LangGraph's writes, its column of values, and the placeholder of queries."""
+
+
+@dataclass(frozen=True)
+class MovedPart:
+    """The equal content of both places: a table, `checkpoints` (`count` is of threads) or `audit`."""
+
+    name: str
+    count: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RecordsMove:
+    """The result of a move; `copied` is False where everything was there already."""
+
+    source: str
+    target: str
+    parts: tuple[MovedPart, ...]
+    copied: bool
+
+
+def where(workspace: Workspace, place: Path | RemoteDatabase | None = None) -> str:
+    """Return where records are, in words without a secret; by default those of the workspace."""
+    place = place or workspace.records
+    return place.name if isinstance(place, RemoteDatabase) else workspace.relative(place)
+
+
+def record_counts(workspace: Workspace) -> dict[str, int]:
+    """Return the numbers of rows of each table, of threads with checkpoints, and of lines of the audit log."""
+    with connected(workspace.records) as connection:
+        counts = {table.name: table.count(connection) for table in record_tables()}
+    with checkpointer(workspace) as saver:
+        counts[_CHECKPOINTS] = len(_threads(saver))
+    return counts | {"audit": audit.lines_beside(workspace, workspace.records).count(b"\n")}
+
+
+def move_records(
+    workspace: Workspace, target: Path | RemoteDatabase, *, replacing: bool = False, progress: Progress
+) -> RecordsMove:
+    """Copy all records to another place, compare both, and seal the old one; the settings still name the old one.
+
+    With `replacing`, other records at the target are deleted, but never another audit log.
+
+    Raises: HIVE-402 where living workers hold runs, HIVE-407 for records that a server can't store or whose copy
+    differs, and for a schema that others may change, HIVE-409 where the target holds these records already, or others,
+    HIVE-413 for another or a broken audit log.
+    """
+    source = workspace.records
+    if source == target:
+        raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
+    other = Workspace(workspace.root)
+    other.__dict__["records"] = target
+    servers = [place for place in (source, target) if isinstance(place, RemoteDatabase)]
+    for server in servers:
+        require_own_schema(server)
+    with (
+        _answers(),
+        exclusive(workspace, "moving the records"),
+        connected(source) as here,
+        transaction(here, long=True),
+    ):
+        require_own_objects(here)
+        _require_rest(workspace)
+        require_references(here)
+        with audit.held(workspace) as lines, connected(target) as there:
+            for server in servers:  # again, since connecting may have made one
+                require_own_schema(server)
+            require_own_objects(there)
+            _require_unbroken(workspace)
+            places = _Places(workspace, other, here, there, lines)
+            marked = _marked(there)
+            parts = places.compared() if marked is None else None
+            if parts is None:
+                if marked != places.identity and not replacing and (marked or places.is_used()):
+                    raise _occupied(workspace, target)
+                if (gone := moved_to(here)) is not None:
+                    raise moved(gone, where(workspace))  # older records would replace newer ones
+                with transaction(there):
+                    unseal(workspace, there)
+                _mark(there, places.identity)
+                places.copy(progress)
+                parts = places.compared()
+            if parts is None:
+                message = "the copy differs from the records it was made from"
+                fix = "run the command again: it goes on from what is equal"
+                raise HiveError.of("HIVE-407", message, file=where(workspace, target), fix=fix)
+            copied = _marked(there) is not None
+            with transaction(there):
+                unseal(workspace, there)
+                there.execute(f"DROP TABLE IF EXISTS {MARK}")
+            seal(workspace, here, where(workspace, target))
+    return RecordsMove(where(workspace), where(workspace, target), tuple(parts), copied)
+
+
+@contextmanager
+def _answers() -> Iterator[None]:
+    """Raise HIVE-407 for answers that make no sense, which a server other than PostgreSQL may give."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise wrong_answers(f"the records ({error})") from error
+
+
+def reopen_records(workspace: Workspace) -> None:
+    """Allow writes again to the records that the settings name, though they were moved to another place."""
+    with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
+        unseal(workspace, here)
+
+
+def _require_rest(workspace: Workspace) -> None:
+    held = sorted(Leases(workspace).held())
+    if held:
+        message = f"living workers hold {len(held)} threads: {', '.join(held[:3])}{' …' if len(held) > 3 else ''}"
+        fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
+        raise HiveError.of("HIVE-402", message, fix=fix)
+
+
+def _require_unbroken(workspace: Workspace) -> None:
+    """Raise HIVE-413 for a broken audit log."""
+    verdict = audit.verify(workspace)
+    if not verdict.ok:
+        raise audit.broken(verdict)
+
+
+def _occupied(workspace: Workspace, target: Path | RemoteDatabase) -> HiveError:
+    fix = "name a database, or set another [storage] namespace, without records; or let them go with --replace"
+    message = f"{where(workspace, target)} holds other records"
+    return HiveError.of("HIVE-409", message, file=where(workspace, target), fix=fix)
+
+
+def _marked(connection: RecordsConnection) -> str | None:
+    """Return the source of half-moved records; None without any."""
+    if isinstance(connection, sqlite3.Connection):
+        table = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (MARK,)).fetchone()
+    else:
+        table = connection.execute("SELECT 1 WHERE to_regclass(?) IS NOT NULL", (MARK,)).fetchone()
+    if table is None:
+        return None
+    row = connection.execute(f"SELECT source FROM {MARK}").fetchone()
+    return str(row[0]) if row else ""
+
+
+def _mark(connection: RecordsConnection, source: str) -> None:
+    with transaction(connection):
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {MARK} (source TEXT NOT NULL)")
+        connection.execute(f"DELETE FROM {MARK}")
+        connection.execute(f"INSERT INTO {MARK} VALUES (?)", (source,))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Source and target of a move, while nobody else writes to the source."""
+
+    workspace: Workspace
+    other: Workspace
+    here: RecordsConnection
+    there: RecordsConnection
+    lines: bytes
+
+    @property
+    def identity(self) -> str:
+        """Identifies the source in the target's mark."""
+        place = self.workspace.records
+        return sha256(f"{place.url} {place.schema}" if isinstance(place, RemoteDatabase) else str(place))
+
+    def is_used(self) -> bool:
+        """Return whether the target holds any record."""
+        if any(table.count(self.there) for table in record_tables()):
+            return True
+        with checkpointer(self.other) as saver:
+            return bool(_threads(saver))
+
+    def compared(self) -> list[MovedPart] | None:
+        """Return the content of both places; None where they differ."""
+        parts = []
+        for table in record_tables():
+            count, digest = table.count(self.here), table.digest(self.here)
+            if (count, digest) != (table.count(self.there), table.digest(self.there)):
+                return None
+            parts.append(MovedPart(table.name, count, digest))
+        if audit.lines_beside(self.other, self.other.records) != self.lines:
+            return None
+        with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
+            threads = _threads(source)
+            if threads != _threads(target):
+                return None
+            whole = hashlib.sha256()
+            for thread in threads:
+                digest = _thread(source, thread).digest
+                if digest != _thread(target, thread).digest:
+                    return None
+                whole.update(digest.encode())
+        parts.append(MovedPart(_CHECKPOINTS, len(threads), whole.hexdigest()))
+        return [*parts, MovedPart("audit", self.lines.count(b"\n"), hashlib.sha256(self.lines).hexdigest())]
+
+    def copy(self, progress: Progress) -> None:
+        audit.copy_beside(self.other, self.other.records, self.lines)
+        if not all(table.is_begun(self.here, self.there) for table in record_tables()):
+            clear_records(self.there)
+        for table in record_tables():
+            table.copy(self.here, self.there, progress)
+        with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
+            threads = _threads(source)
+            for thread in set(_threads(target)) - set(threads):
+                target.delete_thread(thread)
+            for n, thread in enumerate(threads, start=1):
+                content = _thread(source, thread)
+                if content.digest != _thread(target, thread).digest:
+                    _put(target, thread, content)
+                progress(_CHECKPOINTS, n, len(threads))
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """The checkpoints of a thread, oldest first, and the rows of their pending writes."""
+
+    checkpoints: tuple[Any, ...]
+    writes: tuple[tuple[Any, ...], ...]
+
+    @property
+    def digest(self) -> str:
+        digest = hashlib.sha256()
+        for one in self.checkpoints:
+            parent = (one.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+            ids = one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"], parent
+            content = json.dumps([ids, one.checkpoint, one.metadata], sort_keys=True, default=repr)
+            digest.update(content.encode("utf-8", "surrogatepass") + b"\n")
+        for row in self.writes:
+            digest.update(repr([bytes(value) if isinstance(value, memoryview) else value for value in row]).encode())
+        return digest.hexdigest()
+
+
+def _writes(saver: Any) -> tuple[str, str, str]:
+    return _WRITES[not isinstance(saver.conn, sqlite3.Connection)]
+
+
+def _threads(saver: Any) -> list[str]:
+    table, _, _ = _writes(saver)
+    query = f"SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM {table}"
+    return sorted(row[0] for row in saver.conn.execute(query).fetchall())
+
+
+def _thread(saver: Any, thread: str) -> _Thread:
+    table, value, placeholder = _writes(saver)
+    # Sorted here: a server would sort by the rules of its locale.
+    columns = f"checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
+    query = f"SELECT {columns} FROM {table} WHERE thread_id = {placeholder}"
+    rows = sorted(map(tuple, saver.conn.execute(query, (thread,)).fetchall()), key=lambda row: row[:4])
+    checkpoints = sorted(
+        saver.list({"configurable": {"thread_id": thread}}),
+        key=lambda one: (one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"]),
+    )
+    return _Thread(tuple(checkpoints), tuple(rows))
+
+
+def _put(saver: Any, thread: str, content: _Thread) -> None:
+    saver.delete_thread(thread)
+    for one in content.checkpoints:
+        namespace = one.config["configurable"]["checkpoint_ns"]
+        start = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
+        saver.put(one.parent_config or start, one.checkpoint, one.metadata, one.checkpoint["channel_versions"])
+    table, value, placeholder = _writes(saver)
+    columns = f"thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
+    insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join([placeholder] * 9)})"
+    for row in content.writes:
+        saver.conn.execute(insert, (thread, *row))
+    saver.conn.commit()

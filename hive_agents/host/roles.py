@@ -1,0 +1,78 @@
+"""Tasks that restart after a failure, independently of each other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hive_agents.base import HiveError
+from hive_agents.runs import Hold, Leases, taken
+
+if TYPE_CHECKING:
+    from hive_agents.runs import Lease
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+SOUND_SECONDS = 60.0
+"""A task that ran longer restarts after `FIRST_PAUSE`."""
+_log = logging.getLogger("hive_agents.host")
+
+Work = Callable[[], Awaitable[object]]
+
+
+class HostRole:
+    """`state` is "up", "waiting" while another process holds the lease, or "down" in the pause after a failure."""
+
+    def __init__(self, name: str, work: Work, *, leases: Leases | None = None) -> None:
+        self.name, self.state = name, "down"
+        self._work, self._leases = work, leases
+
+    async def run(self) -> None:
+        """Work until cancelled; with `leases`, only while no other process does."""
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        while True:
+            began = loop.time()
+            try:
+                await (self._alone(self._leases) if self._leases is not None else self._up())
+                _log.warning("%s ended, and begins again", self.name)
+            except Exception as error:
+                # Messages may quote what people wrote.
+                kind = error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__
+                _log.warning("%s failed, and begins again: %s", self.name, kind)
+            finally:
+                self.state = "down"
+            pause = FIRST_PAUSE if loop.time() - began > SOUND_SECONDS else pause
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _up(self) -> None:
+        self.state = "up"
+        await self._work()
+
+    async def _alone(self, leases: Leases) -> None:
+        thread = f"hive:{self.name}"
+        while True:
+            lease = await taken(partial(leases.acquire, thread, thread))
+            if lease is not None and await self._held(lease):
+                return
+            self.state = "waiting"
+            await asyncio.sleep(min(1.0, leases.seconds / 3))
+
+    async def _held(self, lease: Lease) -> bool:
+        """Work while the lease lasts; return False if another process has taken it."""
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._up())
+        try:
+            async with Hold(lease, lambda _: loop.call_soon_threadsafe(task.cancel)):
+                try:
+                    await asyncio.wait([task])
+                finally:
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+        finally:
+            self.state = "waiting"
+        if task.cancelled():
+            return False
+        task.result()
+        return True

@@ -1,0 +1,85 @@
+from . import (
+    indexing as indexing,
+    postings as postings,
+)
+from .bm25 import (
+    BM25Params as BM25Params,
+)
+from .boilerplate import (
+    LEAST_SHARING as LEAST_SHARING,
+    LEAST_WORDS as LEAST_WORDS,
+    SHARED as SHARED,
+)
+from .boosts import (
+    HALF_LIFE as HALF_LIFE,
+    BoostKey as BoostKey,
+    boost_key as boost_key,
+)
+from .engine import (
+    Engine as Engine,
+    switch as switch,
+)
+from .fields import (
+    boost_text as boost_text,
+    days_of as days_of,
+    filter_text as filter_text,
+)
+from .filters import (
+    Condition as Condition,
+    ConditionValue as ConditionValue,
+    Scalar as Scalar,
+    condition as condition,
+    parse_filters as parse_filters,
+)
+from .generation import (
+    Generation as Generation,
+    State as State,
+    candidates as candidates,
+    find_generation as find_generation,
+    promote as promote,
+    stored_value as stored_value,
+)
+from .generation_reader import (
+    GenerationReader as GenerationReader,
+    StaleIndex as StaleIndex,
+    StoredChunk as StoredChunk,
+)
+from .index import (
+    AnyIndex as AnyIndex,
+    ScopedIndex as ScopedIndex,
+    SqliteIndex as SqliteIndex,
+)
+from .indexing import (
+    IndexReport as IndexReport,
+    PendingWork as PendingWork,
+    bring_up_to_date as bring_up_to_date,
+    index_is_stale as index_is_stale,
+    is_indexed as is_indexed,
+)
+from .keyword_batch import (
+    padded as padded,
+)
+from .lanes import (
+    ChunkFactors as ChunkFactors,
+    ChunkNumbers as ChunkNumbers,
+    ChunkRow as ChunkRow,
+    Lane as Lane,
+    LaneIndex as LaneIndex,
+    VectorLane as VectorLane,
+    WordBatch as WordBatch,
+    WordLane as WordLane,
+)
+from .scope import (
+    scope_of as scope_of,
+)
+from .vectors import (
+    Mask as Mask,
+    Scored as Scored,
+    VectorIndex as VectorIndex,
+    are_few as are_few,
+    best as best,
+    checked_queries as checked_queries,
+    cosines as cosines,
+    doubt as doubt,
+    require_mask as require_mask,
+)

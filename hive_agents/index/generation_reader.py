@@ -1,0 +1,331 @@
+"""Read access to one generation of the index: SQLite, a memory-mapped matrix and packed postings.
+
+`SqliteIndex` adds ranking; copies for external engines are read from here, too.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.base import Busy, Diagnostic, HiveError
+from hive_agents.documents import Collection, plain_heading, terms
+from hive_agents.index.bm25 import BM25, BM25Params, Board
+from hive_agents.index.boilerplate import Boilerplate, SharedLines
+from hive_agents.index.generation import State, find_generation
+from hive_agents.index.lanes import ChunkNumbers, ChunkRow
+from hive_agents.index.vectors import VectorIndex, open_vectors, vectors_path
+from hive_agents.models.embedding import Recent, no_model
+from hive_agents.store import connect, database_errors, file_identity
+from hive_agents.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """One chunk with its index terms: `words` those of `ancestors` and text, `title_words` those of the title.
+
+    `ancestors` are the headings above its text. `vector` is None without an embedding model.
+    """
+
+    number: int
+    chunk_id: str
+    doc_id: str
+    title: str
+    ancestors: str
+    text: str
+    metadata: Mapping[str, Any]
+    front_matter: Mapping[str, Any]
+    words: tuple[str, ...]
+    title_words: tuple[str, ...]
+    vector: NDArray[np.float32] | None
+
+
+def ancestors_of(path: list[str], own_words: int, words_of_path: int) -> list[str]:
+    """Return the headings above a chunk's text: the whole path if all its words were indexed apart from the text's.
+
+    >>> ancestors_of(["Guide", "Setup"], own_words=2, words_of_path=2), ancestors_of(["Guide", "Setup"], 1, 2)
+    (['Guide', 'Setup'], ['Guide'])
+    """
+    return path if own_words == words_of_path else path[:-1]
+
+
+_SCORERS = 6
+_READ_AT_ONCE = 2000
+_NO_CHUNKS: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+class StaleIndex(Busy):
+    """The generation was replaced since it was opened; the index has to be opened again."""
+
+    def __init__(self) -> None:
+        fix = "try again; a `SearchEngine` does so by itself"
+        super().__init__([Diagnostic("HIVE-402", "the index was replaced while it was read", fix=fix)])
+
+
+class GenerationReader:
+    """One generation of one collection; safe to share between threads.
+
+    Chunks are numbered in order of their ids, documents in that of `doc_ids()`.
+    Raises: HIVE-406 when the collection was never indexed.
+    """
+
+    def __init__(self, workspace: Workspace, collection: Collection, state: State = "live") -> None:
+        self.collection = collection
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        if not workspace.database.exists():
+            raise self._never_indexed()
+        self._connection = connect(workspace.database)
+        self._file = file_identity(workspace.database)
+        with database_errors(workspace.database):
+            generation = find_generation(self._connection, collection.name, state)
+        if generation is None:
+            raise self._never_indexed()
+        self.collection = generation.schema
+        self.language = generation.language
+        self.embedding_model = generation.embedding_model
+        self.index_hash = generation.index_hash
+        self.n_chunks = generation.n_chunks
+        self.n_documents = generation.n_documents
+        self.recipe = generation.recipe
+        self.created_at = generation.created_at
+        self._generation = generation.number
+        lengths, chunk_documents = self._one(
+            "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (generation.number,)
+        ) or (b"", b"")
+        self.postings = _GenerationPostings(self, np.frombuffer(lengths, np.int32))
+        self.board = Board(len(self.postings.lengths))
+        self.chunk_documents: NDArray[np.int32] = np.frombuffer(chunk_documents, np.int32)
+        self._scorers: Recent[BM25Params, BM25] = Recent(_SCORERS)
+
+    def is_live(self) -> bool:
+        """Return whether this is still the index that a new search would open."""
+        if file_identity(self._workspace.database) != self._file:
+            return False  # set aside and rebuilt
+        return self._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (self._generation,)) is not None
+
+    def _never_indexed(self) -> HiveError:
+        message = f'collection "{self.collection.name}" has no index yet'
+        return HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
+
+    def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
+        """Return `keyword_scores` for a query that is analyzed already."""
+        scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
+        return scores
+
+    def documents_of(self, chunks: ChunkNumbers) -> list[str]:
+        return [self._doc_ids[number] for number in self.chunk_documents[chunks].tolist()]
+
+    def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
+        return [self._chunk_ids[number] for number in chunks.tolist()]
+
+    @cached_property
+    def shared_lines(self) -> SharedLines:
+        """The lines that documents share, regardless of permissions."""
+        row = self._one("SELECT shared_lines FROM corpus_stats WHERE generation = ?", (self._generation,))
+        if row is None:
+            raise StaleIndex
+        return SharedLines.from_blob(row[0], self.n_chunks)
+
+    def rows_without(self, boilerplate: Boilerplate, chunks: Sequence[int]) -> list[ChunkRow]:
+        """Return rows as `LaneIndex.rows` does, for a reader with this boilerplate. Raises: StaleIndex."""
+        marks = ",".join("?" * len(chunks))
+        rows = {
+            row[0]: ChunkRow(
+                row[1],
+                row[2],
+                plain_heading(row[3]),
+                " > ".join(map(plain_heading, json.loads(row[4]))),
+                row[5],
+                json.loads(row[6]),
+                boilerplate.without(row[0], row[5]),
+            )
+            for row in self._all(
+                "SELECT c.chunk, c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata FROM chunks c"
+                " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
+                f" WHERE c.generation = ? AND c.chunk IN ({marks})",
+                (self._generation, *map(int, chunks)),
+            )
+        }
+        if len(rows) != len(set(chunks)):
+            raise StaleIndex
+        return [rows[int(chunk)] for chunk in chunks]
+
+    def chunks_of(self, doc_id: str) -> ChunkNumbers:
+        return self._chunks_by_document.get(doc_id, _NO_CHUNKS)
+
+    @cached_property
+    def _chunks_by_document(self) -> Mapping[str, ChunkNumbers]:
+        """The chunks of each document that has any, in the order of its text."""
+        rows = self._all(
+            "SELECT document, chunk FROM chunks WHERE generation = ? ORDER BY document, n", (self._generation,)
+        )
+        by_document: dict[str, list[int]] = {}
+        for document, chunk in rows:
+            by_document.setdefault(self._doc_ids[document], []).append(chunk)
+        arrays = {doc_id: np.array(chunks, np.intp) for doc_id, chunks in by_document.items()}
+        for array in arrays.values():
+            array.flags.writeable = False  # shared by all callers
+        return arrays
+
+    def doc_ids(self) -> list[str]:
+        return list(self._doc_ids)
+
+    def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """Return (doc_id, title, metadata) of every document, by doc_id."""
+        return list(self._documents)
+
+    @cached_property
+    def _documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+        rows = self._all(
+            "SELECT doc_id, title, metadata FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
+        )
+        return [(doc_id, title, json.loads(metadata)) for doc_id, title, metadata in rows]
+
+    @cached_property
+    def _front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
+        rows = self._all(
+            "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
+        )
+        return [(doc_id, json.loads(front_matter)) for doc_id, front_matter in rows]
+
+    def front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return (doc_id, front matter of its file) of every document, in the order of `doc_ids()`; read once."""
+        return list(self._front_matter)
+
+    @cached_property
+    def content_hashes(self) -> Mapping[str, str]:
+        """The hash of each document's file, by doc_id."""
+        return dict(self._all("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (self._generation,)))
+
+    def stored(self) -> Iterator[StoredChunk]:
+        """Yield every chunk with all stored fields, in order of number."""
+        names = dict(self._all("SELECT term_no, term FROM terms", ()))
+        rows = self._all(
+            "SELECT c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata, d.front_matter, c.tokens,"
+            " d.title_tokens FROM chunks c JOIN documents d ON d.generation = c.generation AND d.document = c.document"
+            " WHERE c.generation = ? ORDER BY c.chunk",
+            (self._generation,),
+        )
+        for number, (chunk_id, doc_id, title, heading, text, metadata, front, tokens, title_tokens) in enumerate(rows):
+            path = json.loads(heading)
+            words, of_title = (
+                tuple(names[term] for term in np.frombuffer(blob, np.int32).tolist()) for blob in (tokens, title_tokens)
+            )
+            above = len(words) - len(terms(text, self.language))
+            ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
+            vector = None if self.embedding_model is None else self.local_vectors.row(number)
+            yield StoredChunk(
+                number,
+                chunk_id,
+                doc_id,
+                title,
+                " ".join(ancestors),
+                text,
+                json.loads(metadata),
+                json.loads(front),
+                words,
+                of_title,
+                vector,
+            )
+
+    def index_terms(self, first: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number and the index terms, title included, of each chunk from `first` on, in order of number."""
+        names = dict(self._all("SELECT term_no, term FROM terms", ()))
+        for start in range(first, self.n_chunks, _READ_AT_ONCE):
+            rows = self._all(
+                "SELECT c.chunk, d.title_tokens, c.tokens FROM chunks c"
+                " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
+                " WHERE c.generation = ? AND c.chunk >= ? AND c.chunk < ? ORDER BY c.chunk",
+                (self._generation, start, start + _READ_AT_ONCE),
+            )
+            for number, *blobs in rows:
+                yield number, [names[term] for blob in blobs for term in np.frombuffer(blob, np.int32).tolist()]
+
+    @property
+    def dimensions(self) -> int:
+        """The vectors' dimensions. Raises: HIVE-401 without an embedding model."""
+        return self.local_vectors.dimensions
+
+    def field_rows(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
+        """Return (value, document number) of a field's values that meet the SQL condition `where`."""
+        return self._all(
+            f"SELECT value, document FROM field_values WHERE generation = ? AND field = ? AND {where}"
+            " ORDER BY value, document",
+            (self._generation, field, *arguments),
+        )
+
+    def _scorer(self, params: BM25Params) -> BM25:
+        return self._scorers.get(params, lambda: BM25(self.postings, params, board=self.board))
+
+    @cached_property
+    def _doc_ids(self) -> list[str]:
+        rows = self._all("SELECT doc_id FROM documents WHERE generation = ? ORDER BY document", (self._generation,))
+        return [row[0] for row in rows]
+
+    @cached_property
+    def _chunk_ids(self) -> list[str]:
+        rows = self._all("SELECT chunk_id FROM chunks WHERE generation = ? ORDER BY chunk", (self._generation,))
+        return [row[0] for row in rows]
+
+    @cached_property
+    def local_vectors(self) -> VectorIndex:
+        """The vectors in `.hive/vectors`. Raises: HIVE-401 without a model, HIVE-406 where they are unusable."""
+        if self.embedding_model is None:
+            raise no_model("the index was built without an embedding model")
+        path = vectors_path(self._workspace, self._generation)
+        try:
+            vectors = open_vectors(self._workspace, self._generation)
+            if len(vectors) == self.n_chunks:
+                return vectors
+            why = f"it has {len(vectors)} rows for {self.n_chunks} chunks"
+        except (OSError, EOFError, ValueError) as error:
+            why = str(error)
+        if not self.is_live():
+            raise StaleIndex
+        message = f"cannot use the vectors: {why}"
+        raise HiveError.of("HIVE-406", message, file=f".hive/vectors/{path.name}", fix="run `hive index`", exit_code=3)
+
+    def _all(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
+        """Return rows of this generation. It is deleted in one transaction: only an empty result may be due to that."""
+        with self._lock, database_errors(self._workspace.database):
+            rows = self._connection.execute(sql, arguments).fetchall()
+        if not rows and not self.is_live():
+            raise StaleIndex
+        return rows
+
+    def _one(self, sql: str, arguments: Sequence[Any]) -> Any:
+        with self._lock, database_errors(self._workspace.database):
+            return self._connection.execute(sql, arguments).fetchone()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _GenerationPostings:
+    """The `PostingSource` of a generation."""
+
+    def __init__(self, index: GenerationReader, lengths: NDArray[np.int32]) -> None:
+        self._index = index
+        self.n_docs = len(lengths)
+        self.lengths = lengths
+
+    def postings(self, term: str) -> tuple[int, bytes] | None:
+        index = self._index
+        row = index._one(
+            "SELECT t.df, p.data FROM term_stats t JOIN postings p ON p.posting = t.posting"
+            " WHERE t.generation = ? AND t.term = ?",
+            (index._generation, term),
+        )
+        if row is None:
+            if not index.is_live():
+                raise StaleIndex
+            return None
+        return row[0], row[1]

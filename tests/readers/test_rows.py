@@ -1,0 +1,260 @@
+"""Tables whose rows are texts: a document of each row, in step with its table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from hive_agents.readers import ImportFailure, convert_bytes
+from hive_agents.readers.conversion import rows_in
+from hive_agents.sync import ImportReport, examine_documents, import_documents
+from hive_agents.workspace.workspace import Workspace
+
+HEAD = ["question", "answer", "answer_html", "country"]
+LEAVE = ["How long is leave?", "Thirty days in each year.", "<p>Thirty days in <b>each</b> year.</p>", "NO"]
+LAMP = ["Who mends a lamp?", "<p>The caretaker:</p><ul><li>call them</li><li>or write &amp; wait</li></ul>", "", ""]
+KEYS = ["Where are the keys?", "In the box beside the door.", "", "DE"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    (tmp_path / "workspace" / "collections").mkdir(parents=True)
+    return Workspace(tmp_path / "workspace")
+
+
+def table(*rows: list[str], delimiter: str = ",") -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows(rows)
+    return text.getvalue().encode()
+
+
+def sync(place: Workspace, source: Path, data: bytes | None = None, *, delete: bool = False) -> ImportReport:
+    if data is not None:
+        source.write_bytes(data)
+    return import_documents(place, source, may_delete=lambda gone, everything: delete)
+
+
+def documents(place: Workspace) -> dict[str, str]:
+    found = sorted(place.documents.rglob("*.md"))
+    return {path.relative_to(place.documents).as_posix(): path.read_text(encoding="utf-8") for path in found}
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "xlsx"])
+def test_each_row_of_a_table_of_texts_is_a_document(place: Workspace, tmp_path: Path, kind: str) -> None:
+    records = [dict(zip(HEAD, row, strict=True)) for row in (LEAVE, LAMP, KEYS)]
+    book = openpyxl.Workbook()
+    for row in (HEAD, LEAVE, LAMP, KEYS):
+        book.active.append(row)
+    packed = io.BytesIO()
+    book.save(packed)
+    content = {
+        "csv": table(HEAD, LEAVE, LAMP, KEYS),
+        "tsv": table(HEAD, LEAVE, LAMP, KEYS, delimiter="\t"),
+        "jsonl": "\n".join(json.dumps(record) for record in records).encode(),
+        "json": json.dumps(records).encode(),
+        "xlsx": packed.getvalue(),
+    }
+    sync(place, tmp_path / f"FAQ.{kind}", content[kind])
+    front = "---\ntitle: {}\nsource_file: FAQ." + kind + "\n---\n\n"
+    assert documents(place) == {
+        "faq/how-long-is-leave.md": front.format("How long is leave?")
+        + "# How long is leave?\n\nThirty days in each year.\n\ncountry: NO\n",
+        "faq/where-are-the-keys.md": front.format("Where are the keys?")
+        + "# Where are the keys?\n\nIn the box beside the door.\n\ncountry: DE\n",
+        "faq/who-mends-a-lamp.md": front.format("Who mends a lamp?")
+        + "# Who mends a lamp?\n\nThe caretaker:\n\n- call them\n- or write & wait\n",
+    }
+
+
+def test_the_sheets_of_a_workbook_are_read_so_where_all_hold_texts(place: Workspace, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for name, rows in {"House": (HEAD, LEAVE, KEYS), "Work": (HEAD, LEAVE, LAMP)}.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(tmp_path / "faq.xlsx")
+    sync(place, tmp_path / "faq.xlsx")
+    shown = documents(place)
+    assert len(shown) == 4
+    assert "\ncountry: NO; sheet: House\n" in shown["faq/how-long-is-leave.md"]
+    assert "\ncountry: NO; sheet: Work\n" in shown["faq/how-long-is-leave-2.md"]
+    book["Work"].delete_cols(2, 2)
+    book.save(tmp_path / "faq.xlsx")
+    assert convert_bytes("faq.xlsx", (tmp_path / "faq.xlsx").read_bytes()).markdown.count("## ") == 2
+    assert sync(place, tmp_path / "faq.xlsx").added == ["faq.md"]
+
+
+def test_documents_of_rows_follow_their_table(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "faq.csv"
+    assert len(sync(place, source, table(HEAD, LEAVE, KEYS)).added) == 2
+    assert sync(place, source).unchanged == 2
+    more = sync(place, source, table(HEAD, LAMP, [*LEAVE[:1], "Forty days in each year.", "", "NO"], KEYS))
+    assert (more.added, more.changed, more.unchanged) == (["faq/who-mends-a-lamp.md"], ["faq/how-long-is-leave.md"], 1)
+    assert "Forty" in documents(place)["faq/how-long-is-leave.md"]
+    fewer = sync(place, source, table(HEAD, LAMP, LEAVE))
+    assert fewer.gone == ["faq/where-are-the-keys.md"]
+    assert sync(place, source, delete=True).deleted == ["faq/where-are-the-keys.md"]
+
+
+def test_a_row_edited_by_hand_stays_as_it_was_left(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "faq.csv"
+    sync(place, source, table(HEAD, LEAVE, KEYS))
+    edited = place.documents / "faq" / "where-are-the-keys.md"
+    edited.write_text("In my pocket.\n")
+    assert sync(place, source).kept == ["faq/where-are-the-keys.md"]
+    assert edited.read_text() == "In my pocket.\n"
+
+
+def test_a_row_with_an_id_keeps_its_document_when_its_title_changes(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "tickets.jsonl"
+    rows = [{"id": number, "title": f"Lamp {number}", "body": "It is out since Monday."} for number in (7, 8)]
+    sync(place, source, "\n".join(map(json.dumps, rows)).encode())
+    rows[0]["title"] = "Lamp of the stairs"
+    report = sync(place, source, "\n".join(map(json.dumps, rows)).encode())
+    assert (report.changed, report.added, report.gone) == (["tickets/lamp-7.md"], [], [])
+    assert "title: Lamp of the stairs\n" in documents(place)["tickets/lamp-7.md"]
+
+
+def test_a_table_that_cannot_be_read_deletes_nothing(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "faq.jsonl"
+    rows = [dict(zip(HEAD, row, strict=True)) for row in (LEAVE, KEYS)]
+    sync(place, source, "\n".join(map(json.dumps, rows)).encode())
+    report = sync(place, source, b"{broken", delete=True)
+    assert report.skipped == [{"file": str(source), "message": "line 1 is no JSON object"}]
+    assert (report.deleted, report.gone, len(documents(place))) == ([], [], 2)
+
+
+def test_rows_of_one_title_are_documents_of_their_own(place: Workspace, tmp_path: Path) -> None:
+    other = [LEAVE[0], "Ask the office about it.", "", "SE"]
+    sync(place, tmp_path / "faq.csv", table(HEAD, LEAVE, KEYS, other))
+    assert "Ask the office" in documents(place)["faq/how-long-is-leave-2.md"]
+
+
+def test_a_title_with_dots_and_slashes_is_one_name(place: Workspace, tmp_path: Path) -> None:
+    row = ["Is v1.2 and/or ../v1.3.md read?", "Both of them are read.", "", ""]
+    sync(place, tmp_path / "faq.csv", table(HEAD, row, KEYS))
+    assert "faq/is-v1-2-and-or-v1-3-md-read.md" in documents(place)
+
+
+def test_several_texts_of_a_row_stand_below_the_names_of_their_columns(place: Workspace, tmp_path: Path) -> None:
+    head = ["sku", "name", "description", "care", "price"]
+    rows = [
+        ["007", "Kettle", "It boils a litre of water.", "Rinse it with vinegar once a month, and dry it well.", "3.10"],
+        ["008", "Pan", "It fries two eggs at a time.", "Never put it into a machine, and oil it before use.", "12.00"],
+    ]
+    sync(place, tmp_path / "goods.csv", table(head, *rows))
+    assert documents(place)["goods/kettle.md"].endswith(
+        "\n# Kettle\n\nIt boils a litre of water.\n\nsku: 007; price: 3.10\n\n"
+        "## care\n\nRinse it with vinegar once a month, and dry it well.\n"
+    )
+
+
+def test_a_row_without_a_title_is_called_by_its_text(place: Workspace, tmp_path: Path) -> None:
+    quotes = [
+        {"quote": f"The {what} of this house has never been out of order.", "by": ""} for what in ("lift", "lamp")
+    ]
+    sync(place, tmp_path / "said.json", json.dumps(quotes).encode())
+    said = "The lift of this house has never been out of order."
+    assert documents(place)["said/the-lift-of-this-house-has-never-been-out-of-order.md"].endswith(f"\n{said}\n")
+
+
+def test_an_export_with_empty_columns_and_several_of_one_name_has_rows_of_texts(
+    place: Workspace, tmp_path: Path
+) -> None:
+    head = ["Summary", "Issue key", "", "Labels", "Labels", "Description", "Parent"]
+    rows = [
+        ["The lift is stuck", "HOUSE-7", "", "lift", "urgent", "It stands between two floors since Monday.", ""],
+        ["A lamp is out", "HOUSE-8", "", "lamp", "", "It is the one above the stairs of the cellar.", ""],
+    ]
+    sync(place, tmp_path / "issues.csv", table(head, *rows))
+    assert documents(place)["issues/the-lift-is-stuck.md"].endswith(
+        "\nIt stands between two floors since Monday.\n\nIssue key: HOUSE-7; Labels: lift; Labels: urgent\n"
+    )
+    rows[0][0] = "The lift is stuck again"
+    assert sync(place, tmp_path / "issues.csv", table(head, *rows)).changed == ["issues/the-lift-is-stuck.md"]
+
+
+def test_text_of_a_cell_is_no_markdown(place: Workspace, tmp_path: Path) -> None:
+    row = ["What is this?", "# of lamps: *two* {{< x >}} and __three__ keys", "", ""]
+    sync(place, tmp_path / "faq.csv", table(HEAD, row, KEYS))
+    body = documents(place)["faq/what-is-this.md"]
+    assert "\n\\# of lamps: \\*two\\* {{< x >}} and \\_\\_three\\_\\_ keys\n" in body
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["Name", "Price"], ["Bolt", "0.20"], ["Nut", "0.10"]],
+        [["2024", "May I have a key to the cellar of the house?"], ["2025", "Not before the lamp there is mended."]],
+        [HEAD, LEAVE],
+    ],
+)
+def test_a_table_of_values_stays_one_document(place: Workspace, tmp_path: Path, rows: list[list[str]]) -> None:
+    sync(place, tmp_path / "list.csv", table(*rows))
+    assert list(documents(place)) == ["list.md"]
+
+
+def test_each_part_of_a_long_table_has_its_head() -> None:
+    rows = [[f"Bolt {number}", f"{number}.50"] for number in range(200)]
+    parts = convert_bytes("list.csv", table(["Name", "Price"], *rows)).markdown.strip().split("\n\n")
+    assert len(parts) > 2
+    assert all(part.startswith("| Name | Price |\n| --- | --- |\n| Bolt ") for part in parts)
+    assert sum(part.count("| Bolt ") for part in parts) == 200
+
+
+@pytest.mark.parametrize(
+    "content", ['{"a": "some words of a text"}', '[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "[1", "[]"]
+)
+def test_json_that_is_no_list_of_texts_is_no_document(content: str) -> None:
+    with pytest.raises(ImportFailure, match=r"^\.json without a list of texts: not a supported kind of file$"):
+        convert_bytes("package.json", content.encode())
+
+
+def test_values_inside_a_record_keep_their_names() -> None:
+    lines = [{"a": {"b": 3.10, "c": None}, "d": ["x", "y"], "e": [1, True]}, {"f": False}]
+    shown = convert_bytes("a.jsonl", "\n".join(map(json.dumps, lines)).replace("3.1", "3.10").encode()).markdown
+    assert (
+        shown
+        == '| a.b | d | e | f |\n| --- | --- | --- | --- |\n| 3.10 | x, y | ["1", true] |  |\n|  |  |  | false |\n'
+    )
+
+
+def test_rows_are_not_behind_the_table_that_they_came_from(place: Workspace, tmp_path: Path) -> None:
+    sync(place, tmp_path / "faq.csv", table(HEAD, LEAVE, KEYS))
+    assert [finding.name for finding in examine_documents(place)] == ["documents"]
+    (tmp_path / "faq.csv").unlink()
+    assert [finding.name for finding in examine_documents(place)] == ["stale"]
+
+
+def test_many_rows_of_one_title_have_names_of_their_own() -> None:
+    same = [["May I?", f"Ask person {number} first.", "", ""] for number in range(100)]
+    others = [[f"May I do {number}?", "Ask somebody first.", "", ""] for number in range(150)]
+    rows = rows_in("faq.csv", table(HEAD, *same, ["May I?-7", "No, never.", "", ""], *others))
+    assert rows is not None
+    assert len({row.key for row in rows}) == len({row.name for row in rows}) == 251
+    assert [row.name for row in rows[:2]] == ["may-i?", "may-i?-2"]
+
+
+def test_a_cell_may_hold_an_article(place: Workspace, tmp_path: Path) -> None:
+    article = "The lamp is mended by the caretaker. " * 5000
+    sync(place, tmp_path / "faq.csv", table(HEAD, ["Who mends a lamp?", article, "", ""], KEYS))
+    assert article.strip() in documents(place)["faq/who-mends-a-lamp.md"]
+
+
+def test_records_that_have_no_names_in_common_are_a_data_set() -> None:
+    lines = "\n".join(json.dumps({f"name {number}": "some words"}) for number in range(1000))
+    with pytest.raises(ImportFailure, match="over 500,000 cells"):
+        rows_in("a.jsonl", lines.encode())
+
+
+@pytest.mark.parametrize("sign", ["\\u0000", "\\ud83d"], ids=["NUL", "half of an emoji"])
+def test_a_sign_that_no_text_may_hold_costs_no_row(place: Workspace, tmp_path: Path, sign: str) -> None:
+    rows = [f'{{"question": "How about {n}{sign}?", "answer": "Say {n}, then {sign} stop."}}' for n in range(3)]
+    report = sync(place, tmp_path / "faq.jsonl", "\n".join(rows).encode())
+    assert (len(report.imported), report.skipped) == (3, [])
+    assert "\ufffd" in (place.documents / report.imported[0]).read_text(encoding="utf-8")
