@@ -82,9 +82,7 @@ def present_constraints(workspace: Workspace, goal: str) -> list[Constraint]:
     """Return the goal's hard constraints of now; none as `present_policies`. Raises: the faults of its file."""
     try:
         found = load_goal(workspace, goal) if workspace.stands_for is None else None
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-107":
-            raise
+    except NotFound:
         found = None
     return [one for one in found.constraints if one.constraint_type == "hard"] if found is not None else []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
 
-from hive_agents.base import Diagnostic, HiveError, did_you_mean
+from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 from hive_agents.goals.expressions import Expression, parse
 
@@ -296,7 +296,7 @@ def _path(workspace: Workspace, id: str) -> Path:
     paths = {path.stem: path for path in _files(workspace)}
     if id not in paths:
         fix = did_you_mean(id, paths, f"write goals/{id}.json")
-        raise HiveError.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
+        raise NotFound.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
     return paths[id]
 
 
