@@ -79,6 +79,21 @@ PROMISES = (
              "tests/agents/test_web.py::test_what_should_not_be_read_is_not",
              "tests/agents/test_web.py::test_addresses_that_are_no_public_ones",
              "tests/agents/test_web.py::test_a_page_in_the_browser_reads_from_its_own_host_alone")),
+    Promise("keys of hive.toml that act, before trust", 40,
+            ("tests/attacks/test_settings_trust.py::test_a_key_that_needs_trust_is_named_and_does_not_act",)),
+    Promise("routes, tools, commands: an operator who may not view", 180,
+            ("tests/leaks/test_every_view.py",), each=90),
+    Promise("streams, by each way to lose a right", 30,
+            ("tests/server/test_rights_end.py::test_a_stream_ends_with_its_callers_rights",), each=5),
+    Promise("rights taken away, proofs that were ended", 20,
+            ("tests/access/test_standing.py", "tests/access/test_revocations.py")),
+    Promise("one person who decides as two", 20, ("tests/approvals/test_makers.py",)),
+    Promise("tool servers that lie", 25, ("tests/attacks/test_outsiders.py",)),
+    Promise("files under the name of vectors and seeds", 28,
+            ("tests/attacks/test_damage.py::test_a_hostile_file_under_the_name_of_vectors_is_a_diagnostic_and_made_anew",
+             "tests/attacks/test_damage.py::test_a_hostile_file_under_the_name_of_a_seed_costs_an_embedding")),
+    Promise("requests that end at two places", 15,
+            ("tests/server/test_connections.py::test_a_request_that_ends_at_two_places_is_refused_and_nothing_after_it_is_read",)),
 )  # fmt: skip
 
 
