@@ -19,7 +19,7 @@ from hive_agents.agents.sent import Sent
 from hive_agents.base import HiveError, encodable
 from hive_agents.memory import run_folder
 from hive_agents.models import Tell, Usage
-from hive_agents.runs import LeaseLost, run_turn
+from hive_agents.runs import LeaseLost, RunStore, run_turn
 from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
 
 if TYPE_CHECKING:
@@ -257,11 +257,8 @@ class Effects:
                         ),
                     )
                 if tokens or not again:
-                    connection.execute(
-                        "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ?,"
-                        " tokens = tokens + ? WHERE run_id = ?",
-                        (None if kind == "budget" else key.partition("#")[0], steps, tokens, self.run_id),
-                    )
+                    at = None if kind == "budget" or key.startswith("GOAL#") else key.partition("#")[0]
+                    RunStore.spend(connection, self.run_id, node=at, steps=steps, tokens=tokens)
             # Reserved under the lock: the next thread's check of the budget has to see it.
             self._reserved[key] = self._reserved.get(key, 0) + tokens
             self._spend(key, steps=steps, tool_calls=tool_calls)
@@ -290,11 +287,15 @@ class Effects:
                     self._count(connection, key, tokens)
             self._reserved[key] = tokens
 
+    @staticmethod
+    def forget(connection: RecordsConnection, run_id: str) -> None:
+        """Delete the effects of a run, in the transaction of whoever deletes the run."""
+        connection.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
+
     def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:
         """Record the cost of an effect in place of its estimate."""
-        before = "(SELECT tokens FROM effects WHERE key = ?)"
-        update = f"UPDATE runs SET tokens = tokens + ? - {before}, usd = usd + ? WHERE run_id = ?"
-        connection.execute(update, (tokens, self._key(key), usd, self.run_id))
+        (before,) = connection.execute("SELECT tokens FROM effects WHERE key = ?", (self._key(key),)).fetchone()
+        RunStore.spend(connection, self.run_id, tokens=tokens - before, usd=usd)
         connection.execute("UPDATE effects SET tokens = ? WHERE key = ?", (tokens, self._key(key)))
 
     def _spend(self, key: str, **used: Any) -> None:

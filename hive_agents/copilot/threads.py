@@ -16,6 +16,7 @@ from hive_agents.base import NotFound
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.runs import RunStore
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
@@ -209,8 +210,9 @@ class ThreadStore:
         judging.DecisionLog(self.workspace).forget_questions(run_ids)
         with connected(self.workspace.records) as connection, transaction(connection):
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_OF_THREAD})", key)
-            for table in ("runs", "turns", "threads"):
-                connection.execute(f"DELETE FROM {table} {_OF_THREAD}", key)
+            RunStore.forget_thread(connection, *key)
+            connection.execute(f"DELETE FROM turns {_OF_THREAD}", key)
+            connection.execute(f"DELETE FROM threads {_OF_THREAD}", key)
 
     def _require(self, connection: RecordsConnection, thread_id: str) -> None:
         if connection.execute(f"SELECT 1 FROM threads {_OF_THREAD}", (*self._owner, thread_id)).fetchone() is None:

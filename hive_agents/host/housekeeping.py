@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.access import forget_expired
+from hive_agents.agents import Effects
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, disk_errors, read_bytes
 from hive_agents.events import EventLog
 from hive_agents.gate import decide_canary
 from hive_agents.host.kinds import KINDS
-from hive_agents.memory import AcceptedNotes, run_folder
+from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
 from hive_agents.runs import RunStore, checkpointer, leases_of
 from hive_agents.store import connected, transaction
+from hive_agents.supervision.queen import ActionLog
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -68,7 +70,7 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
         with checkpointer(workspace) as saver:
             saver.delete_thread(KINDS[row.graph].checkpoints(row) if row.graph in KINDS else row.thread_id)
         store.withdraw(run_id, f"run {run_id} was deleted")
-        store.delete(run_id)
+        store.delete(run_id, also=Effects.forget)
     finally:
         lease.release()
 
@@ -90,7 +92,9 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
         with suppress(HiveError):  # it was resumed meanwhile
             delete_run(workspace, run_id)
             deleted += 1
-    _forget_talk(workspace, moment)
+    with connected(workspace.records) as connection, transaction(connection):
+        forget_queen(connection, moment)
+        ActionLog.forget(connection, moment)
     log = EventLog(workspace)
     try:
         return Pruned(deleted, log.prune(limit))
@@ -139,17 +143,6 @@ async def keep_house(workspace: Workspace) -> None:
             with suppress(HiveError):  # the next check of a token reports it
                 await asyncio.to_thread(forget_expired, workspace, (now - STRIDE).timestamp())
         await asyncio.sleep(MINUTE)
-
-
-def _forget_talk(workspace: Workspace, limit: str) -> None:
-    """Delete the queen's messages and completed actions from before `limit`."""
-    queens = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
-    empty = f"{queens} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages)"
-    with connected(workspace.records) as connection, transaction(connection):
-        connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({queens})", (limit,))
-        for table in ("compactions", "cursors", "conversations"):
-            connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({empty})", (limit,))
-        connection.execute("DELETE FROM queen_actions WHERE at < ? AND status = 'done'", (limit,))
 
 
 def _delete_folder(folder: Path) -> None:

@@ -17,6 +17,8 @@ from .compaction import (
 from .conversation import (
     ConversationStore as ConversationStore,
     OutputAccumulator as OutputAccumulator,
+    forget_queen as forget_queen,
+    forget_run as forget_run,
 )
 from .data_files import (
     DataFiles as DataFiles,

@@ -279,3 +279,23 @@ class OutputAccumulator:
         values, may_be_null = self.values, set(nullable)
         wanted = self.output_keys if keys is None else keys
         return [key for key in wanted if key not in may_be_null and values.get(key) is None]
+
+
+def forget_run(connection: RecordsConnection, run_id: str) -> None:
+    """Delete the conversations of a run, and the values that only it sees."""
+    of_run = "IN (SELECT conversation_id FROM conversations WHERE run_id = ?)"
+    connection.execute(f"DELETE FROM messages WHERE conversation_id {of_run}", (run_id,))
+    connection.execute(f"DELETE FROM compactions WHERE conversation_id {of_run}", (run_id,))
+    connection.execute(f"DELETE FROM cursors WHERE conversation_id {of_run}", (run_id,))
+    connection.execute("DELETE FROM conversations WHERE run_id = ?", (run_id,))
+    connection.execute("DELETE FROM buffers WHERE scope = 'execution' AND scope_key = ?", (run_id,))
+
+
+def forget_queen(connection: RecordsConnection, before: str) -> None:
+    """Delete the queen's messages from before a moment, and her conversations from before it without messages."""
+    queens = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
+    empty = f"IN ({queens} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages))"
+    connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({queens})", (before,))
+    connection.execute(f"DELETE FROM compactions WHERE conversation_id {empty}", (before,))
+    connection.execute(f"DELETE FROM cursors WHERE conversation_id {empty}", (before,))
+    connection.execute(f"DELETE FROM conversations WHERE conversation_id {empty}", (before,))

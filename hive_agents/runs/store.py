@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hive_agents import approvals, events
 from hive_agents.base import HiveError, NotFound, Taken, did_you_mean
 from hive_agents.events import Event, EventType
+from hive_agents.memory import forget_run
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
@@ -333,15 +334,39 @@ class RunStore:
             found = connection.execute("SELECT control FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return found[0] if found is not None else None
 
-    def delete(self, run_id: str) -> None:
-        """Delete the row, its ledger, its conversations and its values; its events stay in the log."""
-        of_run = "SELECT conversation_id FROM conversations WHERE run_id = ?"
+    @staticmethod
+    def spend(
+        connection: RecordsConnection,
+        run_id: str,
+        *,
+        node: str | None = None,
+        steps: int = 0,
+        tokens: int = 0,
+        usd: float = 0.0,
+    ) -> None:
+        """Add to the cost of a run, in a transaction of whoever keeps its ledger; without a `node` it stays there."""
+        connection.execute(
+            "UPDATE runs SET node = COALESCE(?, node), steps = steps + ?, tokens = tokens + ?, usd = usd + ?"
+            " WHERE run_id = ?",
+            (node, steps, tokens, usd, run_id),
+        )
+
+    @staticmethod
+    def forget_thread(connection: RecordsConnection, tenant: str, user: str, thread_id: str) -> None:
+        """Delete the rows of a thread's runs, which have no more than their rows, in the transaction of its owner."""
+        where = "tenant = ? AND user = ? AND thread_id = ?"
+        connection.execute(f"DELETE FROM runs WHERE {where}", (tenant, user, thread_id))
+
+    def delete(self, run_id: str, also: Callable[[RecordsConnection, str], object] | None = None) -> None:
+        """Delete the row, its conversations and its values, and what `also` deletes in the same transaction.
+
+        Its events stay in the log.
+        """
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
-            for table in ("messages", "compactions", "cursors"):
-                connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({of_run})", (run_id,))
-            for table in ("conversations", "effects", "runs"):
-                connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
-            connection.execute("DELETE FROM buffers WHERE scope = 'execution' AND scope_key = ?", (run_id,))
+            if also is not None:
+                also(connection, run_id)
+            forget_run(connection, run_id)
+            connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
             # The lease's row stays: if fences restarted, a stale worker could hold a valid one.
             connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.store import SelectedRow, audit, connected
+from hive_agents.store import RecordsConnection, SelectedRow, audit, connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -81,6 +81,11 @@ class ActionLog:
         """Return the last entries, newest first."""
         found = self._select("TRUE") if tenant is None else self._select("tenant = ?", tenant)
         return found[: -limit - 1 : -1]
+
+    @staticmethod
+    def forget(connection: RecordsConnection, before: str) -> None:
+        """Delete the completed actions from before a moment, in the transaction of whoever keeps house."""
+        connection.execute("DELETE FROM queen_actions WHERE at < ? AND status = 'done'", (before,))
 
     def _select(self, where: str, *values: Any) -> list[ActionEntry]:
         with connected(self.workspace.records, rows=True) as connection:
