@@ -12,11 +12,11 @@ import secrets
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hive_agents.access import proofs
 from hive_agents.access.keys import require_owner, session_key
-from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, asked_by, is_name, local_user, login
+from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, asked_by, is_name, local_user, login, named
 from hive_agents.access.rules import is_open, known_principal
 from hive_agents.access.tokens import MAX_TOKEN, Token, claims_of, decoded, header_of, holder_of, refused, require_ttl
 from hive_agents.base import HiveError
@@ -28,6 +28,19 @@ _LINK, _SESSION, _OWNER = "hive-login", "hive-session", "hive-owner"
 _REQUIRED = ["aud", "exp", "jti", "sub", "tenant"]
 _OF_TOKEN = ("tenant", "sub", "groups", "roles", "jti", "makers", "listed", "iat", "exp")
 """The claims of a token that its session keeps."""
+
+
+class Recognised(NamedTuple):
+    """Who a session, or the owner's token, says it is: the holder of the session's token, or else the user whom it
+    names; neither for the owner.
+
+    `jti` and `makers` are of what names no token's holder: whoever made the link counts as behind the session.
+    """
+
+    holder: Principal | None = None
+    user: str | None = None
+    jti: str | None = None
+    makers: tuple[str, ...] = ()
 
 
 def owner() -> Principal:
@@ -43,7 +56,7 @@ def login_code(workspace: Workspace, as_user: str | None = None) -> str:
     """
     require_owner(workspace)
     who = owner() if as_user is None else known_principal(workspace, as_user)
-    return _signed(workspace, _LINK, who, LINK_SECONDS, {"as": as_user})[0]
+    return _signed(workspace, _LINK, who, LINK_SECONDS, {"as": as_user, "makers": list(owner().hands)})[0]
 
 
 def begin_session(workspace: Workspace, code: str) -> str:
@@ -53,7 +66,8 @@ def begin_session(workspace: Workspace, code: str) -> str:
     who = owner() if as_user is None else _named(workspace, as_user)
     if not proofs.use_once(workspace, claims["jti"], claims["exp"]):
         raise refused("it was used before")
-    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user})
+    makers = claims.get("makers") or list(owner().hands)
+    return _begun(workspace, who, SESSION_SECONDS, {"as": as_user, "makers": makers}, named(makers[0]))
 
 
 def session_of_token(workspace: Workspace, token: str) -> str:
@@ -65,7 +79,8 @@ def session_of_token(workspace: Workspace, token: str) -> str:
         claims = claims_of(workspace, token)
         who = holder_of(workspace, claims)
     kept = {name: claims[name] for name in _OF_TOKEN if name in claims}
-    return _begun(workspace, who, max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time()))), {"of": kept})
+    seconds = max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time())))
+    return _begun(workspace, who, seconds, {"of": kept}, asked_by(who.user))
 
 
 def end_session(workspace: Workspace, session: str) -> None:
@@ -94,8 +109,8 @@ def is_session(proof: str) -> bool:
     return _kind(proof) in (_SESSION, _OWNER)
 
 
-def recognised(workspace: Workspace, proof: str) -> tuple[Principal | None, str | None]:
-    """Return the holder of the token whose session this is, and the user whom it names; neither for the owner.
+def recognised(workspace: Workspace, proof: str) -> Recognised:
+    """Return whose session, or owner's token, this is.
 
     Raises: HIVE-417 for one that is invalid, has expired or was ended, or whose token no longer holds.
     """
@@ -106,12 +121,13 @@ def recognised(workspace: Workspace, proof: str) -> tuple[Principal | None, str 
     if as_user is not None and _named(workspace, as_user).tenant != claims["tenant"]:
         raise refused(f"{as_user} is no longer of {claims['tenant']}")
     if of is not None and claims["tenant"] != LOCAL_TENANT:
-        return holder_of(workspace, of), None
+        return Recognised(holder_of(workspace, of))
     if of is not None:
         _require_valid(workspace, "token", claims | of)
     if (of is not None or kind == _OWNER) and not is_open(workspace):
         raise refused("it is the owner's, and permissions are enforced by now")
-    return None, as_user
+    # Only the owner makes links, those of an earlier release too, which don't say so.
+    return Recognised(None, as_user, claims["jti"], tuple(claims.get("makers") or owner().hands))
 
 
 def _require_valid(workspace: Workspace, kind: proofs.ProofKind, claims: Mapping[str, Any]) -> None:
@@ -127,9 +143,9 @@ def _named(workspace: Workspace, user: str) -> Principal:
         raise refused(f"access/*.json no longer names {user}") from None
 
 
-def _begun(workspace: Workspace, who: Principal, seconds: int, claims: Mapping[str, Any]) -> str:
+def _begun(workspace: Workspace, who: Principal, seconds: int, claims: Mapping[str, Any], maker: str) -> str:
     session, made = _signed(workspace, _SESSION, who, seconds, claims)
-    proofs.begin(workspace, "session", made["jti"], who, made["exp"], asked_by(who.user))
+    proofs.begin(workspace, "session", made["jti"], who, made["exp"], maker)
     return session
 
 

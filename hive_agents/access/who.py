@@ -10,12 +10,12 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hive_agents.access.keys import require_owner
-from hive_agents.access.logins import is_session, owner, recognised
-from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user
+from hive_agents.access.logins import Recognised, is_session, owner, recognised
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user, named
 from hive_agents.access.rules import AccessRules, is_open, known_names, known_principal
 from hive_agents.access.tokens import verify
 from hive_agents.base import HiveError
@@ -111,7 +111,7 @@ class Asker:
     def authn(self) -> str:
         """The kind of authentication: "token" or "local"."""
         token = self._token
-        by_token = token is not None and (not is_session(token) or self._who()[0] is not None)
+        by_token = token is not None and (not is_session(token) or self._who().holder is not None)
         return "token" if by_token else "local"
 
     @property
@@ -119,28 +119,28 @@ class Asker:
         """Whether a token, a session or `--as` names the asker."""
         token = self._token
         by_token = token is not None and not is_session(token)
-        return by_token or self._who() != (None, None)
+        return by_token or self._who()[:2] != (None, None)
 
-    def _who(self) -> tuple[Principal | None, str | None]:
+    def _who(self) -> Recognised:
         """Return the token's holder, and the user of `--as` or of a session; neither for the owner."""
         token = self._token
         if token is None:
-            return None, self._named
+            return Recognised(None, self._named)
         if not is_session(token):
-            return verify(self._workspace, token), self._named
-        holder, user = recognised(self._workspace, token)
-        if None not in (user, self._named) and not same_person(str(user), str(self._named)):
-            raise self._another(str(user))
-        return holder, user or self._named
+            return Recognised(verify(self._workspace, token), self._named)
+        who = recognised(self._workspace, token)
+        if None not in (who.user, self._named) and not same_person(str(who.user), str(self._named)):
+            raise self._another(str(who.user))
+        return who._replace(user=who.user or self._named)
 
     @property
     def _as_user(self) -> str | None:
         token = self._token
-        return self._who()[1] if token is not None and is_session(token) else self._named
+        return self._who().user if token is not None and is_session(token) else self._named
 
     def token_holder(self) -> Principal | None:
         """Return the principal of the token, or None where there is no token."""
-        return self._who()[0]
+        return self._who().holder
 
     def asking(self) -> Principal | None:
         """Return the token's holder, the owner who asks in person, or None for a plain name, which proves nothing."""
@@ -181,7 +181,7 @@ class Asker:
         return self._named_reader()
 
     def _named_reader(self) -> Principal | None:
-        holder, user = self._who()
+        holder, user, _, makers = self._who()
         if holder is not None:
             if user is not None and not same_person(user, holder.user):
                 raise self._another(holder.user)
@@ -189,7 +189,7 @@ class Asker:
         if user is None:
             return None
         require_owner(self._workspace)
-        return known_principal(self._workspace, user)
+        return replace(known_principal(self._workspace, user), makers=makers)
 
     def operating_viewer(self, what: str) -> Principal | None:
         """Return the viewer, if their roles allow it. Raises: as `reader`; HIVE-415 as `operator`."""
@@ -280,16 +280,18 @@ class Asker:
         return person(local_user() if self._as_user is None else self._as_user)
 
     def _local_decider(self) -> Decider:
-        by, maker = self._local_name(), local_user()
-        if self._as_user is None or not self._names_people:
-            return Decider(by, "local", maker=maker)
+        by, (_, user, jti, makers) = self._local_name(), self._who()
+        maker = named(makers[0]) if makers else local_user()
+        decider = Decider(by, "local", jti=jti, maker=maker, makers=makers)
+        if user is None or not self._names_people:
+            return decider
         listed = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
         if listed is None:
-            return Decider(by, "local", LOCAL_TENANT, maker=maker)
+            return replace(decider, tenant=LOCAL_TENANT)
         if not DECIDERS & listed.roles:
             fix = "decide as somebody to whom access/*.json gives the role approver"
             raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
-        return Decider(by, "local", listed.tenant, maker=maker)
+        return replace(decider, tenant=listed.tenant)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)

@@ -9,7 +9,19 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Asker, Principal, local_user, mint, owner, same_hands, verify
+from hive_agents.access import (
+    Asker,
+    Principal,
+    asker_of,
+    begin_session,
+    local_user,
+    login_code,
+    mint,
+    owner,
+    same_hands,
+    session_of_token,
+    verify,
+)
 from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.host import decide
 from hive_agents.judging.learning import RuleBook
@@ -179,6 +191,61 @@ def test_the_owner_who_asks_can_not_sign_a_second_person(place: Workspace, monke
     assert (ran.code, ran.codes) == (1, {"HIVE-415"})
     assert "sign in" in ran.json["diagnostics"][0]["fix"]
     assert approve(place, second, "--as", "dana").json["authn"] == "local"
+
+
+def by_link(place: Workspace, user: str | None) -> dict[str, Any]:
+    """Return the arguments of `ApprovalStore.decide` for the browser session of a link that the owner made."""
+    return asker_of(place, begin_session(place, login_code(place, user))).decider().named()
+
+
+def test_the_owner_who_asks_can_not_sign_in_as_a_second_person(place: Workspace) -> None:
+    """Whoever made the link is behind its session; what others ask for is theirs to decide by it."""
+    write_access(place, "people.json", {"principals": {"dana": {"tenant": "acme", "roles": ["approver"]}}})
+    approvals, dana, own = ApprovalStore(place), by_link(place, "dana"), by_link(place, None)
+    assert (dana["by"], dana["authn"], dana["makers"]) == ("user:dana", "local", (f"owner:{OWNER_NAME}",))
+    assert (own["by"], own["makers"], own["maker"]) == (OWNER, (f"owner:{OWNER_NAME}",), OWNER)
+    asked = four_eyes(place, OWNER, owner())
+    for who in (dana, own):
+        with refused("HIVE-415"):
+            approvals.decide(asked, "approve", **who)
+        with refused("HIVE-415"):
+            approvals.delegate(asked, to="eve", **{name: who[name] for name in ("by", "authn", "tenant", "makers")})
+    other = approvals.decide(four_eyes(place, "user:kim", held(place, "kim")), "approve", **dana)
+    decision = other.decisions[0]
+    assert (other.status, decision.jti, decision.maker) == ("approved", dana["jti"], OWNER)
+    assert decision.jti
+
+
+def test_a_link_of_the_one_who_agreed_is_no_second_person(place: Workspace) -> None:
+    write_access(place, "people.json", {"principals": {"dana": {"tenant": "acme", "roles": ["approver"]}}})
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=2))).id
+    approvals.decide(request, "approve", **by_link(place, None))
+    with refused("HIVE-414"):
+        approvals.decide(request, "approve", **by_link(place, "dana"))
+
+
+@pytest.mark.parametrize("lee_asks", [True, False])
+def test_the_makers_of_a_token_are_behind_its_session_too(place: Workspace, lee_asks: bool) -> None:
+    lee = held(place, "lee")
+    asked = four_eyes(place, "user:lee", lee) if lee_asks else four_eyes(place, OWNER, owner())
+    token = mint(place, Principal("acme", "dana", roles=EVERY_ROLE), maker=lee if lee_asks else None).token
+    dana = asker_of(place, session_of_token(place, token)).decider()
+    with refused("HIVE-415"):
+        ApprovalStore(place).decide(asked, "approve", **dana.named())
+
+
+async def test_a_page_offers_no_answer_to_the_owner_by_another_name(tmp_path: Path) -> None:
+    place = sample(tmp_path / "w")
+    asked, other = four_eyes(place, OWNER, owner()), four_eyes(place, "user:kim")
+    async with served(place, roles=("http",)) as client:
+        for user in ("dana", None):
+            client.cookies.clear()
+            await client.get("/login", params={"code": login_code(place, user)})
+            for request, offered in ((asked, False), (other, True)):
+                page = await client.get(f"/approvals/{request}")
+                assert page.status_code == 200
+                assert ('href="#answer"' in page.text) == offered, (user, request)
 
 
 async def test_an_admin_alone_can_not_override_the_gate_over_http(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def queue(call: Call) -> dict[str, Any]:
     rows = []
     for one in requests:
         row = approvals.whole(call, one)
-        is_decidable = may_decide and hindrance(one, call.by, call.principal.makers) is None
+        is_decidable = may_decide and hindrance(one, call.by, call.principal.hands) is None
         rows.append(row | {"call": _call(row), "choice": is_decidable and _is_whole(row), "why": _why(row)})
     return {
         "rows": rows,
@@ -55,7 +55,7 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
     row = approvals.whole(call, shown)
     context = row["context"]
     may_decide, withheld = bool(APPROVER & call.principal.roles), row["title"] == WITHHELD
-    hindered, figures = hindrance(shown, call.by, call.principal.makers), _figures(context)
+    hindered, figures = hindrance(shown, call.by, call.principal.hands), _figures(context)
     apart = _SHOWN_APART | ({"evaluation"} if figures is not None else set())
     return {
         "one": row,
