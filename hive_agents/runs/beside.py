@@ -17,10 +17,11 @@ MOST = 32
 _threads = ThreadPoolExecutor(MOST, thread_name_prefix="hive-turn")
 
 
-async def beside(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def beside(work: Callable[[], Coroutine[Any, Any, T]], freed: Callable[[], object] | None = None) -> T:
     """Return the result of `work`, called in a thread with the caller's context variables.
 
-    Cancelling this cancels `work` at its next await, without waiting for its end.
+    Cancelling this cancels `work` at its next await, without waiting for its end. `freed` is called when
+    the thread is free again.
     """
     context, guard = contextvars.copy_context(), threading.Lock()
     there: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -38,6 +39,8 @@ async def beside(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     # Shielded: cancelling the future of a call that has begun would not end the call.
     done = asyncio.get_running_loop().run_in_executor(_threads, context.run, lambda: asyncio.run(run()))
+    if freed is not None:
+        done.add_done_callback(lambda _: freed())
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

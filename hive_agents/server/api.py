@@ -104,8 +104,9 @@ class Operation:
             call = await run_in_threadpool(self._admitted, request)
         sent = await request.body() if self.body is not None else b""
         if not inspect.iscoroutinefunction(self.run):
-            return await run_in_threadpool(self._done, call, sent)
-        arguments = await run_in_threadpool(self._arguments, request, sent)
+            return await call.in_thread(self._done, call, sent)
+        arguments = await call.in_thread(self._arguments, request, sent)
+        # What was done is told, however many wait.
         return await run_in_threadpool(self._response, request, await self.run(call, **arguments))
 
     def _admitted(self, request: Request) -> Call:

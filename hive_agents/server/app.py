@@ -20,7 +20,7 @@ from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.metrics import MeasuredRequests, Metrics
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
-from hive_agents.server.rates import Rates
+from hive_agents.server.rates import Places, Rates
 
 ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *routes_of(OPERATIONS)]
 
@@ -47,7 +47,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app.state.host = host
     app.state.metrics, app.state.mcp = metrics, mcp
     app.state.feed = Feed(host)
-    app.state.rates = Rates(limits)
+    app.state.rates, app.state.places = Rates(limits), Places()
     app.state.freshness = Freshness(host.workspace)
     app.state.engine = host.dispatcher.engine
     return app

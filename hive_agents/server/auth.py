@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of
 from hive_agents.base import HiveError
 from hive_agents.copilot import Chat
 from hive_agents.ranking import SearchEngine
+from hive_agents.runs import beside
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from hive_agents.server.freshness import Freshness
     from hive_agents.workspace import Workspace
 
+T = TypeVar("T")
 COOKIE = "hive_session"
 CSRF = "X-CSRF-Token"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -60,6 +65,28 @@ class CallContext:
         """Return the caller's conversation. Raises: HIVE-409 for a thread that isn't theirs."""
         return Chat(self.workspace, self.asker.reader_or_owner, thread_id, engine=self.engine)
 
+    async def in_thread(self, act: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Return what `act` does in a thread, in one of the caller's places.
+
+        Raises: HIVE-433 where as many of the caller's requests wait as may.
+        """
+        give_back = await self._place()
+        try:
+            return await run_in_threadpool(act, *arguments, **named)
+        finally:
+            give_back()
+
+    async def beside(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of a coroutine that computes, see `runs.beside`; the place is taken until its thread is
+        free, also where nobody waits any more.
+
+        Raises: as `in_thread`.
+        """
+        return await beside(work, freed=await self._place())
+
+    async def _place(self) -> Callable[[], None]:
+        return lambda: None  # over stdio there is nobody else
+
     def wake(self) -> None:
         """Have the dispatcher look for work now; without one in this process, another process polls for it."""
 
@@ -97,6 +124,10 @@ class Call(CallContext):
         self.request.state.principal = self.principal
         self.request.app.state.rates.admit(self.principal)
         self.require(roles)
+
+    async def _place(self) -> Callable[[], None]:
+        give_back: Callable[[], None] = await self.request.app.state.places.take(self.principal)
+        return give_back
 
     def wake(self) -> None:
         self.host.dispatcher.wake()

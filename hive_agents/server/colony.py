@@ -210,7 +210,7 @@ def list_triggers(call: Call) -> TriggerList:
 @api.post("/api/triggers/{trigger_id}/fire", OPERATOR, status=202, keyed=True)
 async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
     """Start a trigger's run now, enabled or not; its schedule stays as it is."""
-    spec = await run_in_threadpool(lambda: reached_trigger(call.workspace, trigger_id, call.reaches()))
+    spec = await call.in_thread(lambda: reached_trigger(call.workspace, trigger_id, call.reaches()))
     now = dt.datetime.now(dt.UTC)
     sent_key = call.request.headers.get("idempotency-key")
     key = key_of(trigger_id, f"{call.principal.user}/{sent_key}" if sent_key else f"manual-{uuid.uuid4().hex}")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hive_agents.base import HiveError
 from hive_agents.base.files import AnyCase, LongText, QuestionText, Reference, ShortName
 from hive_agents.copilot import Request, search
-from hive_agents.runs import RunRow, Scope, beside
+from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
 from hive_agents.server.protocols.agui_events import spoken
@@ -155,7 +155,7 @@ class Review(Body):
 async def query(call: CallContext, body: SearchRequest) -> Results:
     """Search once with the active config, without a conversation."""
     await call.freshness.current()
-    results = await beside(partial(_found, call, body))
+    results = await call.beside(partial(_found, call, body))
     return Results(query=body.query, results=[ResultShape(**one) for one in results])
 
 

@@ -1,11 +1,13 @@
-"""Limits of each principal: requests in a minute, and runs under way."""
+"""Limits of each principal: requests in a minute, threads at work for them, and runs under way."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hive_agents.base import TooMany
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 MAX_BUCKETS = 10_000
 """Principals with a bucket; the least recent ones are dropped, and begin with a full bucket again."""
 AT_WORK = ("queued", "running")
+PLACES = 8
+"""Threads that work for one principal at once, a fifth of those that all share."""
+LINE = 32
+"""What else of one principal may wait for a place."""
 
 
 class Rates:
@@ -49,6 +55,44 @@ class Rates:
         most = self._limits.concurrent_runs
         if RunStore(workspace).count(AT_WORK, tenant=principal.tenant, user=principal.user) >= most:
             raise _too_many(f"{principal.user} has {most} runs under way", 2)
+
+
+@dataclass
+class _Gate:
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PLACES))
+    asked: int = 0
+    """Those that have a place or wait for one."""
+
+
+class Places:
+    """The threads of each principal, so that whoever asks for much waits for himself. For one event loop."""
+
+    def __init__(self) -> None:
+        self._gates: dict[tuple[str, str], _Gate] = {}
+
+    async def take(self, principal: Principal) -> Callable[[], None]:
+        """Wait for a place, and return what gives it back. Raises: HIVE-433 where as many wait as may."""
+        key = (principal.tenant, principal.user)
+        gate = self._gates.setdefault(key, _Gate())
+        if gate.asked >= PLACES + LINE:
+            raise _too_many(f"{principal.user} has {gate.asked} requests under way", 2)
+
+        def leave() -> None:
+            gate.asked -= 1
+            if not gate.asked:
+                del self._gates[key]
+
+        def give_back() -> None:
+            gate.free.release()
+            leave()
+
+        gate.asked += 1
+        try:
+            await gate.free.acquire()
+        except BaseException:
+            leave()
+            raise
+        return give_back
 
 
 def _too_many(message: str, seconds: int) -> TooMany:

@@ -184,7 +184,7 @@ async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRo
     if wanted.graph == CHAT_GRAPH:
         await call.freshness.current()
     with call.host.dispatcher.precedence.first():
-        row = await run_in_threadpool(_inserted, call, wanted, key)
+        row = await call.in_thread(_inserted, call, wanted, key)
     call.wake()
     return row
 

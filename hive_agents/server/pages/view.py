@@ -63,12 +63,12 @@ class PageView:
             if inspect.iscoroutinefunction(self.show):
                 context = await self.show(call, **parameters)
             else:
-                context = await run_in_threadpool(self.show, call, **parameters)
+                context = await call.in_thread(self.show, call, **parameters)
+            if isinstance(context, Response):
+                return context
+            return await call.in_thread(rendered, request, self.template, context, call)
         except HiveError as error:
             return _refused(request, error, call)
-        if isinstance(context, Response):
-            return context
-        return await run_in_threadpool(rendered, request, self.template, context, call)
 
 
 class Pages:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ag_ui.core import RunAgentInput
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import RunLog, serving_agent
@@ -40,11 +39,11 @@ async def agui_agent(call: Call, agent: str) -> Response:
 
 
 async def _run(call: Call, agent: str | None) -> Response:
-    sent = await run_in_threadpool(foreign, RunAgentInput, call.request, await call.request.body())
+    sent = await call.in_thread(foreign, RunAgentInput, call.request, await call.request.body())
     if sent.resume:
-        row, after = await run_in_threadpool(_resumed, call, sent)
+        row, after = await call.in_thread(_resumed, call, sent)
     else:
-        row, after = await started(call, *await run_in_threadpool(_wanted, call, sent, agent)), (0, 0)
+        row, after = await started(call, *await call.in_thread(_wanted, call, sent, agent)), (0, 0)
     names = (sent.thread_id, sent.run_id)
     stream = RunStream(
         call, call.request.app.state.feed, row, after, names=names, until_rest=True, resumed=bool(sent.resume)

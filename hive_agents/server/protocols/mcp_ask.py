@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hive_agents.base import HiveError
 from hive_agents.copilot import Request
-from hive_agents.runs import RunStore, beside
+from hive_agents.runs import RunStore
 from hive_agents.server.api import Value
 from hive_agents.server.auth import Call
 from hive_agents.server.protocols.agui_events import shown_result, spoken
@@ -89,6 +89,6 @@ async def _here(call: CallContext, question: str, thread_id: str | None, tell: T
         return await chat.ask(Request(text=question), notify)
 
     try:
-        return await beside(asked)
+        return await call.beside(asked)
     finally:
         await asyncio.gather(*map(asyncio.wrap_future, reports), return_exceptions=True)

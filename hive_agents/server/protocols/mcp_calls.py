@@ -49,7 +49,7 @@ class ToolCalls:
     async def done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], T]) -> T:
         call = await (self.reader(ctx) if roles is READER else self.may(ctx, roles))
         try:
-            return await run_in_threadpool(act, call)
+            return await call.in_thread(act, call)
         except HiveError as error:
             raise tool_error(error) from None
 

@@ -227,38 +227,33 @@ def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) ->
     async def config(name: str, ctx: Context[Any, Any]) -> str:
         """Return a retrieval config as its file has it."""
 
-        def shown() -> str:
-            call = caller(ctx)
+        def shown(call: CallContext) -> str:
             call.require(OPERATOR)
             return configs.show_config(call, name).model_dump_json(indent=1)
 
-        return await _read(shown)
+        return await _read(caller, ctx, shown)
 
     async def collection(name: str, ctx: Context[Any, Any]) -> str:
         """Return a collection: its fields and how it is cut into passages."""
 
-        def shown() -> str:
-            caller(ctx).require(READER | OPERATOR)
+        def shown(call: CallContext) -> str:
+            call.require(READER | OPERATOR)
             return load_collection(workspace, name).model_dump_json(indent=1)
 
-        return await _read(shown)
+        return await _read(caller, ctx, shown)
 
     async def schema(kind: str, ctx: Context[Any, Any]) -> str:
         """Return the JSON schema of a kind of file."""
-
-        def shown() -> str:
-            caller(ctx)
-            return json.dumps(json_schema(kind), indent=1)
-
-        return await _read(shown)
+        return await _read(caller, ctx, lambda _: json.dumps(json_schema(kind), indent=1))
 
     made.resource("hive://configs/{name}", mime_type="application/json")(config)
     made.resource("hive://collections/{name}", mime_type="application/json")(collection)
     made.resource("hive://schemas/{kind}", mime_type="application/json")(schema)
 
 
-async def _read(shown: Callable[[], str]) -> str:
+async def _read(caller: McpCaller, ctx: Context[Any, Any], shown: Callable[[CallContext], str]) -> str:
     try:
-        return await run_in_threadpool(shown)
+        call = await run_in_threadpool(caller, ctx)
+        return await call.in_thread(shown, call)
     except HiveError as error:
         raise ResourceError(error.diagnostics[0].message) from None

@@ -99,8 +99,8 @@ def one_model(call: Call, model: str) -> ModelRow:
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
     """Answer the last message, with the questions before it as context, wherever they were answered."""
-    wanted = await run_in_threadpool(foreign, Completion, call.request, await call.request.body())
-    row = await started(call, *await run_in_threadpool(_wanted, call, wanted))
+    wanted = await call.in_thread(foreign, Completion, call.request, await call.request.body())
+    row = await started(call, *await call.in_thread(_wanted, call, wanted))
     answer = _Answer(call, wanted, row)
     if wanted.stream:
         return streams.response(answer.chunks())
