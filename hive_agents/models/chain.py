@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from hive_agents.base import HiveError
+from hive_agents.base.files import jsontext
 from hive_agents.models.breaker import Breaker, breaker_of
 from hive_agents.models.model import (
     PASSING,
@@ -154,7 +155,7 @@ class Chain:
                     async with aclosing(stream) as deltas:
                         async for delta in deltas:
                             if delta.result is not None:
-                                result = delta.result
+                                result = _finite(delta.result, model)
                                 traced.note(**_token_facts(result.usage))
                                 break
                             started = True
@@ -194,11 +195,20 @@ class Chain:
         plain_schema = json_schema(schema) if schema is not None else None
         async with within(deadline, model.name):
             result = await model.complete(messages, schema=plain_schema, tools=tools, deadline=deadline, **sampling)
+        _finite(result, model)
         if schema is not None and (result.structured is not None or not result.tool_calls):
             answer = result.structured if result.structured is not None else result.text
             structured = validated(answer, schema, usage=result.usage)
             return result.model_copy(update={"structured": structured, "model": model.name})
         return result.model_copy(update={"model": model.name})
+
+
+def _finite(result: ChatResult, model: ChatModel) -> ChatResult:
+    """Return a model's answer. Raises: ModelError for a number that JSON doesn't have, which no record can keep."""
+    for what, value in [("its answer", result.structured), *((call.name, call.args) for call in result.tool_calls)]:
+        if jsontext.non_finite(value) is not None:
+            raise ModelError("garbage", f"{model.name}: {what} has a number that is not JSON", usage=result.usage)
+    return result
 
 
 def _mark_sent(model: ChatModel) -> None:

@@ -222,7 +222,7 @@ class EndpointModel:
                 raise ModelError("garbage", f"{self.name}: a tool call without a function", usage=spent) from None
             if isinstance(arguments, str):
                 arguments = self._arguments(name, arguments, finish, spent)
-            if not isinstance(arguments, dict) or jsontext.non_finite(arguments) is not None:
+            if not isinstance(arguments, dict):
                 raise ModelError("garbage", f"{self.name}: the arguments of {name} are no object", usage=spent)
             calls.append(ToolCall(name=name, args=arguments, id=str(call.get("id") or f"call_{number}")))
         return calls

@@ -188,7 +188,6 @@ class LangChainModel:
         usage = self._usage(reply)
         text = str(reply.text)
         calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"] or "") for call in reply.tool_calls]
-        self._require_finite(calls, usage)
         stopped = str(reply.response_metadata.get("stopReason") or reply.response_metadata.get("finish_reason") or "")
         if stopped in _REFUSED or reply.additional_kwargs.get("refusal"):
             raise ModelError("refusal", f"{self.name} refused: {stopped or text[:300]}", usage=usage)
@@ -203,11 +202,6 @@ class LangChainModel:
         if schema is not None and (arguments is not None or not others):
             structured = validated(text if arguments is None else arguments, schema, usage=usage)
         return ChatResult(text=text, structured=structured, tool_calls=others, usage=usage, model=self.name)
-
-    def _require_finite(self, calls: Sequence[ToolCall], usage: Usage) -> None:
-        for call in calls:
-            if jsontext.non_finite(call.args) is not None:
-                raise ModelError("garbage", f"{self.name}: the arguments of {call.name} are no JSON", usage=usage)
 
     def _usage(self, reply: AIMessage) -> Usage:
         counted = reply.usage_metadata

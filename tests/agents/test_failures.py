@@ -24,6 +24,15 @@ def test_arguments_that_are_no_json_go_back_to_the_model(place: Workspace) -> No
     assert any("the arguments of page are not JSON" in one for one in words(run))
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_lacks_goes_back_to_the_model(place: Workspace, number: float) -> None:
+    run = start(place, agent(NODE), said([("page", {"n": number})], [("page", {"n": 1})], ITEMS), tools=registry())
+    assert run.go()["status"] == "done"
+    assert any("page has a number that is not JSON" in one for one in words(run))
+    again = start(place, agent(NODE), said(*[[("page", {"n": [{"of": number}]})]] * 9), tools=registry()).go()
+    assert (again["status"], again["stopped_by"]) == ("failed", "model_error")
+
+
 def test_a_model_that_garbles_every_turn_fails(place: Workspace) -> None:
     model = said(*[ModelError("garbage", "no JSON")] * 9)
     ended = start(place, agent(NODE), model, tools=registry()).go()
