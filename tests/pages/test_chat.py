@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
+from hive_agents.workspace.trusted import trust
+from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import asked, bearer, followed, sample, served
 
 QUESTION = "smallest volume the P50 can do"
@@ -32,6 +36,34 @@ async def test_answer_has_claims_that_open_the_passage_marked(tmp_path: Path) ->
         document = await client.get(opened[1].replace("&amp;", "&"), headers=dana)
         assert '<mark id="passage">' in document.text
         assert (await client.get(f"/chat/{run['thread_id']}", headers=bearer(place, "alice"))).status_code == 404
+
+
+async def test_a_run_that_is_no_turn_of_the_conversation_is_unknown(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    calls = [{"name": "set_output", "args": {"key": "results", "value": ["x"]}}]
+    write_json(place, "script.jsonl", json.dumps({"tool_calls": calls}))
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    spec = agent_json(node("write", output_keys=["results"]), id="writer", model="scripted:script.jsonl")
+    write_json(place, "agents/writer.json", spec)
+    trust(place)
+    async with served(place) as client:
+        root = bearer(place, "root", "operator", "reader")
+        turn = await answered(client, root, QUESTION)
+        other = await answered(client, root, QUESTION)
+        body = {"graph": "event_loop", "agent": "writer", "input": {}}
+        started = (await client.post("/api/runs", json=body, headers=root)).json()
+        await followed(client, started["events"], root)
+        found = await client.get(f"/api/runs/{started['run_id']}", headers=root)
+        assert found.json()["result"]["outputs"] == {"results": ["x"]}
+        reply = (await client.get(f"/api/runs/{turn['run_id']}", headers=root)).json()["result"]
+        doc = quote(reply["results"][0]["doc_id"])
+        for run, status in ((turn, 200), (other, 404), (started, 404), ({"run_id": "r-none"}, 404)):
+            page = f"/chat/{turn['thread_id']}/turns/{run['run_id']}"
+            assert (await client.get(page, headers=root)).status_code == status, page
+        for run, status in ((turn, 200), (started, 404), ({"run_id": "r-none"}, 404)):
+            for page in (f"/chat/documents/{doc}?run={run['run_id']}", f"/chat/runs/{run['run_id']}/why?doc_id={doc}"):
+                assert (await client.get(page, headers=root)).status_code == status, page
+            assert (await client.get(f"/chat/runs/{run['run_id']}/trace", headers=root)).status_code == status
 
 
 async def test_an_open_question_is_followed_after_a_reload(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from hive_agents.base import NotFound
 from hive_agents.copilot import told_before
+from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, runs
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
@@ -80,9 +82,17 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
 @pages.get("/chat/{thread_id}/turns/{run_id}", READER, "chat_one_turn.html")
 def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
     """One question of a conversation, in its present state."""
-    result = runs.show_run(call, run_id).result
+    result = _reply(call, run_id, thread_id)
     replies = [result | {"text": None}] if result is not None else []
     return {"turns": _turns(call, thread_id, replies, only=run_id), "run_id": run_id}
+
+
+def _reply(call: Call, run_id: str, thread_id: str | None = None) -> dict[str, Any] | None:
+    """Return the reply of a turn, None while there is none. Raises: HIVE-409 (404) for another run or thread's."""
+    shown = runs.show_run(call, run_id)
+    if shown.run.graph != CHAT_GRAPH or thread_id not in (None, shown.run.thread_id):
+        raise NotFound.of("HIVE-409", f"there is no turn {run_id}", fix="GET /api/threads lists the conversations")
+    return shown.result
 
 
 def _threads(call: Call) -> dict[str, Any]:
@@ -169,7 +179,7 @@ def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
 
 def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str]:
     """Return the texts to mark in a document: the numbered claim that cites it, else the result's passage."""
-    reply = runs.show_run(call, run_id).result or {}
+    reply = _reply(call, run_id) or {}
     result = next((one for one in reply.get("results", ()) if one["doc_id"] == doc_id), None)
     if result is None:
         return []
