@@ -24,7 +24,7 @@ from hive_agents.cli.sample import init_workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.ranking import RetrievalConfig
 from hive_agents.ranking.exports import ENGINES, export, values_for
-from tests.engines import has_postgres, postgres
+from tests.real_engines import has_postgres, postgres
 
 
 def measured(place: Workspace, who: str, rounds: int) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from hive_agents.agents.run import AgentRun
 from hive_agents.runs import RunStore
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
-from tests.engines import Postgres, postgres
+from tests.real_engines import Postgres, postgres
 
 Count = Callable[[], tuple[int, int]]
 """How many runs have begun, and how many are done."""

@@ -34,7 +34,7 @@ from hive_agents.documents import load_collection
 from hive_agents.engines import build_index, open_engines
 from hive_agents.index import BM25Params, Mask, SqliteIndex
 from hive_agents.workspace.trusted import trust
-from tests.engines import opensearch
+from tests.real_engines import opensearch
 
 K = 10
 WORDS_A_PART = 120

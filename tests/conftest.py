@@ -198,7 +198,7 @@ def _records_server(request: pytest.FixtureRequest) -> Iterator[str | None]:
     if request.config.getoption("--storage") == "sqlite":
         yield None
         return
-    from tests.engines import postgres
+    from tests.real_engines import postgres
 
     with postgres() as server:
         yield server.url

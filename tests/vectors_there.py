@@ -13,7 +13,7 @@ from hive_agents.engines.pgvector_copies import Copies
 from hive_agents.engines.postgres import Database
 from hive_agents.index.vectors import VectorIndex
 from hive_agents.workspace.settings import VectorSettings
-from tests.engines import Postgres
+from tests.real_engines import Postgres
 
 
 def units(rows: int, seed: int = 0, dimensions: int = 48) -> NDArray[np.float32]:

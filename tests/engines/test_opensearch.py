@@ -26,8 +26,8 @@ from hive_agents.evaluation import load_golden
 from hive_agents.index import BM25Params, SqliteIndex
 from hive_agents.workspace.trusted import trust
 from tests.conftest import config_json, write_document
-from tests.engines import OpenSearch, opensearch
 from tests.readmes import readmes, summaries
+from tests.real_engines import OpenSearch, opensearch
 from tests.sample import copied_sample, hive
 from tests.tls import Authority, ending_tls
 

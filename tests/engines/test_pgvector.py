@@ -26,7 +26,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.index import SqliteIndex
 from hive_agents.workspace.trusted import trust
 from tests.conftest import write_document
-from tests.engines import Postgres, postgres
+from tests.real_engines import Postgres, postgres
 from tests.sample import copied_sample, hive, write_config
 from tests.vectors_there import tables
 

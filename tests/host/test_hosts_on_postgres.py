@@ -35,10 +35,10 @@ from hive_agents.runs.driver import leases_of
 from hive_agents.store import audit, connected, disconnect, exclusive
 from hive_agents.workspace.trusted import trust
 from tests.conftest import COLLECTION, write_config
-from tests.engines import Postgres, postgres
 from tests.host.hosting import TURNS, Nursery, effects, host, prepared, queued, until
 from tests.host.test_host_kills import approve_all
 from tests.ports import lasting_port
+from tests.real_engines import Postgres, postgres
 
 pytestmark = pytest.mark.slow
 HOSTS = 3

@@ -26,8 +26,8 @@ from hive_agents.runs import Leases, RunStore
 from hive_agents.store import audit, connected, database, disconnect
 from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
-from tests.engines import Postgres, postgres
 from tests.host.hosting import prepared, queued, seams
+from tests.real_engines import Postgres, postgres
 from tests.records import all_records, execute, log_lines
 from tests.sample import hive
 

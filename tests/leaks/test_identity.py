@@ -18,9 +18,9 @@ from hive_agents.base.errors import HiveError
 from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.copilot.chat import Chat
 from hive_agents.workspace.trusted import trust
-from tests.engines import postgres
 from tests.leaks.corpus import FOLDERS, STATUSES, TENANTS, WORDS, Doc, Rules, canary, make, readers
 from tests.leaks.visits import told
+from tests.real_engines import postgres
 
 READER = readers()[0]
 BOSS = Principal(READER.tenant, "boss", roles=frozenset({"operator"}))

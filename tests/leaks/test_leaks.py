@@ -11,10 +11,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.ranking import SearchEngine
 from hive_agents.workspace.trusted import trust
-from tests.engines import opensearch, postgres
 from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit
+from tests.real_engines import opensearch, postgres
 
 DOCUMENTS, SHARDS, SHARD, EVERYDAY = 32, 20, 250, 100
 SHARES = {

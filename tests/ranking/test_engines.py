@@ -18,8 +18,8 @@ from hive_agents.evaluation import load_golden
 from hive_agents.index import SqliteIndex
 from hive_agents.ranking import RetrievalConfig
 from hive_agents.ranking.exports import Export, export, filled, values_for
-from tests.engines import OpenSearch, Postgres, jdk, opensearch, postgres
 from tests.readmes import readmes, summaries
+from tests.real_engines import OpenSearch, Postgres, jdk, opensearch, postgres
 from tests.sample import indexed_sample
 
 pytestmark = pytest.mark.slow

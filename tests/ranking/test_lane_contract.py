@@ -18,7 +18,7 @@ from hive_agents.index import BM25Params, ScopedIndex, SqliteIndex
 from hive_agents.index.filters import Condition, condition
 from hive_agents.ranking import RetrievalConfig, explain_hit
 from hive_agents.workspace.trusted import trust
-from tests.engines import opensearch, postgres
+from tests.real_engines import opensearch, postgres
 from tests.sample import copied_sample
 
 KB = "knowledge-base"

@@ -24,8 +24,8 @@ from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 from tests.conftest import write_document
 from tests.copilot.chats import PAGES, ask, make_knowledge_base, use_models
-from tests.engines import Postgres, postgres
 from tests.host.hosting import prepared
+from tests.real_engines import Postgres, postgres
 from tests.sample import hive
 from tests.topics import holdout_queries, make_topics, query, write_golden
 from tests.triggers.conftest import Fired

@@ -21,8 +21,8 @@ from hive_agents.runs import Leases, Limits, RunStore
 from hive_agents.store import audit, connected, disconnect, exclusive, postgres as ours, transaction
 from hive_agents.workspace.trusted import trust
 from tests.approvals.asking import filing
-from tests.engines import Postgres, postgres
 from tests.host.hosting import prepared
+from tests.real_engines import Postgres, postgres
 from tests.records import all_records, execute
 from tests.store.cutting import Wire, wired
 

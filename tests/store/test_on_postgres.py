@@ -26,8 +26,8 @@ from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.conftest import write_document
 from tests.copilot.chats import PAGES, ask, make_knowledge_base
-from tests.engines import Postgres, postgres as started
 from tests.host.hosting import prepared, seams
+from tests.real_engines import Postgres, postgres as started
 from tests.records import log_lines, rewrite_log
 from tests.sample import hive
 

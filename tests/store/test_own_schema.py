@@ -17,7 +17,7 @@ from hive_agents.store import audit, connected, disconnect, require_own_schema
 from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.conftest import make_workspace
-from tests.engines import Postgres, postgres
+from tests.real_engines import Postgres, postgres
 from tests.records import all_records, log_lines
 from tests.sample import hive
 from tests.store.lying import Lie, lying

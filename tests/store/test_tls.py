@@ -14,7 +14,7 @@ from hive_agents.engines.postgres import open_database
 from hive_agents.store import connected, disconnect
 from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace
-from tests.engines import Postgres, postgres, postgres_with_tls
+from tests.real_engines import Postgres, postgres, postgres_with_tls
 from tests.tls import Authority
 
 pytest.importorskip("psycopg")

@@ -17,8 +17,8 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore, run_turn
 from hive_agents.store import connected, transaction
 from hive_agents.workspace.trusted import trust
-from tests.engines import Postgres, postgres as started
 from tests.host.hosting import prepared
+from tests.real_engines import Postgres, postgres as started
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]
 PATIENCE = 60.0
