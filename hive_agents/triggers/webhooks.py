@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from hive_agents.access import service_principal
@@ -88,7 +88,7 @@ async def accept(
         return _refused(413, f"the body has more than {most} bytes", "send less")
     spec = await asyncio.to_thread(_found, workspace, trigger_id)
     secret = await asyncio.to_thread(_secret, workspace, spec)
-    event_id = _verified(secret or _DUMMY, headers, body, now)
+    event_id = await asyncio.to_thread(_verified, secret or _DUMMY, headers, body, now)
     if spec is None:
         return _refused(404, "there is no such webhook", "`hive trigger list` names those there are")
     if secret is None:
@@ -114,11 +114,12 @@ async def _taken(
     if first is not None:
         return Accepted(200, first)
     try:
-        value = jsontext.parse(jsontext.decode(body, "body"), "body")
+        value = await asyncio.to_thread(_parsed, body)
     except HiveError as error:
         return RefusedRequest(400, tuple(error.diagnostics))
     try:
-        input = input_of(spec.input, spec.input_from, spec.input_key, {"body": value, "id": event_id}, "body")
+        payload = {"body": value, "id": event_id}
+        input = await asyncio.to_thread(input_of, spec.input, spec.input_from, spec.input_key, payload, "body")
         run_id = await fire(spec, input, key=key, scheduled=iso(now))
     except HiveError as error:
         _, first = await asyncio.to_thread(store.key_of, *wanted)
@@ -129,6 +130,10 @@ async def _taken(
         return _refused(503, "no run could be started", "send it again later")
     await asyncio.to_thread(_remember, store, spec, run_id, now)
     return Accepted(202, run_id)
+
+
+def _parsed(body: bytes) -> Any:
+    return jsontext.parse(jsontext.decode(body, "body"), "body")
 
 
 def _remember(store: TriggerStore, spec: WebhookTrigger, run_id: str, now: dt.datetime) -> None:

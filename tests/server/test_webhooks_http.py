@@ -23,6 +23,7 @@ from hive_agents.server import Listener, app
 from hive_agents.triggers import sign
 from hive_agents.workspace.trusted import trust
 from tests.host.hosting import SECRET, effects, host, prepared, until
+from tests.server.loops import work_on_this_thread
 
 BODY = b'{"what": "work", "seconds": 0}'
 UNFINISHED = b'POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"wh'
@@ -72,6 +73,20 @@ async def test_a_signed_request_starts_a_run_once(place: Workspace, client: http
     await until(place, "done", run)
     assert len(effects(place, run)) == 3
     assert len(RunStore(place).list()) == 1
+
+
+async def test_a_body_is_read_beside_the_thread_that_serves_everybody(place: Workspace) -> None:
+    bodies = {BODY: 202, b'{"what": ' + b"[" * 900 + b"}": 400, b'["work", 1, [2]]': 422}
+    listener = Listener(place)
+    async with host(place, roles=("http",), serve=listener.serve):  # nobody runs what is queued
+        async with httpx.AsyncClient(base_url=listener.url, timeout=30) as client:
+            for status, (number, body) in zip(bodies.values(), enumerate(bodies), strict=True):
+                headers = signed(body, f"own-{number}")
+                with work_on_this_thread() as called:
+                    sent = await client.post("/webhooks/ring", content=body, headers=headers)
+                assert sent.status_code == status
+                assert not called
+    listener.close()
 
 
 async def test_twenty_of_one_id_at_once_are_one_run(place: Workspace, client: httpx.AsyncClient) -> None:
