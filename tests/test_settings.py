@@ -149,7 +149,7 @@ def test_every_key_is_optional(tmp_path: Path) -> None:
 
 
 def test_defaults_are_the_documented_ones(tmp_path: Path) -> None:
-    assert settings(tmp_path, DEFAULTS) == Settings()
+    assert settings(tmp_path, DEFAULTS).model_dump() == Settings().model_dump()
     listed = settings(tmp_path, DEFAULTS).model_dump(exclude_unset=True)
     assert listed == Settings().model_dump(exclude_none=True), "a limit of [health] that is not set is the judge's own"
 

@@ -105,7 +105,9 @@ def gate_parts(result: GateFinding) -> list[Any]:
     lines += [f"  accepted: {safe_line(str(change))}" for change in result.accepted_tags]
     if result.difference is None or result.active is None:
         lines.append("  there is no active config: nothing to compare with")
-        lines.append(f"  nUDCG {result.candidate.metrics['nudcg']:.3f} over {len(result.candidate.queries)} queries")
+        figure = result.candidate.metrics["nudcg"]
+        if figure is not None:  # there is a query whose labels the asker may view
+            lines.append(f"  nUDCG {figure:.3f} over {len(result.candidate.queries)} queries")
         return lines
     d, new, old = result.difference, result.candidate.metrics, result.active.metrics
     low, high = d.ci95

@@ -30,6 +30,7 @@ from hive_agents.engines import build_index
 from hive_agents.ranking.config import point_active
 from hive_agents.runs import AGENT_GRAPH, RunStore, Scope
 from hive_agents.server.auth import COOKIE, CSRF, csrf_of
+from hive_agents.workspace.trusted import trust
 from tests.access.conftest import write_access
 from tests.approvals.asking import filing
 from tests.conftest import make_workspace, write_config
@@ -92,6 +93,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture
 def people(place: Workspace) -> Workspace:
     write_access(place, "people.json", {"tenants": {"acme": {}, "globex": {}}, "principals": PEOPLE})
+    trust(place)
     return place
 
 

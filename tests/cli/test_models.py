@@ -131,8 +131,8 @@ def test_an_untrusted_endpoint_is_no_fault_of_its_server(
     settings = endpoint_settings(server.url, models='chat = ["lab:small"]')
     place = workspace_with(tmp_path / "w", settings, monkeypatch, trusted=False)
     out = hive(*command.split(), "-w", place.root).out
-    assert "workspace is not trusted" in out
-    assert "then run `hive trust`" in out
+    assert "not trusted on this machine" in out
+    assert "allow it with `hive trust`" in out
     assert "server's own log" not in out
     assert server.requests == []
 

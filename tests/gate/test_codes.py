@@ -336,7 +336,7 @@ def other_golden(workspace: Workspace) -> None:
 def test_golden_set_of_another_collection_does_not_fit_a_config(text_workspace: Workspace) -> None:
     other_golden(text_workspace)
     golden = load_golden(text_workspace)
-    (found,) = findings(text_workspace, CONFIG, golden=golden)
+    (found,) = findings(text_workspace, CONFIG, judged=golden.collection)
     assert (found.code, found.file, found.path, found.line) == ("HIVE-213", "configs/c.json", "collection", 3)
     assert found.fix
     assert findings(text_workspace, CONFIG.replace('"kb"', '"other"'), golden=golden) == []

@@ -92,7 +92,7 @@ def test_a_chain_costs_what_the_dearest_of_its_models_does(tmp_path: Path, monke
     cheap = endpoint_settings("http://127.0.0.1:1/v1", "cheap", endpoint="price = {input = 1.0, output = 2.0}")
     dear = endpoint_settings("http://127.0.0.1:1/v1", "dear", endpoint="price = {input = 3.0, output = 3.0}")
     place = workspace_with(tmp_path / "ws", cheap + dear.removeprefix("[models]\n"), monkeypatch)
-    chain = open_chain(["cheap:m", "dear:m"], place.settings, workspace=place)
+    chain = open_chain(["cheap:m", "dear:m"], place.settings, workspace=place, by_user=True)
     assert chain.rate == 3e-6
     (place.root / "s.jsonl").write_text('{"content": "x"}\n', encoding="utf-8")
     assert open_chain(["scripted:s.jsonl"], place.settings, workspace=place).rate == 0.0

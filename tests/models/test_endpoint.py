@@ -54,7 +54,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
         settings = endpoint_settings(server.url, models=f"deadline_seconds = {deadline}", **more)
         place = workspace_with(tmp_path / "ws", settings, monkeypatch)
         names = ["lab:small", "lab:large"][:models]
-        return open_chain(names, place.settings, workspace=place, meter=meter)
+        return open_chain(names, place.settings, workspace=place, meter=meter, by_user=True)
 
     return opened
 
@@ -325,7 +325,7 @@ async def test_a_dead_server_is_waited_for_twice_and_then_not_asked(
     kinds = []
     for _ in range(3):
         with pytest.raises(ModelError) as caught:
-            await open_chain(["lab:small"], place.settings, workspace=place).complete(ASK)
+            await open_chain(["lab:small"], place.settings, workspace=place, by_user=True).complete(ASK)
         kinds.append(caught.value.kind)
         assert caught.value.outage
     assert kinds == ["server", "server", "unavailable"]
@@ -352,15 +352,15 @@ def test_an_endpoint_of_a_workspace_that_is_not_trusted_is_not_used(
     server = serve()
     place = workspace_with(tmp_path / "ws", endpoint_settings(server.url), monkeypatch, trusted=False)
     with pytest.raises(HiveError, match="not trusted") as caught:
-        open_chain(["lab:small"], place.settings, workspace=place)
-    assert caught.value.diagnostics[0].fix == "read hive.toml, then run `hive trust`"
+        open_chain(["lab:small"], place.settings, workspace=place, by_user=True)
+    assert caught.value.diagnostics[0].fix == "look with `hive trust --diff`, then allow it with `hive trust`"
     assert server.requests == []
 
 
 def test_a_name_of_no_endpoint_says_how_to_add_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = workspace_with(tmp_path / "ws", "", monkeypatch)
     with pytest.raises(HiveError, match=r"models\.endpoints\.nowhere"):
-        open_chain(["nowhere:small"], place.settings, workspace=place)
+        open_chain(["nowhere:small"], place.settings, workspace=place, by_user=True)
 
 
 async def test_a_stream_that_is_sending_is_not_cut_and_one_that_falls_silent_is(serve: Any, opened: Opening) -> None:
