@@ -13,7 +13,6 @@ from .logins import (
     begin_session as begin_session,
     end_session as end_session,
     login_code as login_code,
-    owner as owner,
     owner_token as owner_token,
     session_of_token as session_of_token,
 )
@@ -27,6 +26,7 @@ from .principal import (
     asked_by as asked_by,
     is_name as is_name,
     local_user as local_user,
+    owner as owner,
 )
 from .proofs import (
     end_all as end_all,

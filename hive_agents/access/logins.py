@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from hive_agents.access import proofs
 from hive_agents.access.keys import require_owner, session_key
-from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, asked_by, is_name, local_user, login, named
+from hive_agents.access.principal import LOCAL_TENANT, Principal, asked_by, local_user, named, owner
 from hive_agents.access.rules import is_open, known_principal
 from hive_agents.access.tokens import MAX_TOKEN, Token, claims_of, decoded, header_of, holder_of, refused, require_ttl
 from hive_agents.base import HiveError
@@ -41,12 +41,6 @@ class Recognised(NamedTuple):
     user: str | None = None
     jti: str | None = None
     makers: tuple[str, ...] = ()
-
-
-def owner() -> Principal:
-    """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
-    user = login()
-    return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
 
 
 def login_code(workspace: Workspace, as_user: str | None = None) -> str:

@@ -113,6 +113,12 @@ class Principal:
         }
 
 
+def owner() -> Principal:
+    """Return the owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
+    user = login()
+    return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
+
+
 def local_user() -> str:
     """Return the local user's name in rows and events."""
     return f"user:{login() or 'local'}"

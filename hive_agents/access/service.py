@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hive_agents.access.logins import owner
-from hive_agents.access.principal import AccessLabels, Documents, Principal
+from hive_agents.access.principal import AccessLabels, Documents, Principal, owner
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.base import HiveError, files
 from hive_agents.base.files import jsontext, parent_of, read_start

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hive_agents.access.keys import require_owner
-from hive_agents.access.logins import Recognised, is_session, owner, recognised
-from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user, named
+from hive_agents.access.logins import Recognised, is_session, recognised
+from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user, named, owner
 from hive_agents.access.rules import AccessRules, is_open, known_names, known_principal
 from hive_agents.access.tokens import verify
 from hive_agents.base import HiveError

@@ -16,10 +16,11 @@ from pydantic import Field
 from hive_agents.base.files import AnyCase, Format
 from hive_agents.documents.analysis import heading_text
 from hive_agents.documents.blocks import block_parser, is_heading
-from hive_agents.models.embedding import TokenCounter
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+
+    from hive_agents.models.embedding import TokenCounter
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
