@@ -157,14 +157,14 @@ def rows_in(name: str, data: bytes) -> list[TableRow] | None:
 def split(data: bytes, kind: str) -> list[tuple[str, ...]] | None:
     """Return the fields of each `TableRow`; called in a sandbox."""
     module, function = _TABLES[kind]
-    rows: list[TableRow] | None = getattr(import_module(f"hive_agents.sync.{module}"), function)(data)
+    rows: list[TableRow] | None = getattr(import_module(f"hive_agents.readers.{module}"), function)(data)
     return None if rows is None else [tuple(row) for row in rows]
 
 
 def converted(data: bytes, kind: str) -> _Parts:
     """Return the fields of `Imported`; called in a sandbox, but for small files of kinds in _OURS."""
     module, function = _READERS[kind]
-    imported: Imported = getattr(import_module(f"hive_agents.sync.{module}"), function)(data)
+    imported: Imported = getattr(import_module(f"hive_agents.readers.{module}"), function)(data)
     return imported.markdown, imported.title, imported.metadata, imported.source
 
 

@@ -246,7 +246,7 @@ def test_a_strangers_folder_gives_the_module_that_was_named_and_no_other(tmp_pat
     (mine / "installed_later.py").write_text("")
     program = (
         f"import sys; sys.path[:] = [{str(ROOT)!r}, {str(mine)!r}, *(one for one in sys.path if one)]\n"
-        "from hive_agents.evaluation import GoldenQuery\nfrom hive_agents.rankings import open_source\n"
+        "from hive_agents.evaluation import GoldenQuery\nfrom hive_agents.evaluation import open_source\n"
         "for name in ('installed:find', 'both:find'):\n"
         "    print(*open_source(name, None).rank(GoldenQuery(id='q', query='x'), 3).documents)\n"
         "import colorsys, installed_later\n"

@@ -339,7 +339,7 @@ def test_golden_set_of_another_collection_does_not_fit_a_config(text_workspace: 
     (found,) = findings(text_workspace, CONFIG, judged=golden.collection)
     assert (found.code, found.file, found.path, found.line) == ("HIVE-213", "configs/c.json", "collection", 3)
     assert found.fix
-    assert findings(text_workspace, CONFIG.replace('"kb"', '"other"'), golden=golden) == []
+    assert findings(text_workspace, CONFIG.replace('"kb"', '"other"'), judged=golden.collection) == []
 
 
 def test_require_sound_raises_all_findings_with_exit_code_1(text_workspace: Workspace) -> None:

@@ -31,7 +31,7 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
     for wanted in (
         "graphs/optimizer.py",
         "hive_agents/py.typed",
-        "hive_agents/retrieval/_minilm/tokenizer.json",
+        "hive_agents/models/embedding/_minilm/tokenizer.json",
         "hive_agents/copilot/languages/en.toml",
         "hive_agents/copilot/languages/de.toml",
         "hive_agents/_bundled/docs/diagnostics.md",

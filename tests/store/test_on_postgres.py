@@ -58,7 +58,7 @@ GATE = (
         "tests/gate/test_integrity.py",
         "tests/gate/test_holdout.py",
     ),
-    *("tests/gate/test_approved.py", "tests/receipts"),
+    *("tests/gate/test_approved.py", "tests/gate/test_receipts.py", "tests/gate/test_gate_receipts.py"),
 )
 """Tests of what the deploy gate and receipts promise, which take the log and the history for proofs."""
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]

@@ -1,6 +1,6 @@
 """Files: atomic writes and locks, strict JSON, models of formats, front matter.
 
-It imports only `hive_agents.errors`, and doesn't depend on workspaces. Writing and locking go to `atomic`, the syntax
+It imports only `base.errors`, and doesn't depend on workspaces. Writing and locking go to `atomic`, the syntax
 of a format to its own module, what all models of files have in common to `formats`.
 """
 
