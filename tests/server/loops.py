@@ -9,7 +9,7 @@ from typing import Any
 
 ROOMS = (
     *("documents", "index", "engines", "ranking", "readers", "sync", "copilot", "evaluation", "judging"),
-    *("store", "agents", "access", "base.files", "triggers.payload"),
+    *("store.database", "agents", "access", "base.files", "triggers.payload"),
 )
 WORK = (*(f"hive_agents.{room}" for room in ROOMS), "markdown_it", "jinja2", "yaml", "json.decoder")
 """What reads, computes and renders: nothing of it is for that thread."""
