@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from hive_agents import Workspace
 from hive_agents.access import owner
 from hive_agents.cli.sample import init_workspace
-from hive_agents.copilot import Request, RouterDecision, SearchStrategy, TurnSession, interleaved, results_under
+from hive_agents.copilot import Request, RouterDecision, SearchStrategy, TurnSession
+from hive_agents.copilot.drafting import interleaved, results_under
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.gate import ALARM, e_value, team_draft
+from hive_agents.gate import team_draft
+from hive_agents.gate.interleaving import ALARM, e_value
 from hive_agents.ranking import RetrievalConfig, SearchEngine, StoredConfig, find_config, parse_config
 
 LOOKS = 0.75

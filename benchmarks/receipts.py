@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
-from hive_agents.cli import answer_receipt, deployment_receipt, verify_receipt
+from hive_agents.cli.receipts import answer_receipt, deployment_receipt, verify_receipt
 from hive_agents.cli.sample import init_workspace
 from hive_agents.copilot import Chat, Request
 from hive_agents.evaluation import load_golden

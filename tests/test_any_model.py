@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hive_agents import AgentRun, HiveError, Workspace
-from hive_agents.agents.guards import Limits
-from hive_agents.models import forget_breakers
+from hive_agents.agents.guards.budget import Limits
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.copilot.chats import ask, copied_knowledge_base

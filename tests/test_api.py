@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import hive_agents
-from hive_agents.agents import NodeVerdict
+from hive_agents.agents.judges import NodeVerdict
 
 JUDGEMENT = ("CalibrationMetrics", "RuleProposal", "Runtime", "SignalWeights")
 

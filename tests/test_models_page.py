@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.models import ModelError, forget_breakers, is_outage, open_chain, price_of
+from hive_agents.models import ModelError, is_outage, open_chain, price_of
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.models.model import OUTAGES, PASSING
 from hive_agents.models.probing import configured_chat, probed, tried_embedding, tried_reranker
 from hive_agents.workspace.credentials import CredentialStore

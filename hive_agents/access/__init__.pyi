@@ -1,6 +1,3 @@
-from . import (
-    proofs as proofs,
-)
 from .keys import (
     TOKENS as TOKENS,
     keys_of as keys_of,
@@ -8,7 +5,6 @@ from .keys import (
     uses_local_key as uses_local_key,
 )
 from .logins import (
-    LINK_SECONDS as LINK_SECONDS,
     SESSION_SECONDS as SESSION_SECONDS,
     begin_session as begin_session,
     end_session as end_session,
@@ -45,8 +41,6 @@ from .rules import (
 )
 from .service import (
     CurrentLabels as CurrentLabels,
-    LocalPermissions as LocalPermissions,
-    OpenPermissions as OpenPermissions,
     PermissionService as PermissionService,
     TurnGate as TurnGate,
     ViewGate as ViewGate,
@@ -65,7 +59,6 @@ from .who import (
     OPERATORS as OPERATORS,
     TOKEN as TOKEN,
     Asker as Asker,
-    Decider as Decider,
     asker_of as asker_of,
     people as people,
     person as person,

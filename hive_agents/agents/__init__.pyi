@@ -1,17 +1,6 @@
 from . import (
-    calls as calls,
     deployed as deployed,
     deployment as deployment,
-    mcp_servers as mcp_servers,
-    models as models,
-    session as session,
-    sub_agents as sub_agents,
-)
-from .bundled import (
-    bundled_tools as bundled_tools,
-)
-from .call_bounds import (
-    CallBounds as CallBounds,
 )
 from .config_tools import (
     propose_config as propose_config,
@@ -19,13 +8,10 @@ from .config_tools import (
 from .deployed import (
     deployed_text as deployed_text,
     deployment_warnings as deployment_warnings,
-    find_sub_agent as find_sub_agent,
     follow_history as follow_history,
     known_agents as known_agents,
-    record as record,
     require_agent as require_agent,
     roll_back as roll_back,
-    served_text as served_text,
     serving_agent as serving_agent,
     versions as versions,
 )
@@ -37,7 +23,6 @@ from .effects import (
     Effects as Effects,
 )
 from .evaluation import (
-    CaseRuns as CaseRuns,
     evaluate_agent as evaluate_agent,
 )
 from .flowchart import (
@@ -52,11 +37,6 @@ from .input import (
     RunValue as RunValue,
     accepted_input as accepted_input,
     require_agent_run as require_agent_run,
-)
-from .judges import (
-    NodeContext as NodeContext,
-    NodeVerdict as NodeVerdict,
-    register_judge as register_judge,
 )
 from .mcp_servers import (
     announced as announced,

@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents.agents import node_requests, synthetic
 from hive_agents.agents.call_bounds import CallBounds, binding, speaks
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import fingerprint
+from hive_agents.agents.guards.loops import fingerprint
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.stricter import Guards

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hive_agents.agents.evolution import agent_hash, agent_text, inlined, outlined
+from hive_agents.agents.evolution import inlined
+from hive_agents.agents.evolution.texts import agent_hash, agent_text, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import atomic_write_text, load

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent, Measure
+from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Measure
 from hive_agents.agents.sent import Sent
 from hive_agents.base import HiveError, encodable
 from hive_agents.memory import run_folder

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.agents.deployed import serving_agent
-from hive_agents.agents.evolution import Rehearsed
+from hive_agents.agents.evolution.verdict import Rehearsed
 from hive_agents.agents.rehearsal import Stage, rehearse
 from hive_agents.agents.verify import sound_agent
 from hive_agents.goals import load_goal

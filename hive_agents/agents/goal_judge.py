@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.models import need
 from hive_agents.agents.node_end import End, GoalVerdict, Update, fault, spent
 from hive_agents.agents.node_requests import Pending, words_of

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hive_agents.access import Standing
 from hive_agents.agents.deployed import require_agent, serving_agent, versions
-from hive_agents.agents.guards import Limits
+from hive_agents.agents.guards.budget import Limits
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent, sound_agent

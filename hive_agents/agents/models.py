@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypedDict
 
-from hive_agents.agents.guards import RetryPolicy, retried
+from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.memory import estimate_tokens, message_tokens
 from hive_agents.models import Chain, ChatResult, Message, ModelError, Tell, Tool, Usage, sending
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents.agents import calls, node_requests
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.node_judge import LevelVerdict, judgment_of, recorded, verdict

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from hive_agents.agents.guards import LoopTurn, doom_loop, fingerprint, is_stalled, kept
+from hive_agents.agents.guards.loops import doom_loop, fingerprint, kept
+from hive_agents.agents.guards.stalls import LoopTurn, is_stalled
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.base import sha256

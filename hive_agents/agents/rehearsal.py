@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.evolution import Rehearsed, VersionDecision, decide
+from hive_agents.agents.evolution.verdict import Rehearsed, VersionDecision, decide
 from hive_agents.agents.run import AgentRun
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.stubs import Heard, stubbed, unexpected

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import losses
-from hive_agents.agents.guards import MEASURES, Budget, Measure
+from hive_agents.agents.guards.budget import MEASURES, Budget, Measure
 from hive_agents.agents.input import RunValue, require_agent_run
 from hive_agents.agents.node_end import GoalVerdict
 from hive_agents.agents.spec import reachable

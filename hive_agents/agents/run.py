@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hive_agents.access import Principal, Standing
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import results
-from hive_agents.agents.guards import Budget
+from hive_agents.agents.guards.budget import Budget
 from hive_agents.agents.input import RunValue, accepted_input, read_agent
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spec import AgentSpec

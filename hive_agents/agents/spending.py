@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hive_agents.access import AccessRules
-from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.session import AgentSession
 from hive_agents.approvals import Filing

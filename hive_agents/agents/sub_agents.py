@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import BudgetExhausted, Measure
+from hive_agents.agents.guards.budget import BudgetExhausted, Measure
 from hive_agents.agents.node_end import End, spent, visits
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hive_agents import models
-from hive_agents.agents.guards import RetryPolicy, retried
+from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule

@@ -1,8 +1,3 @@
-from . import (
-    log as log,
-    rows as rows,
-    store as store,
-)
 from .answers import (
     Recheck as Recheck,
 )

@@ -1,6 +1,5 @@
 from . import (
     receipt as receipt,
-    steps as steps,
 )
 from .asking import (
     language_of_most as language_of_most,
@@ -11,19 +10,11 @@ from .chat import (
 from .context import (
     CopilotContext as CopilotContext,
 )
-from .drafting import (
-    interleaved as interleaved,
-    results_under as results_under,
-)
 from .feedback import (
     STATUSES as STATUSES,
     VERDICTS as VERDICTS,
     FeedbackQueue as FeedbackQueue,
     Item as Item,
-)
-from .outcome import (
-    Trace as Trace,
-    TurnOutcome as TurnOutcome,
 )
 from .plan import (
     DocumentFilter as DocumentFilter,
@@ -37,11 +28,7 @@ from .query import (
 from .reply import (
     LIMITED as LIMITED,
     finalize as finalize,
-    fresh_reply as fresh_reply,
     told_before as told_before,
-)
-from .router import (
-    reread as reread,
 )
 from .run import (
     QuestionRun as QuestionRun,
@@ -51,7 +38,6 @@ from .session import (
     TurnSession as TurnSession,
     certain_scope as certain_scope,
     open_scope as open_scope,
-    vocabulary_of as vocabulary_of,
 )
 from .steps import (
     permission_gate as permission_gate,
@@ -64,9 +50,7 @@ from .steps import (
 from .threads import (
     REMEMBERED as REMEMBERED,
     ThreadStore as ThreadStore,
-    Turn as Turn,
     asked_questions as asked_questions,
-    past_turns as past_turns,
     remembered as remembered,
 )
 from .vocabulary import (

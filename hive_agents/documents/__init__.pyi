@@ -1,6 +1,3 @@
-from . import (
-    chunking as chunking,
-)
 from .analysis import (
     ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,

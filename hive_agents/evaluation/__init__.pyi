@@ -41,9 +41,6 @@ from .outside import (
     LabelFiles as LabelFiles,
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
-    load_asked as load_asked,
-    load_holdout as load_holdout,
-    load_labels as load_labels,
 )
 from .powered import (
     PoweredDifference as PoweredDifference,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.evaluation.golden import GoldenQuery
-from hive_agents.evaluation.metrics import measure
+from hive_agents.evaluation.metrics.measure import measure
 
 QUALITY = ("nudcg", "nudcg_clipped", "udcg", "ndcg", "recall", "precision", "mrr", "distractors", "results")
 

@@ -12,8 +12,6 @@ from .log import (
 )
 from .protocols import (
     Bus as Bus,
-    EventLogProtocol as EventLogProtocol,
-    Overflow as Overflow,
     Publish as Publish,
 )
 from .tickets import (

@@ -26,13 +26,11 @@ from .canary import (
     draft_seed as draft_seed,
     open_impressions as open_impressions,
     record_impression as record_impression,
-    running_canary as running_canary,
 )
 from .certificate import (
     log_verdict as log_verdict,
 )
 from .decision import (
-    GateDecision as GateDecision,
     GateFinding as GateFinding,
 )
 from .deploy import (
@@ -63,10 +61,7 @@ from .holdout import (
     visible_part as visible_part,
 )
 from .interleaving import (
-    ALARM as ALARM,
     NEITHER as NEITHER,
-    e_value as e_value,
-    still_missing as still_missing,
     team_draft as team_draft,
 )
 from .ledger import (

@@ -1,8 +1,3 @@
-from . import (
-    decisions as decisions,
-    dispatcher as dispatcher,
-    following as following,
-)
 from .backup import (
     back_up as back_up,
 )

@@ -1,7 +1,3 @@
-from . import (
-    indexing as indexing,
-    postings as postings,
-)
 from .bm25 import (
     BM25Params as BM25Params,
 )

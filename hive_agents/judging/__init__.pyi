@@ -1,8 +1,6 @@
 from . import (
     audits as audits,
     calibration as calibration,
-    criteria as criteria,
-    drift as drift,
 )
 from .certify import (
     lower_bound as lower_bound,

@@ -2,11 +2,8 @@ from . import (
     json_schema as json_schema,
     probing as probing,
     prompts as prompts,
-    telemetry as telemetry,
 )
 from .breaker import (
-    breaker_of as breaker_of,
-    forget_breakers as forget_breakers,
     resting as resting,
 )
 from .chain import (
@@ -15,9 +12,6 @@ from .chain import (
     open_chain as open_chain,
     price_of as price_of,
     require_prices as require_prices,
-)
-from .endpoint import (
-    open_endpoint as open_endpoint,
 )
 from .json_schema import (
     defects as defects,
@@ -57,7 +51,6 @@ from .probing import (
 from .scripted import (
     Line as Line,
     Script as Script,
-    ScriptedModel as ScriptedModel,
 )
 from .structured import (
     IN_WORDS as IN_WORDS,

@@ -1,6 +1,3 @@
-from . import (
-    conversion as conversion,
-)
 from .conversion import (
     KINDS as KINDS,
     MAX_BYTES as MAX_BYTES,
@@ -22,7 +19,4 @@ from .imported import (
     Imported as Imported,
     ImportFailure as ImportFailure,
     TableRow as TableRow,
-)
-from .rst import (
-    from_rst as from_rst,
 )

@@ -33,7 +33,6 @@ from .leases import (
     join as join,
     leave as leave,
     let_go as let_go,
-    take as take,
     taken as taken,
     taken_each as taken_each,
 )

@@ -1,8 +1,3 @@
-from . import (
-    app as app,
-    feed as feed,
-    streams as streams,
-)
 from .listener import (
     Listener as Listener,
 )

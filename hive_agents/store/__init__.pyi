@@ -1,7 +1,5 @@
 from . import (
     audit as audit,
-    database as database,
-    postgres as postgres,
 )
 from .copying import (
     Progress as Progress,

@@ -1,5 +1,4 @@
 from .examining import (
-    DocumentFinding as DocumentFinding,
     examine_documents as examine_documents,
 )
 from .forgetting import (

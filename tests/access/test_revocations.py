@@ -14,7 +14,6 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import (
-    LINK_SECONDS,
     SESSION_SECONDS,
     Principal,
     asker_of,
@@ -30,6 +29,7 @@ from hive_agents.access import (
     session_of_token,
     verify,
 )
+from hive_agents.access.logins import LINK_SECONDS
 from hive_agents.base.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.store import audit, connected

@@ -18,14 +18,13 @@ from hive_agents import Workspace
 from hive_agents.access import (
     AccessLabels,
     CurrentLabels,
-    LocalPermissions,
-    OpenPermissions,
     PermissionFault,
     Principal,
     RemotePermissions,
     owner,
     permissions_of,
 )
+from hive_agents.access.service import LocalPermissions, OpenPermissions
 from tests.access.conftest import DOCUMENTS, write_access
 from tests.conftest import write_document
 from tests.listening import answering

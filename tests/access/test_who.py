@@ -11,7 +11,6 @@ from hive_agents.access import (
     LOCAL_TENANT,
     AccessRules,
     Asker,
-    LocalPermissions,
     Principal,
     mint,
     owner,
@@ -19,6 +18,7 @@ from hive_agents.access import (
     service_principal,
     verify,
 )
+from hive_agents.access.service import LocalPermissions
 from hive_agents.base.errors import HiveError
 from hive_agents.cli.sample import init_workspace
 from hive_agents.engines import build_index

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, CallBounds, Tool, ToolRegistry
+from hive_agents.agents import AgentSpec, Tool, ToolRegistry
+from hive_agents.agents.call_bounds import CallBounds
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
 from hive_agents.base.errors import HiveError

@@ -8,13 +8,13 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.agents.guards import Budget, BudgetSpent
+from hive_agents.agents.guards.budget import Budget, BudgetSpent
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.host.firing import fire
 from hive_agents.models import Chain, ChatResult, Usage
 from hive_agents.runs import Limits, RunStore
-from hive_agents.triggers import WebhookTrigger
+from hive_agents.triggers.spec import WebhookTrigger
 from tests.agents.conftest import node, write_json
 from tests.agents.loops import Told, agent, events, given, goal, said, say, sets, start
 from tests.agents.test_grants import approvals
@@ -181,7 +181,7 @@ def test_the_judge_of_a_goal_is_not_asked_where_its_call_would_not_fit(place: Wo
 
 def test_calls_that_run_at_once_share_what_is_left(place: Workspace) -> None:
     from hive_agents.agents.effects import Done, Effects
-    from hive_agents.agents.guards import BudgetExhausted
+    from hive_agents.agents.guards.budget import BudgetExhausted
 
     effects = Effects(place, "r1", Budget(Limits(tokens=100)))
 

@@ -11,7 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import Effects
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import Budget, BudgetExhausted, Limits
+from hive_agents.agents.guards.budget import Budget, BudgetExhausted, Limits
 from hive_agents.models import Usage
 from hive_agents.runs import LeaseLost, Leases, RunStore
 from tests.conftest import make_workspace

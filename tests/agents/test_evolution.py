@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
-from hive_agents.agents.deployed import deployment_warnings, known_agents, roll_back, serving_agent, versions
+from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents.deployed import (
+    deployment_warnings,
+    find_sub_agent,
+    known_agents,
+    roll_back,
+    serving_agent,
+    versions,
+)
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
 from hive_agents.agents.run import AgentRun

@@ -9,19 +9,10 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
-from hive_agents.agents.guards import (
-    Budget,
-    BudgetExhausted,
-    BudgetSpent,
-    Limits,
-    LoopTurn,
-    RetryPolicy,
-    doom_loop,
-    fingerprint,
-    is_stalled,
-    is_transient,
-    retried,
-)
+from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Limits
+from hive_agents.agents.guards.loops import doom_loop, fingerprint
+from hive_agents.agents.guards.retries import RetryPolicy, is_transient, retried
+from hive_agents.agents.guards.stalls import LoopTurn, is_stalled
 from hive_agents.base.errors import HiveError
 from hive_agents.memory import ToolResult
 from hive_agents.models import ModelError, ToolCall, Usage

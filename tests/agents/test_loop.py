@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import NodeContext, NodeVerdict, ToolContext, ToolRegistry
-from hive_agents.agents.guards import Limits
+from hive_agents.agents import ToolContext, ToolRegistry
+from hive_agents.agents.guards.budget import Limits
+from hive_agents.agents.judges import NodeContext, NodeVerdict
 from hive_agents.base.errors import HiveError
 from hive_agents.base.text import fenced
 from hive_agents.memory import AcceptedNote, AcceptedNotes, DataBuffer
@@ -213,7 +214,7 @@ def test_a_dead_model_is_a_failure_and_a_tired_one_is_asked_again(
     place: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hive_agents.agents import models
-    from hive_agents.agents.guards import RetryPolicy
+    from hive_agents.agents.guards.retries import RetryPolicy
 
     monkeypatch.setattr(models, "PATIENCE", RetryPolicy(attempts=3, base=0.0, cap=0.0))
     tired = ModelError("throttling", "slow down")

@@ -14,7 +14,8 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import lost
-from hive_agents.agents.guards import Limits, fingerprint
+from hive_agents.agents.guards.budget import Limits
+from hive_agents.agents.guards.loops import fingerprint
 from hive_agents.agents.node_end import End, fault
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore

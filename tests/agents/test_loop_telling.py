@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.agents.guards import Limits
+from hive_agents.agents.guards.budget import Limits
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.text import fenced

@@ -12,7 +12,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
-from hive_agents.agents.guards import Budget, Limits
+from hive_agents.agents.guards.budget import Budget, Limits
 from hive_agents.agents.run import AgentRun
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType

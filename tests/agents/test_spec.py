@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, find_sub_agent, load_agent
+from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, load_agent
+from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.base.schemas import json_schema
 from hive_agents.judging import CapabilityLevel

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolContext, ToolRegistry
-from hive_agents.agents.guards import RetryPolicy
+from hive_agents.agents.guards.retries import RetryPolicy
 from hive_agents.agents.tool import as_result
 from hive_agents.approvals import ToolRule
 from hive_agents.base.errors import HiveError

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, register_judge, sound_agent
+from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, sound_agent
+from hive_agents.agents.judges import register_judge
 from hive_agents.agents.prompt_texts import filled, secrets_in
 from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.base.resources import bundled

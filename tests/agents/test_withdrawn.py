@@ -12,7 +12,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
-from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
+from hive_agents.agents import RunLog, ToolRegistry
+from hive_agents.agents.bundled import bundled_tools
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import WITHHELD, ApprovalStore, Filing
 from hive_agents.base.errors import HiveError, RightsWithdrawn

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents import ToolRegistry
+from hive_agents.agents.bundled import bundled_tools
 from hive_agents.base.text import fenced
 from hive_agents.events import EscalationTicket
 from hive_agents.host.queen import Queen

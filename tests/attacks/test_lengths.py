@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Chat, HiveError, Workspace
 from hive_agents.access import known_principal
-from hive_agents.base.files import LONGEST_QUESTION
+from hive_agents.base.files.lengths import LONGEST_QUESTION
 from hive_agents.copilot import Request, search
 from hive_agents.models.embedding import WordPieces
 from hive_agents.models.embedding.minilm import QUESTION_WINDOWS, LocalMiniLM

@@ -18,7 +18,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents import ToolRegistry
+from hive_agents.agents.bundled import bundled_tools
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
 from hive_agents.events import EventLog

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from hive_agents import HiveError, Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.agents import sound_agent, workspace_tools
-from hive_agents.models import open_chain, open_endpoint
+from hive_agents.models import open_chain
 from hive_agents.models.embedding import open_embedder, open_reranker
 from hive_agents.models.embedding.minilm_graph import (
     FLOAT,
@@ -30,6 +30,7 @@ from hive_agents.models.embedding.minilm_graph import (
     _write_tensor,
     _write_value,
 )
+from hive_agents.models.endpoint import open_endpoint
 from hive_agents.server import Listener
 from hive_agents.store import connected
 from hive_agents.workspace.settings import Settings

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hive_agents.models import Chain, ChatResult, Message, Script, ScriptedModel, Tool
+from hive_agents.models import Chain, ChatResult, Message, Script, Tool
+from hive_agents.models.scripted import ScriptedModel
 
 INJECTIONS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("injections.json").read_text("utf-8"))
 """Texts that give a model orders, each with what a model answers that obeys it."""

@@ -12,8 +12,9 @@ import pytest
 
 from hive_agents import HiveError, Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot import CopilotContext, Request, RouterDecision, SearchStrategy, TurnSession, results_under
+from hive_agents.copilot import CopilotContext, Request, RouterDecision, SearchStrategy, TurnSession
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.drafting import results_under
 from hive_agents.copilot.receipt import checks_of, receipt_of
 from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
@@ -26,8 +27,8 @@ from hive_agents.gate import (
     deploy,
     record_impression,
     rollback,
-    running_canary,
 )
+from hive_agents.gate.canary import running_canary
 from hive_agents.host.housekeeping import keep_house
 from hive_agents.ranking import active_config, find_config, versions
 from hive_agents.runs import load_graph

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.events import Bus, Event, EventLogProtocol, EventType
+from hive_agents.events import Bus, Event, EventType
+from hive_agents.events.protocols import EventLogProtocol
 from tests.events.recording import Recorder, event
 
 

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hive_agents.events import Bus, EventBus, EventLog, EventLogProtocol
+from hive_agents.events import Bus, EventBus, EventLog
+from hive_agents.events.protocols import EventLogProtocol
 from tests.events.contract import BusContract, LogContract
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.events import Event, EventBus, Overflow
+from hive_agents.events import Event, EventBus
+from hive_agents.events.protocols import Overflow
 from tests.events.recording import Recorder, event
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from hive_agents import AgentRun, Workspace
-from hive_agents.agents.guards import Limits
+from hive_agents.agents.guards.budget import Limits
 from hive_agents.approvals import ApprovalStore
-from hive_agents.models import forget_breakers
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.runs import RunStore
 from hive_agents.workspace.trusted import trust
 from tests.examples.desk import WITHOUT_ASKING, Bookkeeper, Model, Ticket, letters, refunds, write_orders

@@ -14,7 +14,7 @@ from hive_agents import Workspace
 from hive_agents.access import known_principal, mint
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.base.errors import HiveError
-from hive_agents.cli import answer_receipt, decision_receipt, deployment_receipt, verify_receipt
+from hive_agents.cli.receipts import answer_receipt, decision_receipt, deployment_receipt, verify_receipt
 from hive_agents.copilot import Chat
 from hive_agents.gate import deploy, rollback
 from hive_agents.gate.receipts import Receipt

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.models import forget_breakers
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.runs import RunStore
 from tests.graphs.optimizing import run, small

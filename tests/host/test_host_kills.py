@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import RunStore
-from hive_agents.triggers import sign
+from hive_agents.triggers.webhooks import sign
 from tests.host.hosting import SECRET, TURNS, Nursery, effects, prepared, queued, spans
 from tests.ports import lasting_port
 

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import follow_history, record, served_text
+from hive_agents.agents import follow_history
+from hive_agents.agents.deployed import record, served_text
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog, EventType

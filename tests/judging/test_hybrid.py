@@ -18,7 +18,8 @@ from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import Attempts, HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.models import ModelError, Script, ScriptedModel, Usage
+from hive_agents.models import ModelError, Script, Usage
+from hive_agents.models.scripted import ScriptedModel
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 GOAL = Goal(id="g", name="G", goal_type="writing")

@@ -19,7 +19,8 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.evaluators import ModelEvaluator
 from hive_agents.judging.learning import RuleBook, mine
 from hive_agents.judging.requests import ask_for_thresholds
-from hive_agents.models import Script, ScriptedModel
+from hive_agents.models import Script
+from hive_agents.models.scripted import ScriptedModel
 from tests.judging.test_calibration import put
 from tests.judging.test_stages import MINER, agree, proposal
 

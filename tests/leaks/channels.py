@@ -12,8 +12,10 @@ from typing import Any
 
 from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot import VERDICTS, CopilotContext, FeedbackQueue, past_turns, vocabulary_of
+from hive_agents.copilot import VERDICTS, CopilotContext, FeedbackQueue
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.session import vocabulary_of
+from hive_agents.copilot.threads import past_turns
 from hive_agents.runs import load_graph
 from hive_agents.store import connected
 from tests.leaks.corpus import NEVER, TEXT, VALUES, Doc, canaries, files

@@ -16,9 +16,12 @@ from langgraph.graph import END, START, StateGraph
 from graphs import worker
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot import CopilotContext, Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
+from hive_agents.copilot import CopilotContext, Request, TurnSession, steps
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.documents import page_of
+from hive_agents.copilot.outcome import TurnOutcome
+from hive_agents.copilot.reply import fresh_reply
+from hive_agents.copilot.threads import Turn
 from hive_agents.engines import build_index
 from hive_agents.ranking import SearchEngine
 from hive_agents.workspace.trusted import trust

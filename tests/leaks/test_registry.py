@@ -15,8 +15,9 @@ from rich.console import Console
 from graphs.worker import WorkerState
 from hive_agents.cli.conversation import Conversation
 from hive_agents.cli.main import app
-from hive_agents.copilot import FeedbackQueue, Request, ThreadStore, Trace, TurnOutcome
+from hive_agents.copilot import FeedbackQueue, Request, ThreadStore
 from hive_agents.copilot.chat import Chat
+from hive_agents.copilot.outcome import Trace, TurnOutcome
 from tests.leaks.channels import CHANNELS, INDEX_TABLES, TABLES, collected
 from tests.leaks.corpus import Rules, canaries, files, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit

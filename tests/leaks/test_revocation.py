@@ -12,10 +12,12 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, ViewGate, mint, permissions_of, revoke, verify
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot import FeedbackQueue, Request, past_turns, vocabulary_of
+from hive_agents.copilot import FeedbackQueue, Request
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
+from hive_agents.copilot.session import vocabulary_of
+from hive_agents.copilot.threads import past_turns
 from hive_agents.engines import build_index
 from tests.conftest import write_document
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers

@@ -10,7 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.engines import build_index
-from hive_agents.models import forget_breakers
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.models.embedding import open_embedder
 from hive_agents.models.embedding.providers import Embedder, Reranker, open_reranker
 from tests.models.openai_server import Body, ModelServer, Slow, Status, model_server

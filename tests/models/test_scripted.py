@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.models import Message, ModelError, Script, ScriptedModel, ToolCall, Usage
+from hive_agents.models import Message, ModelError, Script, ToolCall, Usage
+from hive_agents.models.scripted import ScriptedModel
 
 VERDICT = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
 

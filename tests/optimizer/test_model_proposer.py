@@ -12,7 +12,8 @@ import pytest
 
 from hive_agents import HiveError, Workspace
 from hive_agents.engines import build_index
-from hive_agents.models import Chain, ChatResult, Message, Script, ScriptedModel
+from hive_agents.models import Chain, ChatResult, Message, Script
+from hive_agents.models.scripted import ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.session import OptimizerSession

@@ -12,7 +12,7 @@ import pytest
 
 from hive_agents.approvals import Status
 from hive_agents.events import EventType, TicketCause, TicketSeverity
-from hive_agents.gate import GateDecision
+from hive_agents.gate.decision import GateDecision
 from hive_agents.judging import JudgmentAction
 from hive_agents.server.pages import language
 from tests.pages.filled import EVERYTHING, filled

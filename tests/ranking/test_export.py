@@ -15,7 +15,8 @@ from hive_agents.access import AccessLabels, AccessRules, Principal, known_princ
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import terms
 from hive_agents.ranking import RetrievalConfig
-from hive_agents.ranking.exports import ENGINES, export, filled, readers_of, values_for
+from hive_agents.ranking.exports import ENGINES, export, filled, values_for
+from hive_agents.ranking.exports.contents import readers_of
 from tests.sample import hive, indexed_sample
 
 WHOLE: dict[str, Any] = {

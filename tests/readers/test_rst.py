@@ -8,7 +8,8 @@ import pytest
 from docutils.parsers.rst import directives, roles
 from markdown_it import MarkdownIt
 
-from hive_agents.readers import convert, from_rst
+from hive_agents.readers import convert
+from hive_agents.readers.rst import from_rst
 
 
 def markdown(text: str) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
-from hive_agents.agents.guards import Budget, Limits
+from hive_agents.agents.guards.budget import Budget, Limits
 from hive_agents.base.errors import HiveError
-from hive_agents.runs import Hold, Leases, RunStore, take
+from hive_agents.runs import Hold, Leases, RunStore
+from hive_agents.runs.leases import take
 
 THREADS, ROUNDS = 20, 3
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.models import forget_breakers
+from hive_agents.models.breaker import forget_breakers
 from hive_agents.ranking.config import point_active
 from hive_agents.server.rates import LINE, PLACES
 from hive_agents.workspace.trusted import trust

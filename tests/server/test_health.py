@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.models import ModelError, breaker_of, forget_breakers
+from hive_agents.models import ModelError
+from hive_agents.models.breaker import breaker_of, forget_breakers
 from hive_agents.store import connect
 from tests.cli.test_serve import serve
 from tests.server.serving import bearer, sample, served

@@ -20,7 +20,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.host.host import Host
 from hive_agents.runs import RunStore
 from hive_agents.server import Listener, app
-from hive_agents.triggers import sign
+from hive_agents.triggers.webhooks import sign
 from hive_agents.workspace.trusted import trust
 from tests.host.hosting import SECRET, effects, host, prepared, until
 from tests.server.loops import work_on_this_thread

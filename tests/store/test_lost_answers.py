@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.agents import Effects, record, served_text, versions
+from hive_agents.agents import Effects, versions
+from hive_agents.agents.deployed import record, served_text
 from hive_agents.agents.effects import Done
-from hive_agents.agents.guards import Budget
+from hive_agents.agents.guards.budget import Budget
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType

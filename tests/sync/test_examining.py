@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.sync import DocumentFinding, examine_documents, import_documents
+from hive_agents.sync import examine_documents, import_documents
+from hive_agents.sync.examining import DocumentFinding
 from hive_agents.workspace.workspace import Workspace
 
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from hive_agents.triggers import CronTrigger, IntervalTrigger, next_tick, ticks_between
-from hive_agents.triggers.spec import Cron
+from hive_agents.triggers.schedule import next_tick, ticks_between
+from hive_agents.triggers.spec import Cron, CronTrigger, IntervalTrigger
 from tests.triggers.conftest import at
 
 SINCE = at("2026-01-01")

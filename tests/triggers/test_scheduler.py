@@ -13,7 +13,9 @@ from hive_agents.agents.deployed import record
 from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.events import EventLog, EventType
 from hive_agents.runs import RunStore
-from hive_agents.triggers import Outcome, Scheduler, TriggerStore, all_triggers, load_trigger
+from hive_agents.triggers import Scheduler, TriggerStore, all_triggers
+from hive_agents.triggers.files import load_trigger
+from hive_agents.triggers.scheduler import Outcome
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, Fired, at, trigger
 

@@ -12,7 +12,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
-from hive_agents.triggers import SseTrigger, StreamSubscription, Subscriptions, TriggerStore
+from hive_agents.triggers import Subscriptions, TriggerStore
+from hive_agents.triggers.spec import SseTrigger
+from hive_agents.triggers.sse import StreamSubscription
 from tests.triggers.conftest import Fired, trigger
 from tests.triggers.streams import OK, Streams, served, status
 

@@ -3,7 +3,3 @@
 Each guard is arithmetic over what a run did, without a clock or a store. A new guard is a file here, and a line where
 the node's loop calls the others.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

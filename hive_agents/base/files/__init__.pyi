@@ -45,7 +45,6 @@ from .guarded import (
     unlinked as unlinked,
 )
 from .lengths import (
-    LONGEST_QUESTION as LONGEST_QUESTION,
     LONGEST_REFERENCE as LONGEST_REFERENCE,
     FewEntries as FewEntries,
     LongText as LongText,

@@ -1,6 +1,3 @@
-from . import (
-    minilm as minilm,
-)
 from .embedding_cache import (
     EmbeddingCache as EmbeddingCache,
     question_vectors as question_vectors,

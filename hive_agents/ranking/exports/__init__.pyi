@@ -1,6 +1,3 @@
-from .contents import (
-    readers_of as readers_of,
-)
 from .export import (
     ENGINES as ENGINES,
     Export as Export,

@@ -1,6 +1,3 @@
-from . import (
-    language as language,
-)
 from .entrance import (
     lost as lost,
 )

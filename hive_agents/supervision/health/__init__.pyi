@@ -15,8 +15,6 @@ from .steps import (
     tell as tell,
 )
 from .summary import (
-    WorkerHealth as WorkerHealth,
-    get_worker_health_summary as get_worker_health_summary,
     watched_tenants as watched_tenants,
 )
 from .tickets import (

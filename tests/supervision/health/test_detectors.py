@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from hive_agents.events.tickets import CAUSES
-from hive_agents.supervision.health import WorkerHealth
 from hive_agents.supervision.health.detectors import DETECTORS, Thresholds, findings_of
 from hive_agents.supervision.health.history import Repeated, RepeatedCalls
-from hive_agents.supervision.health.summary import Fault
+from hive_agents.supervision.health.summary import Fault, WorkerHealth
 
 WELL: dict[str, Any] = {
     "run_id": "r1",

@@ -9,10 +9,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.agents.guards import Limits
+from hive_agents.agents.guards.budget import Limits
 from hive_agents.events import EventBus, EventLog, tickets_of
 from hive_agents.host.health import HealthJudge
-from hive_agents.supervision.health import get_worker_health_summary
+from hive_agents.supervision.health.summary import get_worker_health_summary
 from tests.agents.conftest import node, place
 from tests.agents.loops import agent, said, sets, start
 

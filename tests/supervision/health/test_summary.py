@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hive_agents.store import connected
-from hive_agents.supervision.health import WorkerHealth, get_worker_health_summary
-from hive_agents.supervision.health.summary import LAST_EVENTS
+from hive_agents.supervision.health.summary import LAST_EVENTS, WorkerHealth, get_worker_health_summary
 from tests.supervision.health.colony import Colony
 
 
