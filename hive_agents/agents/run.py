@@ -25,7 +25,7 @@ from hive_agents.goals import Goal, load_goal
 from hive_agents.judging import Runtime
 from hive_agents.models import Chain, Line, Script, open_chain, require_prices
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace, is_trusted_model
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
@@ -299,7 +299,8 @@ class RunModels:
     def _open_script(self, name: str) -> None:
         provider, _, file = name.partition(":")
         path = Path(os.path.abspath(self._workspace.root / file))
-        if provider == "scripted" and file.strip() and path not in self._scripts:
+        known = path in self._scripts or not is_trusted_model(self._workspace, name)  # open_chain refuses it
+        if provider == "scripted" and file.strip() and not known:
             self._scripts[path] = _RunScript(path, file, self._used.setdefault(str(path), []))
 
 

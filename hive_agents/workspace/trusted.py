@@ -341,7 +341,7 @@ def _names_local(section: str, value: Any) -> bool:
 
 
 def _is_local(name: str) -> bool:
-    return name in ("", "none") or name.startswith(("scripted:", "local:"))
+    return name in ("", "none") or name.startswith("local:") or (name[:9] == "scripted:" and _is_inside(name[9:]))
 
 
 def _is_agents_model(part: str) -> bool:

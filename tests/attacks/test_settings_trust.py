@@ -19,6 +19,8 @@ from pydantic import BaseModel
 from hive_agents import HiveError, Principal, Workspace
 from hive_agents.access import mint, permissions_of, verify
 from hive_agents.agents import sound_agent, workspace_tools
+from hive_agents.agents.run import RunModels
+from hive_agents.agents.spec import AgentSpec
 from hive_agents.models import open_chain
 from hive_agents.models.embedding import open_embedder, open_reranker
 from hive_agents.models.embedding.minilm_graph import (
@@ -194,6 +196,17 @@ def test_a_key_that_was_reviewed_changes_nothing_of_trust(tmp_path: Path, key: s
 def test_models_that_are_asked_here_need_no_trust(tmp_path: Path, name: str) -> None:
     key, value = ("chat", json.dumps([name])) if name.startswith("scripted") else ("embedding", json.dumps(name))
     assert parts(placed(tmp_path / "ws", f"models.{key}", value)) == []
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_script_outside_of_the_workspace_is_not_read(tmp_path: Path, absolute: bool) -> None:
+    os.mkfifo(tmp_path / "elsewhere.jsonl")  # whoever opens it waits without an end
+    name = f"scripted:{tmp_path / 'elsewhere.jsonl' if absolute else '../elsewhere.jsonl'}"
+    place = placed(tmp_path / "ws", "models.chat", json.dumps([name]))
+    assert [part.name for part in parts(place)] == ["hive.toml: models.chat"]
+    assert refused(lambda place: open_chain([name], place.settings, workspace=place))(place)
+    agent = AgentSpec.model_construct(model=name)
+    assert refused(lambda place: RunModels(place, agent)("chat"))(place)
 
 
 def test_the_model_that_an_agent_names_needs_trust(tmp_path: Path) -> None:
