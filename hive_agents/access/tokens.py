@@ -309,6 +309,7 @@ class Standing(Format):
     groups: list[str] = []
     roles: list[str] = []
     token_id: str | None = None
+    makers: list[str] = []
     listed: Annotated[bool, BeforeValidator(bool)] = False  # earlier releases wrote the entry
     since: str = ""
 
@@ -316,18 +317,17 @@ class Standing(Format):
     def of(cls, workspace: Workspace, principal: Principal) -> Self:
         """Return the standing of a principal at this moment."""
         listed = _entry(AccessRules.load(workspace), principal) is not None
-        return cls(**principal.to_json(), token_id=principal.token_id, listed=listed, since=audit.now())
+        return cls(**_named_in(principal), listed=listed, since=audit.now())
 
     @property
     def principal(self) -> Principal:
         """The principal at the start, for identity only, not for present rights."""
         groups, roles = frozenset(self.groups), frozenset(self.roles)
-        return Principal(self.tenant, self.user, groups, roles, token_id=self.token_id)
+        return Principal(self.tenant, self.user, groups, roles, self.token_id, tuple(self.makers))
 
     def of_today(self, principal: Principal) -> Self:
         """Return the standing with another token of the same person; what held at the start stays."""
-        kept = {"listed": self.listed, "since": self.since}
-        return self.model_validate({**principal.to_json(), "token_id": principal.token_id, **kept})
+        return self.model_validate({**_named_in(principal), "listed": self.listed, "since": self.since})
 
     def now(self, workspace: Workspace) -> Principal:
         """Return the principal with the rights that remain.
@@ -347,6 +347,10 @@ class Standing(Format):
         if rules.faults:
             raise HiveError(rules.faults, exit_code=3)
         return _present(workspace, rules, principal, self.listed, _withdrawn)
+
+
+def _named_in(principal: Principal) -> dict[str, Any]:
+    return {**principal.to_json(), "token_id": principal.token_id, "makers": list(principal.makers)}
 
 
 def _present(

@@ -103,6 +103,6 @@ def _asked(work: NodeWork, key: str) -> dict[str, Any]:
     """Return who asks, for whom, and the key by which a repeated step files the same request."""
     return {
         "requester": f"agent:{work.agent.id}",
-        "on_behalf_of": work.session.user,
+        **work.session.asking,
         "idempotency_key": f"run:{work.session.run_id}:{key}",
     }

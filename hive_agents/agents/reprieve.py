@@ -83,7 +83,7 @@ def _filing(work: NodeWork, key: str, ticket: EscalationTicket) -> Filing:
         kind="ticket",
         title=f"{ticket.agent}: {ticket.cause.replace('_', ' ')}, {ticket.severity}; may run {ticket.run_id} go on?",
         requester=f"agent:{work.agent.id}",
-        on_behalf_of=work.session.user,
+        **work.session.asking,
         context={name: fields[name] for name in names}
         | {"ticket_id": ticket.id, "run_id": ticket.run_id, "state": "waiting", "answers": ACTION},
         allowed_decisions=["approve", "reject", "respond"],

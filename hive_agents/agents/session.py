@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, filed_by
 from hive_agents.base import Outage, encodable
 from hive_agents.events import Event, EventType, Publish, derived_id
 from hive_agents.goals import Goal
@@ -82,6 +82,12 @@ class AgentSession:
     @property
     def user(self) -> str:
         return self.standing.user if self.standing is not None else "local"
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """The fields of a filing that say for whom the run asks, and who made the token that it was started by."""
+        starter = self.standing.principal if self.standing is not None else None
+        return {"on_behalf_of": self.user, "makers": filed_by(starter).get("makers", [])}
 
     @cached_property
     def store(self) -> ConversationStore:

@@ -52,7 +52,7 @@ def _filing(session: AgentSession, measure: str, limit: float, proposed: float) 
         kind="question",
         title=f"{session.agent.id} has used up its budget of {measure}: may it use {proposed:g} in all?",
         requester=f"agent:{session.agent.id}",
-        on_behalf_of=session.user,
+        **session.asking,
         context={
             "agent": session.agent.id,
             "budget": measure,

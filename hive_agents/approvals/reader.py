@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
 from hive_agents.base import HiveError
+from hive_agents.documents import document_files
 from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 
 WITHHELD = "[Not shown: it may say what documents say that cannot be viewed.]"
 _PLAIN = ("agent", "node", "tool", "policy", "visit", "goal_id", "goal_type", "rule_id", "documents")
 """Keys of a request's context that quote no document."""
+_FIGURES = ("evaluation", "diagnosis")
+"""Keys of a deployment's context that tell what the gate, or the search before it, measured."""
 READERS = frozenset({"approver", "admin", "operator"})
 
 
@@ -49,7 +53,17 @@ class RequestReader:
             return request
         gate = ViewGate(permissions_of(self._workspace), self._principal)
         shown = request.model_copy(update={"context": _viewed(request.context, gate)})
-        return shown if _shows_all(self._workspace, request, gate) else _withheld(shown)
+        if not _shows_all(self._workspace, request, gate):
+            return _withheld(shown)
+        measured = request.kind == "deploy" and "config" in request.context
+        return shown if not measured or self._views_everything else _without_figures(shown)
+
+    @cached_property
+    def _views_everything(self) -> bool:
+        """Whether the principal may view every document that the gate measures by."""
+        assert self._principal is not None
+        gate = ViewGate(permissions_of(self._workspace), self._principal)
+        return gate.shows_all(doc_id for doc_id, _ in document_files(self._workspace.documents))
 
 
 def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Principal | None) -> None:
@@ -74,6 +88,19 @@ def _withheld(request: ApprovalRequest) -> ApprovalRequest:
     decisions = [one.model_copy(update={"reason": None, "message": None, "args": None}) for one in request.decisions]
     update: dict[str, Any] = {"title": WITHHELD, "context": context, "decisions": decisions, "signals": []}
     return request.model_copy(update=update | {"diff": None, "outcome": None})
+
+
+def _without_figures(request: ApprovalRequest) -> ApprovalRequest:
+    """Return the request with the gate's decision on everything, and without figures that hidden documents change."""
+    context = {name: WITHHELD if name in _FIGURES else value for name, value in request.context.items()}
+    found = context.get("certificate")
+    if isinstance(found, dict):
+        codes = [reason.get("code") for reason in found.get("reasons") or ()]
+        everything = "by a measurement of everything; `hive explain {}` says what it means"
+        reasons = [{"code": code, "message": everything.format(code)} for code in codes]
+        context["certificate"] = {"decision": found.get("decision"), "reasons": reasons}
+    title = "".join(request.title.partition(" by the gate")[:2])
+    return request.model_copy(update={"title": title, "context": context})
 
 
 def _viewed(value: Any, gate: ViewGate) -> Any:

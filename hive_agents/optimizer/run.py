@@ -88,7 +88,8 @@ class OptimizeRun(Run):
         if viewer is not None:
             value["viewer"] = Standing.of(workspace, viewer).model_dump(mode="json")
         status = "running" if hold else "queued"
-        return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, owner=owner, key=key, status=status)[0])
+        starter = owner or workspace_owner()  # who can't decide what the run asks for
+        return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, owner=starter, key=key, status=status)[0])
 
     @classmethod
     def resume(cls, workspace: Workspace, run_id: str, **options: Any) -> OptimizeRun:

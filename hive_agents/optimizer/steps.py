@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
+from hive_agents.access import Principal, asked_by
+from hive_agents.approvals import ApprovalStore, Diff, Filing, filed_by, json_patch
 from hive_agents.base import NoModel, Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import SearchBudgetExhausted
@@ -192,12 +193,15 @@ def escalate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Request a person's approval, with the diff, the certificate and the diagnosis."""
     best, evaluation = state["best"], state["evaluation"]
     stored = session.stored(best["name"])
-    bound = evaluation["certificate"]
+    run = RunStore(session.workspace).get(state["run_id"])
+    bound, starter = evaluation["certificate"], session.viewer or Principal(run.tenant, run.user)
     before = session.baseline.model_dump(mode="json", exclude_unset=True)
     filing = Filing(
         kind="deploy",
         title=f"deploy {best['name']}: {stopped_by_gate(state['certificate'])}",
         requester="agent:optimizer",
+        on_behalf_of=asked_by(starter.user),
+        **filed_by(starter),
         context={
             "config": best["name"],
             "file": stored.file,

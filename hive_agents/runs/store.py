@@ -393,7 +393,8 @@ def _moved(row: RunRow, to: str, by: str) -> Event:
 
 def _task(value: dict[str, Any]) -> Any:
     """Return the task in a run's input, without its principal."""
-    return next((value[name] for name in ("input", "request") if name in value), value)
+    unnamed = {name: part for name, part in value.items() if name != "viewer"}
+    return next((value[name] for name in ("input", "request") if name in value), unnamed)
 
 
 def _json(value: Any) -> str | None:

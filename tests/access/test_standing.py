@@ -99,3 +99,12 @@ def test_a_revoked_token_goes_no_further(place: Workspace) -> None:
     revoke(place, token.jti)
     with pytest.raises(RightsWithdrawn, match="revoked"):
         kept.now(place)
+
+
+def test_whoever_made_the_token_stays_behind_what_it_began(place: Workspace) -> None:
+    kim = Principal("acme", "kim")
+    signed = verify(place, mint(place, DANA, maker=kim).token)
+    standing = Standing.model_validate_json(Standing.of(place, signed).model_dump_json())
+    assert signed.makers == ("user:kim",)
+    assert (standing.principal.makers, standing.now(place).makers) == (signed.makers, signed.makers)
+    assert standing.of_today(replace(signed, makers=("user:eve",))).principal.makers == ("user:eve",)

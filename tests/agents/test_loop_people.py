@@ -67,17 +67,28 @@ def test_ask_waits_for_a_person_and_runs_once_when_approved(place: Workspace, de
     assert len(events(place, run, "approval.requested")) == 2
 
 
-def test_a_request_names_the_person_whom_the_run_works_for(place: Workspace) -> None:
+@pytest.mark.parametrize(
+    ("dana", "makers"),
+    [
+        (Principal("local", "dana"), ["owner:dana"]),
+        (Principal("acme", "dana", makers=("user:kim", "owner:ann")), ["user:kim"]),
+    ],
+)
+def test_a_request_names_the_person_whom_the_run_works_for(
+    place: Workspace, dana: Principal, makers: list[str]
+) -> None:
+    """And whoever made their token."""
     post = Post()
     nodes = node("collect", output_keys=["items"], tools=["mail"], requires_approval=True)
     spec = agent(nodes, tool_policy=[{"match": "*", "decision": "ask"}])
     model = said([MAIL, ("ask_user", {"question": "Which?"})], ITEMS)
-    run = start(place, spec, model, tools=post.registry, principal=Principal("local", "dana"))
+    run = start(place, spec, model, tools=post.registry, principal=dana)
     (begin,) = asked(place, run.go())
     decide(place, begin, "approve")
     found = [begin, *asked(place, run.go())]
     assert {one.kind for one in found} == {"question", "tool_call"}
     assert {(one.requester, one.on_behalf_of) for one in found} == {("agent:digest", "user:dana")}
+    assert [one.makers for one in found] == [makers] * len(found)
 
 
 def test_an_edited_call_runs_with_the_persons_arguments(place: Workspace) -> None:

@@ -10,9 +10,16 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import Principal, known_principal, local_user, mint, owner, verify
+from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, RequestReader
+from hive_agents.base import HiveError
 from hive_agents.evaluation import load_golden, viewable_golden
 from hive_agents.gate import is_accepted
+from hive_agents.host import decide
+from hive_agents.optimizer import OptimizeRun
+from hive_agents.optimizer.certify import certify_on_holdout
+from hive_agents.optimizer.session import OptimizerSession
+from hive_agents.optimizer.steps import escalate
 from tests.leaks.pairs import ASKED, HIDDEN, HIDDEN_QUESTION, MARK, MISSING, OPEN, bearer, made, pair, settled
 from tests.sample import hive
 from tests.server.serving import served
@@ -100,3 +107,70 @@ def test_what_is_left_has_the_hash_of_a_file_that_has_no_more(tmp_path: Path, us
     without, beside = pair(tmp_path)
     seen = viewable_golden(beside, known_principal(beside, user))
     assert seen.hash == load_golden(without if user == "kim" else beside).hash
+
+
+def escalated(place: Workspace, starter: Principal | None) -> ApprovalRequest:
+    """Return what a run of the optimizer asks for, once the gate has kept a config back."""
+    run = OptimizeRun.start(place, golden=None, deploy=True, settings={}, owner=starter, hold=False)
+    session = OptimizerSession(place, place.settings.optimizer, viewer=starter)
+    certificate, evaluation = certify_on_holdout(session, "words", run.run_id)
+    best = session.stored("words").config.model_dump(mode="json", exclude_unset=True)
+    state = {"run_id": run.run_id, "best": best, "certificate": certificate, "evaluation": evaluation}
+    update = escalate(session, state | {"diagnosis": {"summary": {"lost": 1}}})
+    return ApprovalStore(place).get(update["approval_id"])
+
+
+def overridden(place: Workspace) -> ApprovalRequest:
+    ran = hive("deploy", "words", "--override", "--reason", "we know", "-w", place.root, "--json")
+    return ApprovalStore(place).get(ran.json["approval_id"])
+
+
+@pytest.mark.parametrize("ask", [overridden, lambda place: escalated(place, None)])
+def test_an_approver_is_not_shown_the_gates_figures_over_what_they_may_not_view(tmp_path: Path, ask: Any) -> None:
+    """They are told the decision, and may decide; who may view everything is shown everything."""
+    place = made(tmp_path / "ws", hidden=True)
+    kim, request = known_principal(place, "kim"), ask(place)
+    shown = RequestReader(place, kim).shown(request)
+    assert RequestReader(place, None).shown(request) == request
+    assert shown.context["evaluation"] == WITHHELD
+    assert shown.context.get("diagnosis", WITHHELD) == WITHHELD
+    found, told = request.context["certificate"], shown.context["certificate"]
+    assert told["decision"] == found["decision"]
+    assert [reason["code"] for reason in told["reasons"]] == [reason["code"] for reason in found["reasons"]]
+    text = json.dumps([shown.title, shown.context])
+    assert not [reason["message"] for reason in found["reasons"] if reason["message"] in text]
+    assert RequestReader(without := made(tmp_path / "open", hidden=False), kim).shown(open := ask(without)) == open
+    assert decide(place, request.id, "reject", by="dana")[0].status == "rejected"
+
+
+def test_whoever_started_the_search_does_not_approve_what_it_asks_for(tmp_path: Path) -> None:
+    """Its tenant's approvers do, neither the starter nor anybody whose token they made."""
+    place = made(tmp_path / "ws", hidden=False)
+    kim, hana = known_principal(place, "kim"), Principal("globex", "hana", roles=frozenset({"approver"}))
+    signed = verify(place, mint(place, known_principal(place, "dana"), maker=kim).token)
+    own = known_principal(place, "dana")
+    asked = escalated(place, kim)
+    assert (asked.tenant, asked.on_behalf_of, asked.requester) == ("acme", "user:kim", "agent:optimizer")
+
+    def answer(request: ApprovalRequest, who: Principal) -> str:
+        more = {"tenant": who.tenant, "makers": who.makers}
+        return decide(place, request.id, "reject", by=who.user, **more)[0].status
+
+    for who in (kim, hana, signed):
+        with pytest.raises(HiveError, match="HIVE-415"):
+            answer(asked, who)
+    assert answer(asked, own) == "rejected"
+    by_owner = escalated(place, None)
+    assert (by_owner.tenant, by_owner.on_behalf_of) == ("local", local_user())
+    assert by_owner.makers == list(owner().hands)
+    with pytest.raises(HiveError, match="HIVE-415"):
+        decide(place, by_owner.id, "approve", by=local_user())
+
+
+def test_a_search_is_started_once_by_its_key_whichever_token_asks_for_it(tmp_path: Path) -> None:
+    place = made(tmp_path / "ws", hidden=False)
+    kim = known_principal(place, "kim")
+    asked = {"golden": None, "deploy": True, "settings": {}, "hold": False, "key": "k"}
+    first = OptimizeRun.start(place, owner=kim, **asked)
+    again = OptimizeRun.start(place, owner=verify(place, mint(place, kim).token), **asked)
+    assert again.run_id == first.run_id

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import login_code
 from hive_agents.approvals import ApprovalStore, Filing
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.filled import MEASURED
@@ -135,12 +136,16 @@ async def test_an_answer_is_offered_only_to_whoever_may_give_it(tmp_path: Path) 
         assert "You handed it to alice" in (await client.get(f"/approvals/{mine[0]}", headers=dana)).text
 
 
-async def test_who_decides_a_deployment_sees_what_the_gate_measured(tmp_path: Path) -> None:
+async def test_who_decides_a_deployment_sees_what_the_gate_measured_where_they_may_view_all(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     (measured,) = filed(place, 1, kind="deploy", context={"config": "v2", "evaluation": MEASURED})
     (other,) = filed(place, 1, kind="deploy", context={"agent": "writer", "evaluation": {"won": 3, "lost": 1}})
     async with served(place, roles=("http",)) as client:
-        page = (await client.get(f"/approvals/{measured}", headers=bearer(place))).text
+        hidden = (await client.get(f"/approvals/{measured}", headers=bearer(place))).text
+        assert "0.561" not in hidden  # some documents are another tenant's
+        assert 'data-decide="approve"' in hidden
+        await client.get("/login", params={"code": login_code(place)})
+        page = (await client.get(f"/approvals/{measured}")).text
         assert "0.412 → 0.561 (+0.149; 95 % interval +0.061 to +0.238)" in page
         assert "1.42 → 0.61" in page
         assert "p = 0.0012 against 0.0167" in page
