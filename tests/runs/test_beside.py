@@ -65,3 +65,21 @@ async def test_cancelled_at_once_it_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await working
     assert await beside(lambda: asyncio.sleep(0, "next")) == "next"
+
+
+async def test_a_thread_whose_result_nobody_wants_is_told_free_at_its_end_alone() -> None:
+    begun, free, freed = threading.Event(), threading.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        assert free.wait(60)  # computes, and awaits nothing
+
+    working = asyncio.ensure_future(beside(work, freed=freed.set))
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert not freed.is_set()
+    free.set()
+    await asyncio.wait_for(freed.wait(), 60)

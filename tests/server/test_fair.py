@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import HiveError, Workspace
+from hive_agents.access import Principal
 from hive_agents.models.breaker import forget_breakers
 from hive_agents.ranking.config import point_active
-from hive_agents.server.rates import LINE, PLACES
+from hive_agents.server.rates import LINE, PLACES, Places
 from hive_agents.workspace.trusted import trust
 from tests.models.openai_server import model_server
 from tests.server.serving import SETTINGS, bearer, sample, served, token
@@ -135,3 +136,21 @@ async def test_places_are_given_back_after_errors_and_by_those_who_left(gate: Ga
         await stand(gate, PLACES, "late")  # each has a place
         gate.open["late"].set()
         assert {(await one).status_code for one in late} == {200}
+
+
+async def test_who_is_cancelled_leaves_the_line_to_the_next() -> None:
+    places, dana = Places(), Principal("acme", "dana", frozenset(), frozenset({"reader"}))
+    held = [await places.take(dana) for _ in range(PLACES)]
+    waiting = [asyncio.ensure_future(places.take(dana)) for _ in range(LINE)]
+    await asyncio.sleep(0)
+    with pytest.raises(HiveError, match="HIVE-433"):
+        await places.take(dana)
+    waiting.pop(3).cancel()
+    await asyncio.sleep(0)
+    waiting.append(asyncio.ensure_future(places.take(dana)))
+    other = await places.take(Principal("acme", "alice", frozenset(), frozenset({"reader"})))
+    for give_back in [other, *held]:
+        give_back()
+    for one in waiting:
+        (await one)()
+    assert not places._gates  # nothing is kept of whoever asks for nothing
