@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -132,20 +133,25 @@ async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
     def last_seen() -> int:
         return seen
 
-    async with call.request.app.state.feed.watch(call.principal) as watch:
-        while True:
-            logged = await run_in_threadpool(_logged, call, seen, BATCH)
-            for event in logged:
-                seen = event.seq or seen
-                yield await _frame(call, event)
-            if len(logged) < BATCH:
-                break
-        async for happening in streams.live(call, watch, last_seen):
-            if happening is None:
-                yield streams.BEAT
-            elif Scope(call.reaches()).tenant in (None, happening.tenant):
-                seen = max(seen, happening.seq or 0)
-                yield await _frame(call, happening)
+    with suppress(HiveError):  # the caller's proof holds no longer: the stream ends, as at a heartbeat
+        async with call.request.app.state.feed.watch(call.principal) as watch:
+            while True:
+                logged = await run_in_threadpool(_logged, call, seen, BATCH)
+                for event in logged:
+                    seen = event.seq or seen
+                    yield await _frame(call, event)
+                if len(logged) < BATCH:
+                    break
+            async for happening in streams.live(call, watch, last_seen):
+                if happening is None:
+                    yield streams.BEAT
+                elif await run_in_threadpool(_reached, call, happening):
+                    seen = max(seen, happening.seq or 0)
+                    yield await _frame(call, happening)
+
+
+def _reached(call: Call, event: Event) -> bool:
+    return Scope(call.reaches()).tenant in (None, event.tenant)
 
 
 async def _frame(call: Call, event: Event) -> bytes:
