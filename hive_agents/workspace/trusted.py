@@ -33,7 +33,7 @@ INERT: Mapping[str, str] = {
     "models": "deadline_seconds",
     "index": "language auto_refresh",
     "copilot": "hybrid_threshold relevance_floor overfetch top_k planner",
-    "access": "mode until_named timeout_seconds",
+    "access": "mode until_named unlisted timeout_seconds",
     "gate": "alpha tag_drop tag_evidence latency_ratio latency_floor_ms unjudged",
     "canary": "share settle_minutes",
     "optimizer": "iterations patience seconds evaluations llm_calls max_usd seed",

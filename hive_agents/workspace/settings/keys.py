@@ -234,8 +234,8 @@ class Access(Format):
     until_named: bool = False
     service_url: str = ""
     timeout_seconds: Seconds = 2.0
-    issuer: str = "hive"
-    audience: str = "hive"
+    issuer: Annotated[str, Field(min_length=1)] = "hive"
+    audience: Annotated[str, Field(min_length=1)] = "hive"
     unlisted: Annotated[Literal["admit", "refuse"], AnyCase] = "admit"
     keys: list[Key] = []
 
@@ -352,7 +352,7 @@ class ServerSettings(Format):
     request and to read an answer; `bodies_bytes` bounds all bodies that are being received. `hosts` are the names under
     which it is asked for, such as that of a proxy; with none, any."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     hosts: list[str] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
