@@ -90,7 +90,7 @@ def require_trust(workspace: Workspace, key: str, *more: str) -> None:
 def is_trusted_model(workspace: Workspace, name: str) -> bool:
     """Return whether a model may be asked: a local one, or one that trusted settings or a trusted agent name."""
     workspace = workspace.stands_for or workspace
-    if _is_local(name):
+    if _is_local(workspace.root, name):
         return True
     from hive_agents.workspace.settings import Role
 
@@ -244,7 +244,7 @@ def _inert(what: str, severity: Literal["error", "warning"]) -> Diagnostic:
 def _untrusted_setting(workspace: Workspace, keys: Collection[str]) -> str | None:
     """Return the first part among the settings in effect at or below the keys that isn't trusted."""
     workspace = workspace.stands_for or workspace
-    for name, text in _setting_parts(workspace.settings.in_file):
+    for name, text in _setting_parts(workspace.root, workspace.settings.in_file):
         key = name.partition(": ")[2]
         if any(key == one or key.startswith(f"{one}.") for one in keys) and _recorded(workspace).get(name) != sha256(
             text
@@ -304,12 +304,12 @@ def _identity(path: Path) -> _Identity:
 def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each part that needs trust."""
     settings = _settings(workspace)
-    yield from _setting_parts(settings)
+    yield from _setting_parts(workspace.root, settings)
     yield from sorted(_code(workspace.root, settings).items())
     yield from sorted((name, _model_text(path)) for name, path in _model_files(workspace.root, settings))
     for path in sorted((workspace.root / AGENTS).glob("*.json")):
         model = _agents_model(_text(path))
-        if model and not _is_local(model):
+        if model and not _is_local(workspace.root, model):
             yield f"{AGENTS}/{path.name}{_MODEL}{model}", model
     for path in sorted((workspace.root / TRIGGERS).glob("*.json")):
         text = _text(path)
@@ -317,7 +317,7 @@ def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
             yield f"{TRIGGERS}/{path.name}", text
 
 
-def _setting_parts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _setting_parts(root: Path, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each setting that isn't on the list of inert ones."""
     for section, table in settings.items():
         inert = INERT.get(section, "").split()
@@ -326,7 +326,7 @@ def _setting_parts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"{SETTINGS}: {section}", _json(table)
             continue
         for key, value in table.items():
-            if key in inert or value in (False, "", [], {}) or _names_local(section, value):
+            if key in inert or value in (False, "", [], {}) or _names_local(root, section, value):
                 continue
             if f"{section}.{key}" in _ENTRIES and isinstance(value, dict):
                 yield from ((f"{SETTINGS}: {section}.{key}.{name}", _json(entry)) for name, entry in value.items())
@@ -334,14 +334,18 @@ def _setting_parts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"{SETTINGS}: {section}.{key}", _json(value)
 
 
-def _names_local(section: str, value: Any) -> bool:
+def _names_local(root: Path, section: str, value: Any) -> bool:
     """Return whether this is a setting of models that names local ones alone."""
     names = value if isinstance(value, list) else [value]
-    return section == "models" and all(isinstance(name, str) and _is_local(name) for name in names)
+    return section == "models" and all(isinstance(name, str) and _is_local(root, name) for name in names)
 
 
-def _is_local(name: str) -> bool:
-    return name in ("", "none") or name.startswith("local:") or (name[:9] == "scripted:" and _is_inside(name[9:]))
+def _is_local(root: Path, name: str) -> bool:
+    """Return whether the name is of a model that is asked here: a script is one in the workspace alone."""
+    provider, _, file = name.partition(":")
+    if provider == "scripted":
+        return bool(file.strip()) and Path(os.path.normpath(root / file)).is_relative_to(root)
+    return name in ("", "none") or provider == "local"
 
 
 def _is_agents_model(part: str) -> bool:

@@ -329,7 +329,7 @@ def test_a_model_that_loops_ends_by_ctrl_c(tmp_path: Path) -> None:
     place = with_reranker(tmp_path / "ws", "deadline_seconds = 500.0\n")
     trust(place)
     asking = (
-        "import sys; from hive_agents import Workspace; from hive_agents.ranking import open_reranker;"
+        "import sys; from hive_agents import Workspace; from hive_agents.models.embedding import open_reranker;"
         " found = open_reranker(Workspace(sys.argv[1])); found.model_id; print('asks', flush=True);"
         " found.relevance('a', ['b'])"
     )

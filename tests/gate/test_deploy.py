@@ -356,7 +356,8 @@ from hive_agents.evaluation import load_golden
 from hive_agents.ranking import SearchEngine
 from hive_agents.ranking.config import point_active
 from hive_agents.ranking.deployed import active_config
-from hive_agents.gate import named_config, run_gate
+from hive_agents.gate import run_gate
+from hive_agents.ranking import named_config
 from hive_agents.gate.deploy import switch
 from hive_agents import Workspace
 

@@ -282,7 +282,7 @@ def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tm
     (tmp_path / "pypdfium2.py").write_text("raise ModuleNotFoundError('No module', name='pypdfium2')")
     program = (
         f"import sys, pathlib; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from hive_agents.sync import convert, ImportFailure\n"
+        "from hive_agents.readers import convert, ImportFailure\n"
         "try: convert(pathlib.Path(sys.argv[1]))\n"
         "except ImportFailure as failure: print(failure)"
     )
@@ -292,7 +292,7 @@ def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tm
 
 def test_nothing_heavy_is_loaded_before_a_file_needs_it() -> None:
     program = (
-        "import sys, hive_agents.sync\n"
+        "import sys, hive_agents.readers\n"
         "print(sorted({'bs4', 'docutils', 'mammoth', 'markdownify', 'pptx', 'pypdfium2'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
