@@ -115,7 +115,7 @@ def prepared(root: Path) -> Workspace:
     (root / "collections").mkdir(parents=True)
     place = Workspace(root)
     write_json(place, "goals/digest.json", GOAL)
-    write_json(place, "agents/digest.json", agent_json())
+    write_json(place, "agents/digest.json", agent_json(tool_policy=[{"match": "*", "decision": "allow"}]))
     return place
 
 
