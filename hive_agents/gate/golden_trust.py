@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.evaluation import FILE, GoldenSet, concealed, load_golden, save_label
+from hive_agents.evaluation import FILE, GoldenSet, concealed, load_golden
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -52,6 +52,8 @@ def label(
 
     Raises: as `save_label`.
     """
+    from hive_agents.evaluation import save_label  # which needs the search, and a gate over files none
+
     try:
         exists = (path or workspace.root / FILE).exists()
         trusted = not exists or is_accepted(workspace, load_golden(workspace, path))
