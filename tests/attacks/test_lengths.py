@@ -16,6 +16,7 @@ from hive_agents.copilot import Request, search
 from hive_agents.models.embedding import WordPieces
 from hive_agents.models.embedding.minilm import QUESTION_WINDOWS, LocalMiniLM
 from hive_agents.ranking.config import point_active
+from hive_agents.workspace.trusted import trust
 from tests.sample import copied_sample, hive
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 from tests.server.test_mcp import connected
@@ -145,6 +146,7 @@ async def test_a_health_check_is_answered_while_the_longest_question_is_worked_o
     toml = place.root / "hive.toml"
     toml.write_text(toml.read_text(encoding="utf-8") + SETTINGS, encoding="utf-8")
     place = Workspace(place.root)
+    trust(place)
     point_active(place, place.configs / "v1.json")
     text = " ".join(f"word{n}" for n in range(LONGEST_QUESTION))[:LONGEST_QUESTION]
     async with served(place, roles=("http",)) as client:

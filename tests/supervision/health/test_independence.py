@@ -41,7 +41,7 @@ def test_the_judge_knows_no_queen_no_approvals_and_nothing_that_controls_runs() 
 
 
 def test_the_loop_that_ticks_reads_runs_and_controls_none() -> None:
-    names = imported(ROOT / "hive_agents" / "runtime" / "health.py")
+    names = imported(ROOT / "hive_agents" / "host" / "health.py")
     control = {"pause", "stop", "resume", "say", "control", "queen", "approvals"}
     assert not {name for name in names if control & set(name.split("."))}
 
