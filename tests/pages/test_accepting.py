@@ -13,6 +13,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.ranking.config import point_active
 from tests.conftest import write_config
 from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in, skipped
+from tests.sample import hive
 from tests.server.serving import bearer, sample, served
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -20,12 +21,17 @@ BROAD, OTHER = [f"broad{n}" for n in range(30)], [f"other{n}" for n in range(60)
 
 
 def losing(place: Workspace) -> None:
-    """`three` serves. `two` leaves a distractor out for sixty questions, and an answer to the thirty of tag "broad"."""
+    """`three` serves. `two` leaves a distractor out for sixty questions, and an answer to the thirty of tag "broad".
+
+    Everybody of the tenant may view every document, and so is told all figures.
+    """
     (collection,) = place.root.glob("collections/*.json")
+    for path in place.documents.rglob("*.md"):
+        path.unlink()
     for folder, times in (("a", 3), ("b", 2), ("c", 1)):
         (place.documents / folder).mkdir()
         for word in (*BROAD, *OTHER):
-            text = f"---\ntitle: Page\nversion: 1\n---\n{' '.join([word] * times)} set the dial.\n"
+            text = f"---\ntitle: Page\nversion: 1\ntenant: acme\nview: [tenant]\n---\n{' '.join([word] * times)} set the dial.\n"
             (place.documents / folder / f"{word}.md").write_text(text)
     for name, depth in (("three", 3), ("two", 2)):
         write_config(place, name, "keyword", retrieval={"top_k": depth}, collection=collection.stem)
@@ -107,4 +113,5 @@ async def test_an_approver_who_operates_accepts_the_tag_by_name_and_the_history_
             await newest.get_by_text("few read that").filter(visible=True).wait_for()
             told = await newest.inner_text()
             assert "alice" in told
-            assert "answers for the loss of broad" in told
+    told = hive("history", "-w", place.root, "--json").json["versions"][0]
+    assert "broad" in json.dumps(told), "what was accepted is told to the owner, whose figures are over everything"
