@@ -31,7 +31,8 @@ def losing(place: Workspace) -> None:
     for folder, times in (("a", 3), ("b", 2), ("c", 1)):
         (place.documents / folder).mkdir()
         for word in (*BROAD, *OTHER):
-            text = f"---\ntitle: Page\nversion: 1\ntenant: acme\nview: [tenant]\n---\n{' '.join([word] * times)} set the dial.\n"
+            said = f"{' '.join([word] * times)} set the dial.\n"
+            text = f"---\ntitle: Page\nversion: 1\ntenant: acme\nview: [tenant]\n---\n{said}"
             (place.documents / folder / f"{word}.md").write_text(text)
     for name, depth in (("three", 3), ("two", 2)):
         write_config(place, name, "keyword", retrieval={"top_k": depth}, collection=collection.stem)
