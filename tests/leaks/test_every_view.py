@@ -170,6 +170,8 @@ def differences(without: Mapping[str, str], beside: Mapping[str, str]) -> list[s
 
 COUNTED = frozenset({"index", "doctor", "backup", "export", "storage migrate"})
 """Commands that tell operators how many documents there are, which they may know: numbers aren't compared."""
+UNORDERED = frozenset({"chat --threads"})
+"""Lists whose rows of one second stand in any order."""
 
 
 def lines(*, thorough: bool) -> Iterator[list[str]]:
@@ -215,6 +217,7 @@ def by_command(place: Workspace, names: dict[str, str], *, thorough: bool) -> di
         ran = hive(*(named(word, names) for word in line), "--json", "-w", place.root)
         warned = "".join(part for part in ran.err.splitlines(True) if "left" not in part)  # not its progress
         text = settled(place, f"{ran.code}\n{ran.out}\n{warned}")
+        text = "\n".join(sorted(text.splitlines())) if " ".join(line) in UNORDERED else text
         answers[" ".join(line)] = re.sub(r"\d+", "N", text) if " ".join(line).startswith(tuple(COUNTED)) else text
     return answers
 
