@@ -16,7 +16,7 @@ from hive_agents.access import Principal, known_principal
 from hive_agents.host.host import Host
 from hive_agents.ranking.config import point_active
 from hive_agents.server import Listener
-from hive_agents.workspace.trusted import trust
+from hive_agents.workspace.trusted import parts, trust
 from tests.people import token_of
 from tests.sample import words_sample
 
@@ -48,7 +48,10 @@ def bearer(place: Workspace, user: str = "dana", *roles: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(place: Workspace, **how: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a token, of a server that is ready."""
+    """A client without a token, of a server that is ready; its own settings are trusted, whatever else is."""
+    own = [part.name for part in parts(place) if part.name.startswith("hive.toml: server.")]
+    if own:
+        trust(place, own)
     listener = Listener(place)
     given: dict[str, Any] = {"roles": ("runs", "http"), **how}
     try:
