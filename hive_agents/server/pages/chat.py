@@ -9,6 +9,7 @@ from hive_agents.base import NotFound
 from hive_agents.copilot import told_before
 from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, runs
+from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
 from hive_agents.server.pages.documents import shown_document
@@ -98,8 +99,8 @@ def _reply(call: Call, run_id: str, thread_id: str | None = None) -> dict[str, A
 def _threads(call: Call) -> dict[str, Any]:
     parameters = call.request.query_params
     search = parameters.get("search") or None
-    query = copilot.ThreadsPage(limit=THREADS, cursor=parameters.get("cursor"), search=search)
-    page = copilot.threads(call, query)
+    wanted = {"limit": THREADS, "cursor": parameters.get("cursor"), "search": search}
+    page = copilot.threads(call, checked(copilot.ThreadsPage, wanted))
     return {"threads": page.threads, "next_cursor": page.next_cursor, "search": search}
 
 

@@ -28,8 +28,8 @@ def overview(call: Call) -> dict[str, Any]:
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
         "labelled": _is_labelled(call),
-        "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=parameters.get("cursor"))),
-        "history": configs.history(call, PageQuery(limit=20, cursor=parameters.get("before"))),
+        "found": runs.list_runs(call, checked(runs.RunsPage, wanted)),
+        "history": configs.history(call, checked(PageQuery, {"limit": 20, "cursor": parameters.get("before")})),
     }
 
 
@@ -40,6 +40,7 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
     result = progress.result or {}
     best = (result.get("best") or {}).get("config")
     better = best if result and best != result["baseline"]["config"] else None
+    wanted = {"graph": "optimizer", "limit": 20, "cursor": parameters.get("cursor")}
     return {
         "found": progress,
         "result": result,
