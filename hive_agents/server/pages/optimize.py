@@ -24,6 +24,7 @@ BUDGETS = ("iterations", "patience", "seconds", "evaluations", "llm_calls", "max
 def overview(call: Call) -> dict[str, Any]:
     """The configs, the optimizer's runs, and the history of deployments."""
     parameters = call.request.query_params
+    wanted = {"graph": "optimizer", "limit": 20, "cursor": parameters.get("cursor")}
     return {
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
@@ -40,7 +41,6 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
     result = progress.result or {}
     best = (result.get("best") or {}).get("config")
     better = best if result and best != result["baseline"]["config"] else None
-    wanted = {"graph": "optimizer", "limit": 20, "cursor": parameters.get("cursor")}
     return {
         "found": progress,
         "result": result,
