@@ -34,7 +34,7 @@ MOST = 2**53
 """The largest integer that may be sent: JSON readers, with doubles, and the database represent all up to it."""
 NEVER_KEPT = "no-store, private"
 """The `Cache-Control` of every response that depends on the caller, errors included."""
-KEY = "Idempotency-Key"
+KEY, LAST_ID = "Idempotency-Key", "Last-Event-ID"
 PRIVATE = {"Cache-Control": NEVER_KEPT, "X-Content-Type-Options": "nosniff"}
 
 
@@ -119,8 +119,8 @@ class Operation:
         return self._response(call.request, self.run(call, **self._arguments(call.request, sent)))
 
     def _arguments(self, request: Request, sent: bytes) -> dict[str, Any]:
-        """Raises: HIVE-105 for an id in the path or a key that is too long; as `parsed` and `checked`."""
-        require_references({**request.path_params, KEY: request.headers.get(KEY, "")})
+        """Raises: HIVE-105 for an id in the path or a header that is too long; as `parsed` and `checked`."""
+        require_references(request.path_params | {name: request.headers.get(name, "") for name in (KEY, LAST_ID)})
         arguments: dict[str, Any] = dict(request.path_params)
         if self.body is not None:
             arguments["body"] = parsed(self.body, request, sent)

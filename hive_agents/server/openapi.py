@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hive_agents.base.files import LONGEST_REFERENCE
-from hive_agents.server.api import KEY, Operation, needed
+from hive_agents.server.api import KEY, LAST_ID, Operation, needed
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
 REFUSALS = {
@@ -88,7 +88,7 @@ def _query_parameters(one: Operation) -> list[dict[str, Any]]:
 
 def _headers(one: Operation) -> list[dict[str, Any]]:
     names = [KEY] if one.keyed else []
-    names += ["Last-Event-ID"] if one.media == "text/event-stream" else []
+    names += [LAST_ID] if one.media == "text/event-stream" else []
     return [{"name": name, "in": "header", "required": False, "schema": _REFERENCE} for name in names]
 
 

@@ -160,9 +160,10 @@ def test_ctrl_c_before_a_run_has_begun_leaves_nothing_that_a_host_takes_up(
 
     place = small(tmp_path / "w")
     run = OptimizeRun.start(place, golden=None, deploy=False, settings={"iterations": 1}, hold=hold)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(OptimizeRun, "_open_bus", interrupted)
-        run.go()
+        with pytest.raises(KeyboardInterrupt):
+            run.go()
     row = RunStore(place).get(run.run_id)
     assert (row.status, row.summary["stopped_by"]) == ("stopped", "interrupted")
     assert run.go()["status"] in ("stopped", "no_improvement")
