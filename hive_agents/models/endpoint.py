@@ -8,7 +8,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ class Endpoint:
                 "garbage", f"{model} answered what is not JSON: {_shortened(data.decode(errors='replace'))}"
             )
         answer = value if isinstance(value, dict) else {"message": data.decode(errors="replace")}
-        raise _refusal_of(response.status_code, answer, model, _seconds(response.headers.get("retry-after", "")))
+        raise _refusal_of(response.status_code, answer, model, _retry_after(response.headers))
 
     def _failure(self, error: Exception, model: str) -> Exception:
         """Return an error as a ModelError without the secret; errors of this program unchanged."""
@@ -256,12 +256,16 @@ def _refusal_of(status: int, answer: Mapping[str, Any], model: str, retry_after:
     return refused(status, f"{model}: status {status}: {_shortened(str(message))}", code=code, retry_after=retry_after)
 
 
-def _seconds(header: str) -> float:
-    """Return the seconds of a Retry-After header, a number or a date; 0 for neither."""
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds to wait by `retry-after-ms` or by Retry-After, a number or a date; 0 for none that is read.
+
+    >>> _retry_after({"retry-after-ms": "2500", "retry-after": "3"}), _retry_after({"retry-after": "soon"})
+    (2.5, 0.0)
+    """
+    header = headers.get("retry-after", "")
+    for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (header, 1.0)):
+        with suppress(ValueError):
+            return max(0.0, float(value) * unit)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError):

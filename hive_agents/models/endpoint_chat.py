@@ -263,7 +263,8 @@ class _StreamedMessage:
 
     def __init__(self) -> None:
         self.text, self.refusal, self.finish = "", "", ""
-        self.calls: dict[Any, dict[str, Any]] = {}
+        self.calls: list[dict[str, Any]] = []
+        self._latest: dict[Any, dict[str, Any]] = {}
         self.usage: Any = None
 
     def add(self, event: Mapping[str, Any]) -> str:
@@ -289,19 +290,24 @@ class _StreamedMessage:
             return
         function = part.get("function") or {}
         # Servers that leave out the index send each call as a whole.
-        key = part.get("index", len(self.calls) if function.get("name") else len(self.calls) - 1)
-        call = self.calls.setdefault(key, {"id": "", "function": {"name": "", "arguments": ""}})
-        call["id"] = call["id"] or part.get("id") or ""
-        call["function"]["name"] += function.get("name") or ""
+        name, id = function.get("name") or "", part.get("id") or ""
+        key = part.get("index", len(self.calls) if name else len(self.calls) - 1)
+        call = self._latest.get(key)
+        # Ollama gives every call the index 0: a name under another id begins the next one.
+        if call is None or (name and id and call["id"] not in ("", id)):
+            call = self._latest[key] = {"id": "", "function": {"name": "", "arguments": ""}}
+            self.calls.append(call)
+        call["id"] = call["id"] or id
+        call["function"]["name"] += name
         arguments = function.get("arguments")
         call["function"]["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
     @property
     def written(self) -> str:
-        return _written(self.text, list(self.calls.values()))
+        return _written(self.text, self.calls)
 
     def message(self) -> dict[str, Any]:
-        return {"content": self.text, "refusal": self.refusal, "tool_calls": list(self.calls.values())}
+        return {"content": self.text, "refusal": self.refusal, "tool_calls": self.calls}
 
 
 def _breaks_off(text: str) -> bool:

@@ -248,9 +248,12 @@ async def test_what_passes_is_tried_again(serve: Any, opened: Opening) -> None:
     assert (len(server.requests), meter.attempts) == (3, 1)
 
 
-async def test_how_long_a_server_wants_to_be_left_alone_is_told(serve: Any, opened: Opening) -> None:
+@pytest.mark.parametrize("headers", [{"Retry-After": "60"}, {"retry-after-ms": "60000", "Retry-After": "61"}])
+async def test_how_long_a_server_wants_to_be_left_alone_is_told(
+    serve: Any, opened: Opening, headers: dict[str, str]
+) -> None:
     server = serve()
-    server.fail(Status(429, headers={"Retry-After": "60"}))
+    server.fail(Status(429, headers=headers))
     with pytest.raises(ModelError) as caught:
         await opened(server).complete(ASK)
     assert (caught.value.retry_after, len(server.requests)) == (60.0, 1)
@@ -298,6 +301,24 @@ async def test_a_stream_that_breaks_off_is_no_answer(serve: Any, opened: Opening
     with pytest.raises(ModelError) as caught:
         await streamed(opened(server))
     assert (caught.value.kind, caught.value.usage.output_tokens > 0) == ("server", True)
+
+
+@pytest.mark.parametrize("index", [{"index": 0}, {}], ids=["one index", "no index"])
+@pytest.mark.parametrize("together", [True, False], ids=["one event", "two events"])
+async def test_calls_with_ids_of_their_own_are_calls_of_their_own(
+    serve: Any, opened: Opening, index: dict[str, int], together: bool
+) -> None:
+    calls = [
+        index | {"id": f"c{n}", "function": {"name": "look_up", "arguments": json.dumps({"q": word})}}
+        for n, word in enumerate(("one", "two"))
+    ]
+    events = [{"tool_calls": calls}] if together else [{"tool_calls": [call]} for call in calls]
+    lines = [json.dumps({"choices": [{"delta": delta}]}) for delta in events]
+    lines += [json.dumps({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}), "[DONE]"]
+    server = serve()
+    server.fail(Body("".join(f"data: {line}\n\n" for line in lines).encode(), "text/event-stream"))
+    _, result = await streamed(opened(server), [LOOK_UP])
+    assert [(call.id, call.args) for call in result.tool_calls] == [("c0", {"q": "one"}), ("c1", {"q": "two"})]
 
 
 async def test_an_event_that_is_no_json_is_garbage(serve: Any, opened: Opening) -> None:
