@@ -29,7 +29,7 @@ from hive_agents.judging.certify import (
     recommended_threshold,
     upper_bound,
 )
-from hive_agents.judging.learning.sequential import Evidence
+from hive_agents.judging.sequential import Evidence
 
 Floats = NDArray[np.float64]
 Judge = Callable[[Floats], Floats]

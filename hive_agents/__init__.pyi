@@ -53,6 +53,7 @@ from .index import (
 )
 from .judging import (
     CapabilityLevel as CapabilityLevel,
+    DriftDetector as DriftDetector,
     EvaluationRule as EvaluationRule,
     FeedbackContext as FeedbackContext,
     HybridJudge as HybridJudge,

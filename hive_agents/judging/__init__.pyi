@@ -40,6 +40,9 @@ from .rules import (
     load_rules as load_rules,
     names_of as names_of,
 )
+from .sequential import (
+    DriftDetector as DriftDetector,
+)
 from .stats import (
     judge_stats as judge_stats,
 )

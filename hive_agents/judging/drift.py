@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hive_agents.goals import goal_type_of
+from hive_agents.judging.sequential import AVERAGE_RUN, DriftDetector
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
-
-ALPHA = 0.05
-BET = 4.0
-ALARM = 20.0
-"""By Ville's inequality a judge within its target reaches it with a probability of 1/20 at most, ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,43 +26,42 @@ class DriftState:
         return self.alarmed_at is not None
 
 
-def e_value(errors: Iterable[bool], *, start: float = 1.0, alpha: float = ALPHA, bet: float = BET) -> float:
-    """Return the evidence that the error rate exceeds alpha: every audit multiplies it by 1 + bet · (error - alpha).
-
-    >>> round(e_value([True, True]), 2), round(e_value([False, True]), 2)
-    (23.04, 3.84)
-    """
-    value = start
-    for error in errors:
-        value *= 1.0 + bet * (float(error) - alpha)
-    return value
-
-
 def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
     """Enter one blind audit of an automatic decision; the caller opens a ticket when `new` is set.
 
     A disagreement under an alarm supersedes the thresholds that wait for approval: they were calibrated without it.
     """
-    goal_type = goal_type_of(goal_type)
+    goal_type, settings = goal_type_of(goal_type), workspace.settings.judge
     with connected(workspace.records) as connection:
         with transaction(connection):
             row = connection.execute(
-                "SELECT e_value, alarmed_at FROM drift WHERE goal_type = ?", (goal_type,)
+                "SELECT numbers, alarmed_at FROM drift WHERE goal_type = ?", (goal_type,)
             ).fetchone()
-            before, alarmed_at = row if row is not None else (1.0, None)
-            value = e_value([not agrees], start=before)
-            new = alarmed_at is None and value >= ALARM
+            numbers, alarmed_at = row if row is not None else ("[]", None)
+            detector = DriftDetector(settings.alpha, settings.average_run or AVERAGE_RUN, numbers=_read(numbers))
+            value = detector.observe(not agrees)
+            new = alarmed_at is None and detector.alarmed
             alarmed_at = audit.now() if new else alarmed_at
             connection.execute(
-                "INSERT INTO drift (goal_type, e_value, alarmed_at) VALUES (?, ?, ?)"
-                " ON CONFLICT (goal_type) DO UPDATE SET e_value = excluded.e_value, alarmed_at = excluded.alarmed_at",
-                (goal_type, value, alarmed_at),
+                "INSERT INTO drift (goal_type, e_value, alarmed_at, numbers) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (goal_type) DO UPDATE SET e_value = excluded.e_value,"
+                " alarmed_at = excluded.alarmed_at, numbers = excluded.numbers",
+                (goal_type, value, alarmed_at, json.dumps(detector.numbers)),
             )
             if alarmed_at is not None and not agrees:
                 connection.execute("UPDATE calibrations SET status = 'superseded' WHERE status = 'awaiting_approval'")
     if new:
         audit.append(workspace, "judge.drift", goal_type=goal_type, e_value=round(value, 3))
     return DriftState(goal_type, value, alarmed_at, new)
+
+
+def _read(text: str) -> list[float]:
+    """Return a detector's numbers; none where they are damaged, so that it begins anew."""
+    try:
+        numbers = json.loads(text)
+        return [float(number) for number in numbers]
+    except (TypeError, ValueError, RecursionError):
+        return []
 
 
 def states(workspace: Workspace) -> dict[str, DriftState]:

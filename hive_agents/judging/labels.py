@@ -24,7 +24,7 @@ def enter(
     before = log.get(decision_id)
     log.label(decision_id, action, by, blind=blind, comment=comment)
     row = log.get(decision_id)
-    state = drift.states(workspace).get(row.goal_type) or drift.DriftState(row.goal_type, 1.0, None)
+    state = drift.states(workspace).get(row.goal_type) or drift.DriftState(row.goal_type, 0.0, None)
     if before.evidence or not row.evidence:
         return state
     _observe_rules(workspace, row, action)

@@ -483,4 +483,7 @@ MIGRATIONS = (
         PRIMARY KEY (host, tenant, user)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE drift ADD COLUMN numbers TEXT NOT NULL DEFAULT '[]';
+    """,
 )

@@ -96,9 +96,9 @@ def test_drift_opens_a_ticket(recorded: Workspace) -> None:
     signal = {"source": "llm", "action": "accept", "confidence": 0.9}
     entry = {"at": "2026-02-01", "goal_type": "fresh", "judge_hash": "a", "audit": 1}
     judgment = {"action": "accept", "confidence": 0.9, "signals": [signal]}
-    DecisionLog(recorded).load([json.dumps({**entry, "judgment": judgment})] * 2)
-    first, second = [item["id"] for item in hive("judge", "audit", "-w", recorded.root, "--json").json["items"]]
-    for number, ticket in ((first, False), (second, True)):
+    DecisionLog(recorded).load([json.dumps({**entry, "judgment": judgment})] * 4)
+    numbers = [item["id"] for item in hive("judge", "audit", "-w", recorded.root, "--json").json["items"]]
+    for number, ticket in zip(numbers, (False, False, False, True), strict=True):
         ran = hive("judge", "audit", number, "--action", "retry", "-w", recorded.root, "--json")
         assert (ran.json["agrees"], bool(ran.json["ticket_id"])) == (False, ticket)
     stats = hive("judge", "stats", "-w", recorded.root, "--json").json

@@ -35,6 +35,7 @@ from hive_agents.judging.thresholds import (
 )
 from hive_agents.store import connected
 from tests.judging.recorded import load_recorded
+from tests.judging.test_drift import alarm
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
 
@@ -238,8 +239,7 @@ def test_labels_of_automatic_decisions_count_only_when_drawn_and_blind(text_work
 
 def test_a_drift_alarm_escalates_everything_until_recalibrated(text_workspace: Workspace) -> None:
     put(text_workspace, 45)
-    drift.observe(text_workspace, "summary", False)
-    drift.observe(text_workspace, "summary", False)
+    alarm(text_workspace, "summary")
     assert threshold_for(text_workspace, "summary", "a") == Threshold(1.01, "drift")
     found = calibrate(text_workspace, by="user:amira")
     assert set(found.awaiting_approval) == {"summary"}
@@ -269,7 +269,7 @@ def test_nobody_ends_an_alarm_alone_with_a_laxer_target(text_workspace: Workspac
     assert threshold_for(text_workspace, "summary", "a").status == "drift"
 
 
-@pytest.mark.parametrize("before", [0, 2], ids=["a new alarm", "more of the same"])
+@pytest.mark.parametrize("before", [0, 4], ids=["a new alarm", "more of the same"])
 def test_what_speaks_for_drift_ends_the_thresholds_that_wait(cautious: Workspace, before: int) -> None:
     put(cautious, 60, confidence=0.7)
     for _ in range(before):
@@ -277,7 +277,7 @@ def test_what_speaks_for_drift_ends_the_thresholds_that_wait(cautious: Workspace
     waiting = calibrate(cautious, by="user:bob").awaiting_approval
     drift.observe(cautious, "other", True)
     assert set(awaiting(cautious)) == set(waiting.values())
-    for _ in range(3):
+    for _ in range(5):
         drift.observe(cautious, "other", False)
     assert awaiting(cautious) == {}
     with pytest.raises(HiveError, match="does not wait"):
@@ -288,7 +288,9 @@ def test_an_alarm_that_is_younger_than_the_calibration_refuses_it(cautious: Work
     put(cautious, 60, confidence=0.7)
     number = calibrate(cautious, by="user:bob", now=NOW).awaiting_approval["summary"]
     with connected(cautious.records) as connection:
-        connection.execute("INSERT INTO drift VALUES ('summary', 25.0, '2026-02-01T00:00:01+00:00')")
+        connection.execute(
+            "INSERT INTO drift (goal_type, e_value, alarmed_at) VALUES ('summary', 2500.0, '2026-02-01T00:00:01+00:00')"
+        )
     assert number not in awaiting(cautious)
     with pytest.raises(HiveError, match="does not wait"):
         apply_threshold(cautious, number, "user:dana")
@@ -376,8 +378,7 @@ def test_an_alarm_that_rises_during_a_calibration_is_not_ended_by_it(
     put(text_workspace, 45)
 
     def late(*arguments: Any, **fields: Any) -> Any:
-        for _ in range(2):
-            drift.observe(text_workspace, "summary", False)
+        alarm(text_workspace, "summary")
         return certify(*arguments, **fields)
 
     monkeypatch.setattr("hive_agents.judging.calibration.certify", late)

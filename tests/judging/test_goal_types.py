@@ -7,7 +7,6 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.goals.goals import Goal
-from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.hybrid import HybridJudge
@@ -17,6 +16,7 @@ from hive_agents.judging.thresholds import threshold_for
 from hive_agents.judging.verdict import JudgmentAction
 from tests.judging.test_calibration import put
 from tests.judging.test_decision_log import accepted
+from tests.judging.test_drift import alarm
 from tests.judging.test_hybrid import rule, says
 from tests.judging.test_stages import MINER, proposal
 
@@ -60,8 +60,7 @@ def test_what_is_logged_learned_and_watched_is_of_the_same_type(text_workspace: 
     log = DecisionLog(text_workspace)
     log.log(accepted(), form, None, {}, None, "a")
     assert [row.goal_type for row in log.rows(goal_type=form)] == ["security"]
-    for _ in range(2):
-        drift.observe(text_workspace, form, False)
+    alarm(text_workspace, form)
     assert threshold_for(text_workspace, form).status == threshold_for(text_workspace, "security").status == "drift"
     assert RuleBook(text_workspace).propose(proposal(goal_type=form), MINER).approvers == 2
 

@@ -13,7 +13,6 @@ from hive_agents import EvaluationRule, Goal, Judgment, JudgmentAction, Runtime,
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.host.decisions import decide
-from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.evaluators import ModelEvaluator
@@ -22,6 +21,7 @@ from hive_agents.judging.requests import ask_for_thresholds
 from hive_agents.models import Script
 from hive_agents.models.scripted import ScriptedModel
 from tests.judging.test_calibration import put
+from tests.judging.test_drift import alarm
 from tests.judging.test_stages import MINER, agree, proposal
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
@@ -166,8 +166,7 @@ async def test_a_certificate_of_another_judge_has_expired(cautious: Workspace) -
 
 async def test_a_drift_alarm_sends_its_type_to_a_person_and_no_other(text_workspace: Workspace) -> None:
     runtime = Runtime(text_workspace)
-    for _ in range(2):
-        drift.observe(text_workspace, "code", False)
+    alarm(text_workspace, "code")
     judgment = await runtime.evaluate(GOAL, PLAIN, llm=says(confidence=1.0))
     assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "drift")
     other = Goal(id="h", name="H", goal_type="summary")
@@ -175,11 +174,11 @@ async def test_a_drift_alarm_sends_its_type_to_a_person_and_no_other(text_worksp
     assert (await runtime.evaluate(Goal(id="u", name="U"), PLAIN, llm=says())).action is ACCEPT
 
 
-async def test_two_wrong_audits_hold_everything_of_the_type(text_workspace: Workspace) -> None:
+async def test_four_wrong_audits_hold_everything_of_the_type(text_workspace: Workspace) -> None:
     with (text_workspace.root / "hive.toml").open("a") as settings:
         settings.write("[judge]\naudit_rate = 1.0\n")
     runtime = Runtime(Workspace(text_workspace.root))
-    for _ in range(2):
+    for _ in range(4):
         judgment = await runtime.evaluate(GOAL, PLAIN, llm=says())
         assert judgment.decision_id is not None
         runtime.record_human(judgment.decision_id, "retry", "user:a", blind=True)
@@ -254,8 +253,7 @@ async def test_a_result_that_is_no_json_is_logged_as_it_shows_itself(
 
 async def test_a_goal_type_is_one_however_it_is_written(text_workspace: Workspace) -> None:
     runtime = Runtime(text_workspace)
-    for _ in range(2):
-        drift.observe(text_workspace, "code", False)
+    alarm(text_workspace, "code")
     loud = Goal(id="g", name="G", goal_type=" CODE")
     assert (await runtime.evaluate(loud, PLAIN, llm=says())).escalation_reason == "drift"
     assert runtime.judge("Code", llm=says()).threshold("CODE") == 1.01

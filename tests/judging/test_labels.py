@@ -13,7 +13,7 @@ from tests.judging.test_calibration import put
 
 def test_one_decision_is_one_observation_of_the_judge(text_workspace: Workspace) -> None:
     put(text_workspace, 1, labels=[])
-    assert enter(text_workspace, 1, "retry", "user:a").e_value == 1.0  # not blind: no evidence
+    assert enter(text_workspace, 1, "retry", "user:a").e_value == 0.0  # not blind: no evidence
     first = enter(text_workspace, 1, "retry", "user:b", blind=True)
     assert first.e_value > 4
     assert enter(text_workspace, 1, "retry", "user:c", blind=True) == states(text_workspace)["summary"] == first
@@ -21,7 +21,7 @@ def test_one_decision_is_one_observation_of_the_judge(text_workspace: Workspace)
 
 def test_an_automatic_decision_that_was_not_drawn_is_no_evidence(text_workspace: Workspace) -> None:
     put(text_workspace, 1, labels=[], audit=0)
-    assert enter(text_workspace, 1, "retry", "user:a", blind=True).e_value == 1.0
+    assert enter(text_workspace, 1, "retry", "user:a", blind=True).e_value == 0.0
     assert DecisionLog(text_workspace).get(1).human_action() == "retry"
 
 

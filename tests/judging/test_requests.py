@@ -11,7 +11,6 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.base.errors import HiveError
 from hive_agents.host.decisions import decide, finish
-from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.labels import enter
@@ -20,6 +19,7 @@ from hive_agents.judging.requests import ask_for_rule, ask_for_thresholds
 from hive_agents.judging.thresholds import Threshold, awaiting, threshold_for
 from hive_agents.store import audit
 from tests.judging.test_calibration import put
+from tests.judging.test_drift import alarm
 from tests.judging.test_stages import MINER, proposal
 
 
@@ -65,9 +65,9 @@ def test_a_threshold_that_was_calibrated_again_can_not_be_approved(lower: Worksp
 
 def test_a_request_that_a_drift_alarm_overtook_clears_no_alarm(lower: Workspace) -> None:
     request = asked(lower, "user:bob")
-    put(lower, 3, labels=[])
+    put(lower, 4, labels=[])
     found = None
-    for row in DecisionLog(lower).rows()[-3:]:
+    for row in DecisionLog(lower).rows()[-4:]:
         found = enter(lower, row.id, "retry", "user:eve", blind=True)
     assert found is not None
     assert found.alarmed
@@ -77,8 +77,7 @@ def test_a_request_that_a_drift_alarm_overtook_clears_no_alarm(lower: Workspace)
 
 
 def test_an_alarm_ends_when_a_second_person_agrees(lower: Workspace) -> None:
-    for _ in range(2):
-        drift.observe(lower, "summary", False)
+    alarm(lower, "summary")
     decide(lower, asked(lower, "user:bob"), "approve", by="dana")
     assert (value(lower).value, value(lower).status) == (0.75, "certified")
 

@@ -10,8 +10,8 @@ from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.judging.learning import RuleBook, RuleProposal
 from hive_agents.judging.learning.proposals import proposed_rule
-from hive_agents.judging.learning.sequential import AGREE, BOUND, DISAGREE, Evidence, rollback_evidence
 from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
+from hive_agents.judging.sequential import AGREE, BOUND, DISAGREE, Evidence
 from hive_agents.store import audit, connected
 
 MINER = "service:miner"
@@ -133,12 +133,11 @@ def test_a_rule_that_suddenly_matches_much_more_goes_back(text_workspace: Worksp
     assert (rule.stage, "matches" in rule.steps[-1]["reason"]) == ("rolled_back", True)
 
 
-@pytest.mark.parametrize("errors", [[True], [True, False, True], [False] * 6 + [True] * 4])
-def test_the_evidence_for_a_rollback_is_the_sum_over_all_starts(errors: list[bool]) -> None:
-    ratios = [0.85 / 0.95 if not error else 3.0 for error in errors]
-    n = len(errors)
-    begun = sum(float(np.prod(ratios[j - 1 :])) / (j * (j + 1)) for j in range(1, n + 1))
-    assert rollback_evidence(not error for error in errors) == pytest.approx(begun + 1 / (n + 1))
+def test_evidence_of_a_release_with_another_test_begins_that_one_anew() -> None:
+    old = {"llr": 1.5, "begun": 7.0, "n": 20, "k": 19, "checks": 30, "matches": 20}
+    assert Evidence.from_json(old) == Evidence(llr=1.5, n=20, k=19, checks=30, matches=20)
+    again = Evidence().observed(False)
+    assert Evidence.from_json(again.to_json()) == again
 
 
 def test_right_rules_stay_and_wrong_ones_go_back() -> None:

@@ -13,7 +13,7 @@ from hive_agents.base import HiveError, NotFound
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
-from hive_agents.judging.learning.sequential import Evidence
+from hive_agents.judging.sequential import Evidence
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 

@@ -279,11 +279,13 @@ class Optimizer(Format):
 class Judge(Format):
     """Below `llm_confidence_threshold` a model's judgement goes to a person. Calibration lets at most `alpha` disagree
     above the threshold that it learns, at confidence 1 - `delta`; a share of decisions is drawn for audit, of those
-    about security `audit_rate_security`. Runs are looked after each `tick_seconds`."""
+    about security `audit_rate_security`, and false alarms of drift are `average_run` audits apart, 1,000 where it
+    isn't set. Runs are looked after each `tick_seconds`."""
 
     llm_confidence_threshold: Share = 0.7
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.10
+    average_run: Annotated[float, Field(gt=0)] | None = None
     audit_rate: Share = 0.05
     audit_rate_security: Share = 0.10
     tick_seconds: Seconds = 120.0
