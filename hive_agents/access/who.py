@@ -65,8 +65,8 @@ class Decider:
     """A person who decides, with their authentication: `authn` is "token" or "local".
 
     They decide requests of `tenant` and the workspace's own; None is the owner, who decides all. `jti`, `maker` and
-    `makers` are of the proof: `makers` as those of a `Principal`, none for a plain name, which proves nothing. `holder`
-    is the token's principal, who decides only what their gate shows them.
+    `makers` are of the proof: `makers` as those of a `Principal`, none for a plain name of somebody else, which proves
+    nothing. `holder` is the principal of a token or a session, who decides only what their gate shows them.
     """
 
     by: str
@@ -281,6 +281,8 @@ class Asker:
 
     def _local_decider(self) -> Decider:
         by, (_, user, jti, makers) = self._local_name(), self._who()
+        if self._as_user is None:
+            makers = makers or (f"{OWNER}{by.removeprefix('user:')}",)
         maker = named(makers[0]) if makers else local_user()
         decider = Decider(by, "local", jti=jti, maker=maker, makers=makers)
         if user is None or not self._names_people:
@@ -291,7 +293,8 @@ class Asker:
         if not DECIDERS & listed.roles:
             fix = "decide as somebody to whom access/*.json gives the role approver"
             raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
-        return replace(decider, tenant=listed.tenant)
+        holder = replace(listed, makers=makers) if jti is not None else None
+        return replace(decider, tenant=listed.tenant, holder=holder)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.access import require_proof, same_hands, same_person
+from hive_agents.access import OWNER, require_proof, same_hands, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.base import HiveError
 
@@ -84,7 +84,10 @@ def hindrance(request: ApprovalRequest, by: str, makers: Sequence[str] = ()) -> 
         return "no_person"
     if handed_to(request, by) is not None:
         return "delegated"
-    agreed = any(same_hands(decision.hands, [by, *makers]) for decision in request.approvals)
+    # The owner's signature is no link between two people, and is one between them and the owner in person.
+    in_person = same_hands([f"{OWNER}{by.removeprefix('user:')}"], makers)
+    found = ([*one.hands, *(one.makers if in_person else ())] for one in request.approvals)
+    agreed = any(same_hands(hands, [by, *makers]) for hands in found)
     return "agreed" if agreed else None
 
 

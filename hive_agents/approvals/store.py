@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hive_agents.access import Principal, person, same_person
+from hive_agents.access import AccessRules, Principal, person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
 from hive_agents.approvals.notify import Occasion, notify, record
@@ -208,14 +208,14 @@ class ApprovalStore:
         """Answer a request; the same answer by the same person again changes nothing.
 
         With several approvers it stays pending until the last of them. `tenant` is that of a token's person, None for a
-        local name; `jti`, `maker` and `makers` are of their proof, `holder` is the person a token names. `version` or
+        local name; `jti`, `maker` and `makers` are of their proof, `holder` is the person whom it names. `version` or
         `content_hash` name the content that was read. With `for_run` the same call may be made again in its run without
         asking. `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
         allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid, or a
         patch without one.
         """
-        assert (holder is not None) == (authn == "token")
+        assert holder is not None or authn != "token"
         by = person(by)
         seen, who = self.get(request_id), (by, authn, tenant, makers)
         require_known(seen, by, authn, tenant, require_token=self.settings.require_token)
@@ -284,7 +284,10 @@ class ApprovalStore:
         tenant: str | None = None,
         makers: Sequence[str] = (),
     ) -> ApprovalRequest:
-        """Hand a request to another person, who then decides in place of `by`."""
+        """Hand a request to another person, who then decides in place of `by`.
+
+        Raises: HIVE-415 also where `access/*.json` has them in a tenant that doesn't decide it.
+        """
         by, to = person(by), person(to)
         with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
@@ -293,6 +296,9 @@ class ApprovalStore:
             for hands in ([by, *makers], [to]):
                 one, *made = hands
                 require_permitted(request, verb, one, authn, tenant, made, require_token=self.settings.require_token)
+            for name, listed in AccessRules.load(self.workspace).principals.items():
+                if same_person(f"user:{name}", to):
+                    require_known(request, to, authn, listed.tenant, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]

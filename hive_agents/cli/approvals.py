@@ -229,7 +229,7 @@ def delegate(
 
     place = surface.workspace
     approval = ApprovalStore(place).delegate(request, to=to, **surface.asker.decider().handing())
-    approval = RequestReader(place, surface.asker.token_holder()).shown(approval)
+    approval = RequestReader(place, surface.asker.viewer()).shown(approval)
     last = approval.delegations[-1]
     surface.show(approval.to_json(), safe_line(f"{last.to} decides {approval.id} in place of {last.by}"))
 

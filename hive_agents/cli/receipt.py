@@ -33,6 +33,7 @@ def deployment(
     """Write the receipt of a deployment: the config's hash, the measurements, the line of the audit log."""
     from hive_agents.cli.receipts import deployment_receipt
 
+    surface.require_whole_view("have the receipt of a deployment")
     _write(surface, deployment_receipt(surface.workspace, number), out)
 
 
@@ -81,6 +82,8 @@ def verify(
     recorded = Receipt.read(receipt)
     if recorded.kind == "decision":
         _require_readable(surface, str(recorded.facts.get("approval")))
+    if recorded.kind == "deployment":
+        surface.require_whole_view("verify the receipt of a deployment")
     checks = asyncio.run(verify_receipt(lambda: surface.workspace, recorded, lambda: _chat(surface)))
     table = Table(box=None, pad_edge=False)
     for name in ("what", "", "why"):

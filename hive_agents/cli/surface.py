@@ -95,9 +95,9 @@ class Surface:
             (self._bars_shown or console(stderr=True)).print(line)
 
     def require_whole_view(self, what: str) -> None:
-        """Raise HIVE-415 for the holder of a token: `what` shows documents without regard to who asks."""
+        """Raise HIVE-415 for the holder of a token: `what` shows documents, or figures of them, to whoever asks."""
         if self.asker.token_holder() is not None:
-            why = f"who has a token may not {what}: it shows documents that their gate may not show them"
+            why = f"who has a token may not {what}: it tells of documents that their gate may not show them"
             raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token", exit_code=1)
 
     @cached_property

@@ -142,12 +142,12 @@ def list_requests(call: CallContext, query: RequestsPage) -> RequestList:
 
 def count_waiting(call: CallContext) -> int:
     """Return how many of the requests that the caller may read wait for a person."""
-    return ApprovalStore(call.workspace).count_pending(RequestReader(call.workspace, call.asker.token_holder()).tenants)
+    return ApprovalStore(call.workspace).count_pending(RequestReader(call.workspace, call.reaches()).tenants)
 
 
 def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
     """Return a page of the requests that the caller may read, and the cursor of the next one."""
-    reader = RequestReader(call.workspace, call.asker.token_holder())
+    reader = RequestReader(call.workspace, call.reaches())
     shown, more = ApprovalStore(call.workspace).page(
         query.limit, status=query.status, tenants=reader.tenants, by_due=query.order == "due", after=query.cursor
     )
@@ -159,7 +159,7 @@ def readable(call: CallContext, request_id: str) -> ApprovalRequest:
 
     Raises: HIVE-409 (404) for one that they may not read, as for one that doesn't exist.
     """
-    reader, request = RequestReader(call.workspace, call.asker.token_holder()), None
+    reader, request = RequestReader(call.workspace, call.reaches()), None
     with suppress(NotFound):
         request = ApprovalStore(call.workspace).get(request_id)
     if request is None or not reader.may_read(request):
@@ -201,7 +201,7 @@ def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
     """Decide all calls of a run that were read together, each on its own."""
     run_id = body.batch.partition(":")[0]
     pending = ApprovalStore(call.workspace).batch(run_id)
-    reader = RequestReader(call.workspace, call.asker.token_holder())
+    reader = RequestReader(call.workspace, call.reaches())
     readable_all = all(map(reader.may_read, pending))
     if not pending or not readable_all or body.batch != f"{run_id}:{batch_hash(pending)[:24]}":
         why = "the calls that wait are not those that were read"

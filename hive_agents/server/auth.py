@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
+from starlette.exceptions import HTTPException
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of
 from hive_agents.base import HiveError
@@ -38,6 +40,8 @@ ADMIN = frozenset({"admin"})
 
 class CallContext:
     """The caller and the workspace of an operation, whether it is called over HTTP or over stdio."""
+
+    _threads: CapacityLimiter | None = None
 
     def __init__(self, workspace: Workspace, asker: Asker, *, engine: SearchEngine, freshness: Freshness) -> None:
         self.workspace, self.asker, self.engine, self.freshness = workspace, asker, engine, freshness
@@ -72,7 +76,7 @@ class CallContext:
         """
         give_back = await self._place()
         try:
-            return await run_in_threadpool(act, *arguments, **named)
+            return await to_thread.run_sync(partial(act, *arguments, **named), limiter=self._threads)
         finally:
             give_back()
 
@@ -113,6 +117,7 @@ class Call(CallContext):
             raise HiveError.of("HIVE-417", "nobody says who asks", fix=fix, exit_code=2)
         asker = asker_of(self.host.workspace, proof)
         super().__init__(self.host.workspace, asker, engine=state.engine, freshness=state.freshness)
+        self._threads = state.places.threads
         if self.session is not None and request.method not in _SAFE:
             self._require_own_page(self.session)
 
@@ -167,9 +172,14 @@ def csrf_of(session: str) -> str:
 
 
 def _bearer(request: Request) -> str | None:
-    """Return the bearer token; "" for another scheme, None without the header."""
-    header: str | None = request.headers.get("authorization")
-    if header is None:
+    """Return the bearer token; "" for another scheme, None without the header.
+
+    Raises: 400 for several, of which a proxy may have checked another one.
+    """
+    sent = request.headers.getlist("authorization")
+    if not sent:
         return None
-    scheme, _, value = header.partition(" ")
+    if len(sent) > 1:
+        raise HTTPException(400, "there is more than one Authorization header")
+    scheme, _, value = sent[0].partition(" ")
     return value.strip() if scheme.lower() == "bearer" else ""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
+
 from hive_agents.base import TooMany
 from hive_agents.runs import RunStore
 
@@ -22,7 +24,9 @@ MAX_BUCKETS = 10_000
 """Principals with a bucket; the least recent ones are dropped, and begin with a full bucket again."""
 AT_WORK = ("queued", "running")
 PLACES = 8
-"""Threads that work for one principal at once, a fifth of those that all share."""
+"""Threads that work for one principal at once."""
+THREADS = 5 * PLACES
+"""Threads that work for all principals at once. Those that say who calls, or whether the host is well, are others."""
 LINE = 32
 """What else of one principal may wait for a place."""
 
@@ -68,6 +72,7 @@ class Places:
     """The threads of each principal, so that whoever asks for much waits for himself. For one event loop."""
 
     def __init__(self) -> None:
+        self.threads = CapacityLimiter(THREADS)
         self._gates: dict[tuple[str, str], _Gate] = {}
 
     async def take(self, principal: Principal) -> Callable[[], None]:

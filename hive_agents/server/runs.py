@@ -318,7 +318,7 @@ def run_messages(call: Call, run_id: str) -> RunMessages:
 @api.get("/api/runs/{run_id}/approvals", APPROVER)
 def run_approvals(call: Call, run_id: str) -> Batch:
     """The tool calls that a run waits to make, and the name by which exactly these can be decided at once."""
-    reader = RequestReader(call.workspace, call.asker.token_holder())
+    reader = RequestReader(call.workspace, call.reaches())
     pending = ApprovalStore(call.workspace).batch(run_id)
     shown = [reader.shown(one) for one in pending if reader.may_read(one)]
     batch = f"{run_id}:{batch_hash(pending)[:24]}" if pending and len(shown) == len(pending) else None

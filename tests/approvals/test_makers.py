@@ -26,6 +26,7 @@ from hive_agents.approvals import ApprovalStore, Approvers, filed_by, log
 from hive_agents.host import decide
 from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.requests import ask_for_rule
+from hive_agents.server.auth import COOKIE, CSRF, csrf_of
 from hive_agents.store import audit
 from tests.access.conftest import write_access
 from tests.approvals.asking import filing, refused
@@ -88,6 +89,18 @@ def test_the_owners_signature_is_no_link_between_two_people(place: Workspace) ->
     with refused("HIVE-414"):
         approvals.decide(request, "approve", **decider(place, "dana"))
     assert approvals.decide(request, "approve", by="dana").status == "approved"
+
+
+def test_the_owner_in_person_is_no_second_person_after_a_token_of_theirs(place: Workspace) -> None:
+    """Whichever of the two agreed first."""
+    approvals = ApprovalStore(place)
+    in_person = [Asker(place, None, {}).decider().named(), by_link(place, None)]
+    for who in in_person:
+        request = approvals.file(filing(approvers=Approvers(min=2))).id
+        approvals.decide(request, "approve", **decider(place, "dana"))
+        with refused("HIVE-414"):
+            approvals.decide(request, "approve", **who)
+        assert approvals.decide(request, "approve", **decider(place, "eve")).status == "approved"
 
 
 def test_nobody_decides_by_a_token_that_they_made_what_they_asked_for(place: Workspace) -> None:
@@ -216,6 +229,19 @@ def test_the_owner_who_asks_can_not_sign_in_as_a_second_person(place: Workspace)
     assert decision.jti
 
 
+def test_a_request_is_handed_to_nobody_of_another_tenant(place: Workspace) -> None:
+    people = {"hana": {"tenant": "globex", "roles": ["approver"]}, "dana": {"tenant": "acme", "roles": ["approver"]}}
+    write_access(place, "people.json", {"principals": people})
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(tenant="acme")).id
+    for to in ("hana", "user:Hana"):
+        with refused("HIVE-415"):
+            approvals.delegate(request, by="ann", to=to)
+    assert [one.to for one in approvals.delegate(request, by="ann", to="dana").delegations] == ["user:dana"]
+    own = approvals.file(filing()).id
+    assert approvals.delegate(own, by="ann", to="hana").delegations
+
+
 def test_a_link_of_the_one_who_agreed_is_no_second_person(place: Workspace) -> None:
     write_access(place, "people.json", {"principals": {"dana": {"tenant": "acme", "roles": ["approver"]}}})
     approvals = ApprovalStore(place)
@@ -246,6 +272,36 @@ async def test_a_page_offers_no_answer_to_the_owner_by_another_name(tmp_path: Pa
                 page = await client.get(f"/approvals/{request}")
                 assert page.status_code == 200
                 assert ('href="#answer"' in page.text) == offered, (user, request)
+
+
+async def test_a_session_of_a_link_reads_and_decides_as_the_person_whom_it_names(tmp_path: Path) -> None:
+    place = sample(tmp_path / "w")
+    (place.documents / "theirs.md").write_text("---\ntenant: globex\nview: tenant\n---\n# Theirs\n\nText.\n")
+    approvals = ApprovalStore(place)
+    asked = [filing(tenant=tenant, title=tenant) for tenant in ("acme", "globex", "local")]
+    theirs, other, own = (approvals.file(one).id for one in asked)
+    quoting = approvals.file(filing(tenant="acme", title="quoting", context={"documents": ["theirs.md"]})).id
+    async with served(place, roles=("http",)) as client:
+        dana, anybody = (begin_session(place, login_code(place, user)) for user in ("dana", None))
+        cookies = {session: {"Cookie": f"{COOKIE}={session}", CSRF: csrf_of(session)} for session in (dana, anybody)}
+        listed = {}
+        for session, headers in cookies.items():
+            found = (await client.get("/api/approvals", headers=headers)).json()
+            listed[session] = {one["title"] for one in found["items"]}
+            assert found["waiting"] == len(listed[session])
+        assert listed == {dana: {"acme", "local", "quoting"}, anybody: {"acme", "globex", "local", "quoting"}}
+        statuses = {}
+        for request in (theirs, other, own, quoting):
+            body = {"verb": "approve"}
+            path = f"/api/approvals/{request}/decide"
+            statuses[request] = (await client.post(path, json=body, headers=cookies[dana])).status_code
+        assert statuses == {theirs: 200, other: 404, own: 200, quoting: 403}
+        shown = (await client.get(f"/api/approvals/{quoting}", headers=cookies[dana])).json()["request"]
+        assert shown["context"]["documents"] == []
+        delegated = await client.post(
+            f"/api/approvals/{quoting}/delegate", json={"to": "hana"}, headers=cookies[dana]
+        )  # fmt: skip
+        assert (delegated.status_code, delegated.json()["code"]) == (403, "HIVE-415")
 
 
 async def test_an_admin_alone_can_not_override_the_gate_over_http(tmp_path: Path) -> None:

@@ -53,6 +53,23 @@ async def test_the_library_refuses_a_question_that_is_too_long(tmp_path: Path) -
     assert await search(place, dana, LONG)
 
 
+SPELLED_OUT = "ﷺ" * (LONGEST_QUESTION - 10)
+"""Within the limit as it is sent, and eighteen times as long where words are read."""
+
+
+async def test_a_question_that_grows_where_it_is_read_is_too_long(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    with pytest.raises(HiveError, match="8,000 are the most"):
+        place.engine().search(SPELLED_OUT)
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", "reader", "operator")
+        for path in ("/api/query", "/api/golden/labels"):
+            found = await client.post(path, json={"query": SPELLED_OUT}, headers=root)
+            assert (found.status_code, is_told(found.text)) == (422, True), found.text
+        found = await client.post("/api/query", json={"query": "où est la clé ﷺ"}, headers=root)
+        assert found.status_code == 200
+
+
 async def test_every_protocol_refuses_a_question_that_is_too_long(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     message = {"id": "m", "role": "user", "content": TOO_LONG}

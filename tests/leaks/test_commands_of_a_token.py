@@ -273,6 +273,18 @@ def test_a_guest_searches_what_they_may_view(place: Place) -> None:
         assert place.called("query", ASKED, *more, "--json").codes == {"HIVE-415"}
 
 
+@pytest.mark.parametrize("arguments", [("receipt", "deployment"), ("verify", "RECEIPT")], ids=" ".join)
+def test_the_evidence_of_a_deployment_measures_everything(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: Arguments
+) -> None:
+    receipt = tmp_path / "deployment.json"
+    assert place.hive("receipt", "deployment", "--out", receipt).code == 0
+    words = [receipt if one == "RECEIPT" else one for one in arguments]
+    assert place.hive(*words, "--json").code == 0
+    monkeypatch.setenv("HIVE_TOKEN", mint(place.workspace, known_principal(place.workspace, "kim")).token)
+    assert place.hive(*words, "--json").codes == {"HIVE-415"}
+
+
 def test_an_operator_is_shown_figures_and_hits_of_their_own(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,18 @@ async def test_no_header_but_the_token_says_who_asks(place: Workspace, client: h
     assert (await client.get("/api/session", headers=claimed)).status_code == 401
 
 
+async def test_several_authorizations_are_refused(place: Workspace, client: httpx.AsyncClient) -> None:
+    """A proxy may have checked another one than the server would take."""
+    dana, root = (bearer(place, user)["Authorization"] for user in ("dana", "root"))
+    for second in (root, dana, ""):
+        for path in ("/api/session", "/chat", "/nowhere"):
+            sent = [("Authorization", dana), ("Authorization", second), ("Accept", "text/html")]
+            found = await client.get(path, headers=sent)
+            assert found.status_code == (404 if path == "/nowhere" else 400), found.text
+    found = await client.post("/mcp", json={}, headers=[("Authorization", dana), ("Authorization", root)])
+    assert found.status_code == 400
+
+
 async def test_a_sign_in_link_works_once_and_makes_the_owners_session(
     place: Workspace, client: httpx.AsyncClient
 ) -> None:

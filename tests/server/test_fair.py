@@ -115,6 +115,26 @@ async def test_who_fills_their_places_waits_alone_and_beyond_the_line_comes_agai
         assert (await client.get("/chat", headers=dana)).status_code == 200
 
 
+async def test_five_callers_who_fill_their_places_keep_nobody_from_being_known(gate: Gate) -> None:
+    """All threads that work for callers are taken: who calls, and whether the host is well, is told by others."""
+    async with served(gate.place, roles=("http",)) as client:
+        people = [bearer(gate.place, user, "operator", "reader") for user in ("dana", "alice", "guest", "root", "hana")]
+        sent = [
+            asyncio.ensure_future(client.get("/api/golden/pool", params={"query": f"slow {n}"}, headers=who))
+            for who in people
+            for n in range(PLACES)
+        ]
+        await stand(gate, len(sent))
+        async with asyncio.timeout(30):
+            for path in ("/healthz", "/readyz"):
+                assert (await client.get(path)).status_code == 200
+            refused = await client.get("/api/session", headers={"Authorization": "Bearer x.y.z"})
+            assert refused.status_code == 401
+            assert (await client.get("/login", params={"code": "x"})).status_code in (401, 403)
+        gate.open["slow"].set()
+        assert {(await one).status_code for one in sent} == {200}
+
+
 async def test_places_are_given_back_after_errors_and_by_those_who_left(gate: Gate) -> None:
     async with served(gate.place, roles=("http",)) as client:
         dana = bearer(gate.place)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hive_agents.base.errors import HiveError
 
@@ -18,7 +19,20 @@ LONGEST_TEXT = 20_000
 MOST_ENTRIES = 500
 """Entries of a list, such as filters or labels."""
 
-QuestionText = Annotated[str, Field(max_length=LONGEST_QUESTION)]
+
+
+def _characters(question: str) -> int:
+    """Return the length of a question where its words are read: one character may stand for eighteen there."""
+    return max(len(question), len(unicodedata.normalize("NFKC", question[:LONGEST_QUESTION])))
+
+
+def _spelled_out(question: str) -> str:
+    if (characters := _characters(question)) > LONGEST_QUESTION:
+        raise ValueError(f"spelled out it has {characters} characters, and {LONGEST_QUESTION} are the most")
+    return question
+
+
+QuestionText = Annotated[str, Field(max_length=LONGEST_QUESTION), AfterValidator(_spelled_out)]
 ShortName = Annotated[str, Field(max_length=LONGEST_NAME)]
 Reference = Annotated[str, Field(max_length=LONGEST_REFERENCE)]
 LongText = Annotated[str, Field(max_length=LONGEST_TEXT)]
@@ -27,6 +41,6 @@ FewEntries = Field(max_length=MOST_ENTRIES)
 
 def require_short(question: str) -> None:
     """Raise HIVE-105 for a question of more than `LONGEST_QUESTION` characters."""
-    if len(question) > LONGEST_QUESTION:
-        why = f"the question has {len(question):,} characters, and {LONGEST_QUESTION:,} are the most"
+    if (characters := _characters(question)) > LONGEST_QUESTION:
+        why = f"the question has {characters:,} characters, and {LONGEST_QUESTION:,} are the most"
         raise HiveError.of("HIVE-105", why, fix="ask in fewer words: a text of its own is a document", exit_code=2)

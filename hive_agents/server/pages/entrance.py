@@ -52,7 +52,7 @@ async def lost(request: Request, error: Exception) -> Response:
     if error.status_code != 404 or not wants_page or request.url.path.startswith("/api/"):
         return await of_http(request, error)
     call = None
-    with suppress(HiveError):
+    with suppress(HiveError, HTTPException):
         call = await run_in_threadpool(Call, request)
     return await run_in_threadpool(rendered, request, "fault.html", {"diagnostics": (), "missing": True}, call, 404)
 
