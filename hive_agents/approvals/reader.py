@@ -55,8 +55,7 @@ class RequestReader:
         shown = request.model_copy(update={"context": _viewed(request.context, gate)})
         if not _shows_all(self._workspace, request, gate):
             return _withheld(shown)
-        measured = request.kind == "deploy" and "config" in request.context
-        return shown if not measured or self._views_everything else _without_figures(shown)
+        return shown if request.kind != "deploy" or self._views_everything else _without_figures(shown)
 
     @cached_property
     def _views_everything(self) -> bool:

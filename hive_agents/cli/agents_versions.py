@@ -106,7 +106,9 @@ def history(surface: Surface, agent: AgentArgument) -> None:
 
     place = surface.workspace
     require_agent(place, agent)
-    rows = [row.to_json(active=n == 0) for n, row in enumerate(versions(place, agent))]
+    # Each was measured as whoever deployed it.
+    hidden: dict[str, Any] = {"evaluation": {}} if surface.asker.viewer() is not None else {}
+    rows = [row.to_json(active=n == 0) | hidden for n, row in enumerate(versions(place, agent))]
     surface.warn(deployment_warnings(place, agent))
     table = Table()
     for name in ("", "id", "version", "at", "by", "via", "decision", "cases"):

@@ -100,7 +100,7 @@ def audit(
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
     reviewer = surface.asker.reviewer()
     by = reviewer.by
-    audited = audits.answer(place, decision, action.lower(), by, comment, reviewer.holder)
+    audited = audits.answer(place, decision, action.lower(), by, comment, reviewer.holder, reviewer.makers)
     drift = audited.drift
     value: dict[str, Any] = {
         "id": audited.id,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents.access import Principal, ViewGate, asked_by, owner, same_hands
+from hive_agents.access import Principal, ViewGate, asked_by, owner, people, same_hands
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import locked
 from hive_agents.copilot.threads import ThreadStore, Turn
@@ -27,12 +28,12 @@ A_HOUR = 60
 MAX_COMMENT = 1000
 """Characters."""
 
-_COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by"
+_COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by, makers"
 
 
 @dataclass(frozen=True)
 class Item:
-    """One opinion; `status` is pending, accepted or rejected."""
+    """One opinion; `status` is pending, accepted or rejected, `makers` (JSON) made the token that it was given by."""
 
     id: str
     created_at: str
@@ -46,9 +47,10 @@ class Item:
     comment: str | None
     status: str
     reviewed_by: str | None
+    makers: str = "[]"
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "run_id"}
+        return {name: value for name, value in asdict(self).items() if name not in ("run_id", "makers")}
 
 
 class FeedbackQueue:
@@ -101,13 +103,14 @@ class FeedbackQueue:
                 comment=comment,
                 status="pending",
                 reviewed_by=None,
+                makers=json.dumps(people(self.person.makers)),
             )
             connection.execute(
                 "DELETE FROM feedback WHERE run_id = ? AND doc_id = ? AND by = ? AND status = 'pending'",
                 (run_id, doc_id, self.person.user),
             )
             done = connection.execute(
-                f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 12)})",
+                f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 13)})",
                 tuple(asdict(item).values()),
             ).rowcount
         if not done:
@@ -141,7 +144,7 @@ class FeedbackQueue:
         if not self._reviews:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)
-        if same_hands([item.by], self.person.hands):
+        if same_hands([item.by, *json.loads(item.makers)], self.person.hands):
             fix = "another person must review it, by a token or link that they didn't get from its author: four eyes"
             raise HiveError.of("HIVE-415", f"{item.by} gave this feedback", fix=fix, exit_code=1)
         status = "accepted" if accept else "rejected"

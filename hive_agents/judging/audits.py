@@ -66,16 +66,17 @@ def answer(
     by: str,
     comment: str | None = None,
     holder: Principal | None = None,
+    makers: Sequence[str] = (),
 ) -> Audited:
     """Enter an auditor's verdict, and update the drift test of its goal type.
 
     Raises: HIVE-409 when the decision was not drawn for audit, isn't one that the `holder` of a token is shown, or the
-    person has labelled it before.
+    person, or one of the `makers` of their token, has labelled it before.
     """
     row = DecisionLog(workspace).get(decision_id)
     if not row.audit or not row.automatic or not _may_see_work(workspace, row, holder):
         raise unknown_decision(decision_id)
-    state = labels.enter(workspace, decision_id, action, by, blind=True, comment=comment)
+    state = labels.enter(workspace, decision_id, action, by, blind=True, comment=comment, makers=makers)
     return Audited(decision_id, action, row.action, action == row.action, state)
 
 

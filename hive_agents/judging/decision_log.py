@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.access import same_person
+from hive_agents.access import people, same_hands
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
@@ -98,25 +98,31 @@ class DecisionLog:
                 connection.execute("UPDATE judge_decisions SET audit = ? WHERE id = ?", (drawn, number))
         return number
 
-    def label(self, decision_id: int, action: str, by: str, blind: bool = False, comment: str | None = None) -> None:
-        """Record a person's verdict, at most one for each person and decision.
+    def label(
+        self,
+        decision_id: int,
+        action: str,
+        by: str,
+        blind: bool = False,
+        comment: str | None = None,
+        makers: Sequence[str] = (),
+    ) -> None:
+        """Record a person's verdict, at most one for each person and decision; `makers` made the token they signed by.
 
-        Raises: HIVE-409 for an unknown decision or action, or when the person has labelled it already.
+        Raises: HIVE-409 for an unknown decision or action, or when the person, or a maker, has labelled it already.
         """
         if action not in ACTIONS:
             raise HiveError.of("HIVE-409", f'"{action}" is no action', fix=f"use one of {', '.join(ACTIONS)}")
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             if connection.execute("SELECT 1 FROM judge_decisions WHERE id = ?", (decision_id,)).fetchone() is None:
                 raise unknown_decision(decision_id)
-            labelled = connection.execute("SELECT by FROM human_labels WHERE decision = ?", (decision_id,)).fetchall()
-            if any(same_person(str(before), by) for (before,) in labelled):
+            query, makers = "SELECT by, makers FROM human_labels WHERE decision = ?", people(makers)
+            labelled = connection.execute(query, (decision_id,)).fetchall()
+            if any(same_hands([str(before), *json.loads(made)], [by, *makers]) for before, made in labelled):
                 raise HiveError.of(
                     "HIVE-409", f"{by} has labelled decision {decision_id} before", fix="ask another reviewer"
                 )
-            connection.execute(
-                "INSERT INTO human_labels (decision, action, by, at, blind, comment) VALUES (?, ?, ?, ?, ?, ?)",
-                (decision_id, action, by, audit.now(), int(blind), comment),
-            )
+            _insert_label(connection, decision_id, Label(action, by, audit.now(), blind, comment, tuple(makers)))
 
     def outcome(self, decision_id: int, outcome: str) -> None:
         """Record the outcome, `succeeded` or `failed`; of a retry, whether it mended the result.
@@ -171,10 +177,8 @@ class DecisionLog:
             for entry in entries:
                 number = _insert(connection, entry)
                 for label in entry.get("labels", ()):
-                    connection.execute(
-                        "INSERT INTO human_labels (decision, action, by, at, blind, comment) VALUES (?, ?, ?, ?, ?, ?)",
-                        (number, label["action"], label["by"], label["at"], int(label["blind"]), label.get("comment")),
-                    )
+                    given = (label["action"], label["by"], label["at"], label["blind"], label.get("comment"))
+                    _insert_label(connection, number, Label(*given, tuple(label.get("makers", ()))))
         return len(entries)
 
     def _select(self, bounds: Mapping[str, str | int | None]) -> list[JudgedCase]:
@@ -186,7 +190,8 @@ class DecisionLog:
             for row in connection.execute(
                 f"SELECT * FROM human_labels WHERE decision IN ({chosen}) ORDER BY at, by", tuple(bounded.values())
             ):
-                label = Label(row["action"], row["by"], row["at"], bool(row["blind"]), row["comment"])
+                made = tuple(json.loads(row["makers"]))
+                label = Label(row["action"], row["by"], row["at"], bool(row["blind"]), row["comment"], made)
                 labels.setdefault(row["decision"], []).append(label)
             rows = connection.execute(f"SELECT * FROM judge_decisions{where} ORDER BY id", tuple(bounded.values()))
             decisions = []
@@ -247,6 +252,12 @@ def _repr_of(result: Any) -> str:
         return repr(result)
     except Exception:
         return type(result).__name__
+
+
+def _insert_label(connection: RecordsConnection, decision: int, label: Label) -> None:
+    values = (label.action, label.by, label.at, int(label.blind), label.comment, json.dumps(label.makers))
+    columns = "decision, action, by, at, blind, comment, makers"
+    connection.execute(f"INSERT INTO human_labels ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", (decision, *values))
 
 
 def _insert(connection: RecordsConnection, entry: Mapping[str, Any]) -> int:

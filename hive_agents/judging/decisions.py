@@ -27,13 +27,19 @@ THRESHOLD_REASONS = ("low_confidence", "drift")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A person's verdict; `blind` when the judge's was not shown before."""
+    """A person's verdict; `blind` when the judge's was not shown before, `makers` as those of a `Principal`."""
 
     action: str
     by: str
     at: str
     blind: bool
     comment: str | None
+    makers: tuple[str, ...] = ()
+
+    @property
+    def hands(self) -> tuple[str, ...]:
+        """Those who may be behind it."""
+        return (self.by, *self.makers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from hive_agents.access import Principal, same_person
+from pydantic import ValidationError
+
+from hive_agents.access import Principal, Standing, people, same_hands, same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing, filed_by
 from hive_agents.base import HiveError, WrongUsage
 from hive_agents.judging import labels
@@ -93,7 +95,7 @@ def ask_for_judgment(
         kind="judgment",
         title=title or f"accept the result for {decision.goal_id or decision.goal_type}?",
         requester="service:judge",
-        on_behalf_of=_starter(workspace, decision.run_id),
+        **_asked_for(workspace, decision.run_id),
         tenant=decision.tenant,
         context={
             "decision_id": decision.id,
@@ -112,12 +114,17 @@ def ask_for_judgment(
     return _filed_once(workspace, filing, f"judgment:{decision.id}").id
 
 
-def _starter(workspace: Workspace, run_id: str | None) -> str | None:
-    """Return the user of the judged run; None where the run isn't in the store."""
+def _asked_for(workspace: Workspace, run_id: str | None) -> dict[str, Any]:
+    """Return the fields of a filing that say who started the judged run, and who made their token; none where the run
+    isn't in the store."""
+    asked: dict[str, Any] = {}
     if run_id is not None:
-        with suppress(HiveError):
-            return f"user:{RunStore(workspace).get(run_id).user}"
-    return None
+        with suppress(HiveError, ValidationError):
+            run = RunStore(workspace).get(run_id)
+            asked["on_behalf_of"] = f"user:{run.user}"
+            begun = run.value.get("principal") or run.value.get("reader")
+            asked["makers"] = people(Standing.model_validate(begun).makers) if begun else []
+    return asked
 
 
 def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
@@ -197,11 +204,11 @@ def _enter_labels(workspace: Workspace, request: ApprovalRequest) -> dict[str, A
     row = DecisionLog(workspace).get(number)
     proposed = row.proposal[0] if row.proposal is not None else "retry"
     action = "accept" if request.status == "approved" else proposed if proposed in ("retry", "replan") else "retry"
-    labelled_by = [label.by for label in row.labels]
+    before = [hand for label in row.labels for hand in label.hands]
     for decision in request.approvals if request.status == "approved" else request.decisions[-1:]:
-        if not _among(decision.by, labelled_by):
-            comment = decision.message or decision.reason
-            labels.enter(workspace, number, action, decision.by, comment=comment)
+        if not same_hands(before, decision.hands):
+            comment, makers = decision.message or decision.reason, people(decision.makers)
+            labels.enter(workspace, number, action, decision.by, comment=comment, makers=makers)
     return {"decision_id": number, "label": action}
 
 

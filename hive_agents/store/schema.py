@@ -486,4 +486,8 @@ MIGRATIONS = (
     """
     ALTER TABLE drift ADD COLUMN numbers TEXT NOT NULL DEFAULT '[]';
     """,
+    """
+    ALTER TABLE feedback ADD COLUMN makers TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE human_labels ADD COLUMN makers TEXT NOT NULL DEFAULT '[]';
+    """,
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import known_principal, mint
 from tests.copilot.chats import copied_knowledge_base
 from tests.sample import Ran, hive
 
@@ -45,6 +46,18 @@ def golden(place: Workspace) -> list[dict[str, Any]]:
     file = place.root / "evals" / "golden.json"
     found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["queries"] if file.exists() else []
     return found
+
+
+def test_whoever_made_the_token_of_an_opinion_does_not_review_it(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, root = ask(place)["run_id"], known_principal(place, "root")
+    with monkeypatch.context() as environ:
+        environ.setenv("HIVE_TOKEN", mint(place, known_principal(place, "dana"), maker=root).token)
+        item = hive("feedback", "add", "--run", run, "--result", 1, "--verdict", "relevant", "-w", place.root, "--json")
+    assert set(item.json) == KEYS | {"ok"} & set(item.json)
+    refused = feedback(place, "root", "review", item.json["id"], "--accept")
+    assert (refused.code, refused.codes, golden(place)) == (1, {"HIVE-415"}, [])
 
 
 def test_an_opinion_waits_for_another_person_and_becomes_a_training_label(place: Workspace) -> None:

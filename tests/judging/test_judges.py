@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import EvaluationRule, Goal, Judgment, JudgmentAction, Runtime, Workspace
+from hive_agents.access import Principal, Standing
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.host.decisions import decide
@@ -20,6 +21,7 @@ from hive_agents.judging.learning import RuleBook, mine
 from hive_agents.judging.requests import ask_for_thresholds
 from hive_agents.models import Script
 from hive_agents.models.scripted import ScriptedModel
+from hive_agents.runs import CHAT_GRAPH, RunStore
 from tests.judging.test_calibration import put
 from tests.judging.test_drift import alarm
 from tests.judging.test_stages import MINER, agree, proposal
@@ -288,3 +290,13 @@ async def test_a_persons_answer_becomes_a_label(
     (found,) = row(text_workspace, judgment.decision_id).labels
     assert (found.action, found.by, found.blind) == (label, "user:dana", False)
     assert ApprovalStore(text_workspace).get(request).outcome == {"decision_id": judgment.decision_id, "label": label}
+
+
+async def test_who_made_the_token_of_the_judged_run_is_behind_the_request_too(text_workspace: Workspace) -> None:
+    made = Principal("acme", "dana", makers=("user:lee", "owner:ann"))
+    begun = {"reader": Standing.of(text_workspace, made).model_dump(mode="json")}
+    run, _ = RunStore(text_workspace).insert(CHAT_GRAPH, begun, owner=made)
+    runtime = Runtime(text_workspace, tenant="acme", run_id=run.run_id)
+    judgment = await runtime.evaluate(GOAL, PLAIN, llm=says(RETRY, 0.3))
+    request = ApprovalStore(text_workspace).get(runtime.file_judgment(judgment.decision_id))
+    assert (request.on_behalf_of, request.makers) == ("user:dana", ["user:lee"])

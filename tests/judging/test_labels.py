@@ -33,6 +33,17 @@ def test_a_persons_second_label_in_a_recorded_log_is_none(text_workspace: Worksp
     assert (len(row.labels), row.human_action()) == (2, None)
 
 
+def test_whoever_made_a_token_is_behind_the_label_that_was_given_by_it(text_workspace: Workspace) -> None:
+    """Two that agree are two people; the owner's signature is no link between them."""
+    put(text_workspace, 2, labels=[])
+    audits.answer(text_workspace, 1, "accept", "user:amira", makers=["user:lee", "owner:ann"])
+    for by, makers in [("user:bo", ["user:lee"]), ("user:lee", []), ("user:bo", ["user:amira"])]:
+        with pytest.raises(HiveError, match="labelled decision 1 before"):
+            audits.answer(text_workspace, 1, "accept", by, makers=makers)
+    audits.answer(text_workspace, 1, "accept", "user:bo", makers=["owner:ann"])
+    assert [label.makers for label in DecisionLog(text_workspace).get(1).labels] == [("user:lee",), ()]
+
+
 def test_a_person_is_one_person_however_they_are_named(text_workspace: Workspace) -> None:
     put(text_workspace, 1, labels=[])
     enter(text_workspace, 1, "RETRY", "amira")

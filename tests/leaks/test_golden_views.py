@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal, local_user, mint, owner, verify
-from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, RequestReader
+from hive_agents.approvals import WITHHELD, ApprovalRequest, ApprovalStore, Filing, RequestReader
 from hive_agents.base import HiveError
 from hive_agents.evaluation import load_golden, viewable_golden
 from hive_agents.gate import is_accepted
@@ -141,6 +141,17 @@ def test_an_approver_is_not_shown_the_gates_figures_over_what_they_may_not_view(
     assert not [reason["message"] for reason in found["reasons"] if reason["message"] in text]
     assert RequestReader(without := made(tmp_path / "open", hidden=False), kim).shown(open := ask(without)) == open
     assert decide(place, request.id, "reject", by="dana")[0].status == "rejected"
+
+
+def test_an_approver_is_not_shown_an_agents_figures_over_what_they_may_not_view(tmp_path: Path) -> None:
+    figures = {"n": 4, "candidate": {"passed": 3}, "decision": "inconclusive"}
+    context = {"evaluation": figures}
+    asked = Filing(kind="deploy", title="let it serve", requester="user:root", tenant="acme", context=context)
+    for hidden in (True, False):
+        place = made(tmp_path / str(hidden), hidden=hidden)
+        request = ApprovalStore(place).file(asked)
+        shown = RequestReader(place, known_principal(place, "kim")).shown(request)
+        assert shown.context["evaluation"] == (WITHHELD if hidden else figures)
 
 
 def test_whoever_started_the_search_does_not_approve_what_it_asks_for(tmp_path: Path) -> None:

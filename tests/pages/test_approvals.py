@@ -149,7 +149,9 @@ async def test_who_decides_a_deployment_sees_what_the_gate_measured_where_they_m
         assert "0.412 → 0.561 (+0.149; 95 % interval +0.061 to +0.238)" in page
         assert "1.42 → 0.61" in page
         assert "p = 0.0012 against 0.0167" in page
-        page = (await client.get(f"/approvals/{other}", headers=bearer(place))).text
+        hidden = (await client.get(f"/approvals/{other}", headers=bearer(place))).text
+        assert "won" not in hidden  # so is an agent's evaluation
+        page = (await client.get(f"/approvals/{other}")).text
         assert "What the gate measured" not in page
         assert "&#34;won&#34;: 3" in page
 
