@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hive_agents.judging.certify import (
     ALPHA,
     DELTA,
-    Recommendation,
+    Certificate,
     Stratum,
     certify,
     empirical_threshold,
@@ -98,7 +98,7 @@ def two_streams(runs: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def _mixed(rng: np.random.Generator, judge: Judge, n: int) -> Recommendation:
+def _mixed(rng: np.random.Generator, judge: Judge, n: int) -> Certificate:
     c = np.round(rng.beta(5, 2, n), 3)
     y = rng.random(n) < judge(c)
     high = c >= 0.8

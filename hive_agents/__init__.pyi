@@ -53,6 +53,7 @@ from .index import (
 )
 from .judging import (
     CapabilityLevel as CapabilityLevel,
+    Certificate as Certificate,
     DriftDetector as DriftDetector,
     EvaluationRule as EvaluationRule,
     FeedbackContext as FeedbackContext,

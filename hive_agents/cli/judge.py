@@ -58,7 +58,7 @@ def calibrate(
         delta=settings.delta if delta is None else delta,
         by=by,
     )
-    value = metrics.model_dump(mode="json") | {"approval_id": None}
+    value = metrics.model_dump(mode="json") | {"approval_id": None, "ticket_ids": []}
     parts = _calibration_parts(value)
     if metrics.awaiting_approval:
         from hive_agents.judging import ask_for_thresholds
@@ -67,6 +67,13 @@ def calibrate(
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
         command = f"`hive approvals approve {value['approval_id']}`"
         parts.append(f"lower thresholds ({types}) wait for another person: {command}")
+    if metrics.missed:
+        from hive_agents.judging import open_missed_tickets
+
+        value["ticket_ids"] = open_missed_tickets(place, metrics, by, surface.asker.asking())
+        for name, bins in metrics.missed.items():
+            failing = f", at {', '.join(f'{at:.2f}' for at in bins)}" if bins else ""
+            parts.append(f"MISSED {_type_name(name)}{failing}: all of it goes to a person until it is calibrated again")
     surface.show(value, *parts)
     raise typer.Exit(0 if metrics.status == "certified" else 1)
 
@@ -161,16 +168,21 @@ def _warnings(value: dict[str, Any]) -> list[Any]:
 def _calibration_parts(value: dict[str, Any]) -> list[Any]:
     threshold, guarantee = value["recommended_threshold"], value["guarantee"]
     if guarantee is not None:
+        at = [f"threshold {threshold:.2f}"] if threshold is not None else []
+        at += [f"confidence {', '.join(f'{one:.2f}' for one in value['bins'])} by itself"] if value["bins"] else []
         lines: list[Any] = [
-            styled(f"CERTIFIED threshold {threshold:.2f} (before: {value['previous']:.2f})", "green"),
-            f"  people disagree with at most {guarantee['alpha']:.0%} above it, at {1 - guarantee['delta']:.0%}"
+            styled(f"CERTIFIED {' and '.join(at)} (before: {value['previous']:.2f})", "green"),
+            f"  people disagree with at most {guarantee['alpha']:.0%} there, at {1 - guarantee['delta']:.0%}"
             f" confidence; n = {guarantee['n']}, coverage {guarantee['coverage']:.0%}",
         ]
     else:
         lines = [
             styled(f"{value['status'].upper()} the threshold stays {value['previous']:.2f}", "yellow"),
-            f"  {value['needed_audits']} more agreeing audits are needed; `hive judge audit` lists what waits",
+            f"  {value['needed_audits']} more agreeing audits are needed, and all agree with a chance of"
+            f" {value['chance']:.0%}; `hive judge audit` lists what waits",
         ]
+        if "*" in value["missed"]:
+            lines = [styled("MISSED people disagree with more than the target", "red")]
     for row in value["accept_accuracy_by_confidence"]:
         lines.append(
             f"  {row['confidence']:.1f}  {bar(row['correct'], row['n'])} {row['correct']}/{row['n']},"

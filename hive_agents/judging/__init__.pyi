@@ -3,6 +3,7 @@ from . import (
     calibration as calibration,
 )
 from .certify import (
+    Certificate as Certificate,
     lower_bound as lower_bound,
 )
 from .criteria import (
@@ -32,6 +33,7 @@ from .requests import (
     ask_for_thresholds as ask_for_thresholds,
     carried_out as carried_out,
     open_drift_ticket as open_drift_ticket,
+    open_missed_tickets as open_missed_tickets,
     overtaken_because as overtaken_because,
 )
 from .rules import (

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hive_agents.base import HiveError, count
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement, left_out
-from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
+from hive_agents.judging.certify import (
+    ALPHA,
+    DELTA,
+    Certificate,
+    Stratum,
+    certify,
+    differing,
+    empirical_threshold,
+    minimum_n,
+)
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
@@ -37,8 +47,9 @@ def calibrate(
     Only decisions of the judge as it is now count: a new model, prompt or rubric has another hash. The
     guarantee holds for each goal type by itself, not for all of them at once.
 
-    A lower threshold waits for a second person; so does one found with a laxer `alpha` or `delta` than the settings',
-    and one that ends a drift alarm. Raises: HIVE-409 for an `alpha` or `delta` that isn't between 0 and 1.
+    A type that is shown to miss its target is escalated at once. A lower threshold waits for a second person; so does
+    one found with a laxer `alpha` or `delta` than the settings', and one that ends a drift alarm, or follows a miss.
+    Raises: HIVE-409 for an `alpha` or `delta` that isn't between 0 and 1.
     """
     for setting, level in (("alpha", alpha), ("delta", delta)):
         if not 0 < level < 1:
@@ -52,17 +63,23 @@ def calibrate(
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
     pooled_before = [threshold_for(workspace, GLOBAL, judge, now=at) for judge in (None, *newest.values())]
     before[GLOBAL] = next((each for each in pooled_before if each.status == "expired"), pooled_before[0])
-    pooled = certify(_strata(current, pooled=True), alpha=alpha, delta=delta)
-    overall = _no_lower(pooled.threshold, before[GLOBAL], floor)
-    results: dict[str, tuple[Recommendation | None, float]] = {GLOBAL: (pooled, overall)}
+    standing = before[GLOBAL].decides
+    pooled = certify(_strata(current, pooled=True), alpha=alpha, delta=delta, in_force=standing)
+    apart = _differing(current, pooled, standing)
+    if apart and pooled.status != "undecided":
+        pooled = replace(pooled, status="undecided", threshold=None, bins=())
+    overall = _no_lower(pooled, before[GLOBAL], floor)
+    results: dict[str, tuple[Certificate | None, float]] = {GLOBAL: (pooled, overall)}
     for name in sorted(newest):
-        result = certify(_strata([row for row in current if row.goal_type == name]), alpha=alpha, delta=delta)
-        enough = result if result.n >= OWN_FROM else None  # a lax alpha certifies on fewer
+        of_type = _strata([row for row in current if row.goal_type == name])
+        result = certify(of_type, alpha=alpha, delta=delta, in_force=before[name].decides)
+        # A lax alpha certifies on fewer; a few suffice to show that the target is missed.
+        enough = result if result.n >= OWN_FROM or result.status == "missed" else None
         results[name] = (enough, _threshold_of(workspace, name, enough, overall, before[name], floor))
-    waiting = _store(workspace, results, newest, before, at, by, alpha, delta)
+    waiting, missed = _store(workspace, results, newest, before, at, by, alpha, delta)
     expired = before[GLOBAL].status == "expired"
     status: CalibrationStatus = (
-        "certified" if pooled.threshold is not None else "expired" if expired else "insufficient"
+        pooled.status if pooled.status != "undecided" else "missed" if missed else "expired" if expired else "undecided"
     )
     values, same = _audit_arrays(current)
     return CalibrationMetrics(
@@ -74,13 +91,23 @@ def calibrate(
         accept_accuracy_by_confidence=accept_accuracy(current),
         retry_success_rate=retry_success(current),
         guarantee=Guarantee(alpha=alpha, delta=delta, n=pooled.n, coverage=pooled.coverage)
-        if pooled.threshold is not None
+        if pooled.status == "certified"
         else None,
         empirical_threshold=empirical_threshold(values, same, alpha=alpha),
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,
-        warnings=[*log.warnings, *_warnings(rows, alpha), *left_out(current), *_unused_labels(logged, current)],
+        chance=None if pooled.status == "certified" else pooled.chance,
+        bins=list(pooled.bins),
+        missed=missed,
+        differing=apart,
+        warnings=[
+            *log.warnings,
+            *_warnings(rows, alpha),
+            *_apart(apart),
+            *left_out(current),
+            *_unused_labels(logged, current),
+        ],
     )
 
 
@@ -119,37 +146,58 @@ def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:
 def _threshold_of(
     workspace: Workspace,
     name: str,
-    result: Recommendation | None,
+    result: Certificate | None,
     overall: float,
     before: Threshold,
     floor: float,
 ) -> float:
     """Return the threshold of a goal type: its own from `result`, else `overall` of all types together."""
-    if result is not None and result.threshold is not None:
-        value = max(floor, result.threshold)
+    if result is not None and result.status != "undecided":
+        value = max(floor, _value(result))
     else:  # never a pooled lowering of a certified one
         certified = name == SECURITY or was_certified(workspace, name)
         value = max(overall, min(before.value, 1.0) if certified else 0.0)
     return max(value, overall) if name == SECURITY else value
 
 
-def _no_lower(value: float | None, before: Threshold, floor: float) -> float:
+def _no_lower(result: Certificate, before: Threshold, floor: float) -> float:
     """Return the certified threshold, else the one before: too little evidence never lowers it."""
-    return max(floor, value if value is not None else min(before.value, 1.0))
+    return max(floor, min(before.value, 1.0) if result.status == "undecided" else _value(result))
+
+
+def _value(result: Certificate) -> float:
+    return result.threshold if result.threshold is not None else ESCALATE_ALL
+
+
+def _differing(rows: Sequence[JudgedCase], pooled: Certificate, standing: Callable[[float], bool]) -> list[str]:
+    """Return the types that people disagree with significantly more often than with the others, where all would
+    decide: a pool that hides one of them says nothing of it."""
+    counted = pooled.decides if pooled.status == "certified" else standing
+    errors = {}
+    for name in sorted({row.goal_type for row in rows}):
+        audits, escalated = _strata([row for row in rows if row.goal_type == name], pooled=True)
+        labels = [*zip(audits.confidence, audits.agrees, strict=True)]
+        labels += zip(escalated.confidence, escalated.agrees, strict=True)
+        agrees = [bool(same) for confidence, same in labels if counted(float(confidence))]
+        if agrees:
+            errors[name] = (agrees.count(False), len(agrees))
+    return differing(errors) if len(errors) > 1 else []
 
 
 def _store(
     workspace: Workspace,
-    results: Mapping[str, tuple[Recommendation | None, float]],
+    results: Mapping[str, tuple[Certificate | None, float]],
     newest: Mapping[str, str],
     before: Mapping[str, Threshold],
     at: dt.datetime,
     by: str,
     alpha: float,
     delta: float,
-) -> dict[str, int]:
-    """Store the thresholds; return the calibrations that wait for a second person, by goal type."""
-    numbers: dict[str, dict[str, int]] = {"certified": {}, "awaiting_approval": {}, "insufficient": {}}
+) -> tuple[dict[str, int], dict[str, list[float]]]:
+    """Store the thresholds; return the calibrations that wait for a second person, and the confidences that fail of
+    each type that misses its target, by goal type."""
+    numbers: dict[str, dict[str, int]] = {"certified": {}, "awaiting_approval": {}, "missed": {}, "undecided": {}}
+    missed = {name: list(found.failed) for name, (found, _) in results.items() if found and found.status == "missed"}
     settings = workspace.settings.judge
     laxer = alpha > settings.alpha or delta > settings.delta
     expires = (at + dt.timedelta(days=VALID_DAYS)).isoformat(timespec="seconds")
@@ -157,11 +205,12 @@ def _store(
         with transaction(connection):
             alarms = drift.states_in(connection)
             for name, (result, value) in results.items():
-                status = "insufficient"
-                if result is not None and result.threshold is not None:
+                status: str = result.status if result is not None else "undecided"
+                if result is not None and status == "certified":
                     alarmed = name in alarms and alarms[name].alarmed
                     previous = ESCALATE_ALL if alarmed else before[name].value
-                    status = "awaiting_approval" if laxer or value < previous else "certified"
+                    lowest = min([value, *(at for at in result.bins if alarmed or not before[name].decides(at))])
+                    status = "awaiting_approval" if laxer or lowest < previous else "certified"
                 certificate = {
                     "by": by,
                     "alpha": alpha,
@@ -170,6 +219,8 @@ def _store(
                     "k": result.k if result else 0,
                     "coverage": result.coverage if result else 0.0,
                     "needed": result.needed if result else OWN_FROM,
+                    "bins": list(result.bins) if result else [],
+                    "failed": list(result.failed) if result else [],
                     "judge_hashes": dict(newest) if name == GLOBAL else {name: newest[name]},
                 }
                 row = (at.isoformat(timespec="seconds"), name, status, value, newest.get(name, ""), expires)
@@ -181,13 +232,14 @@ def _store(
         by=by,
         certified={name: results[name][1] for name in numbers["certified"]},
         awaiting_approval=numbers["awaiting_approval"],
+        missed=missed,
     )
-    return numbers["awaiting_approval"]
+    return numbers["awaiting_approval"], missed
 
 
 def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
     """Add a calibration, which supersedes those that still wait for its goal type."""
-    if row[2] != "insufficient":
+    if row[2] != "undecided":
         connection.execute(
             "UPDATE calibrations SET status = 'superseded' WHERE goal_type = ? AND status = 'awaiting_approval'",
             (row[1],),
@@ -216,6 +268,13 @@ def _unused_labels(logged: Sequence[JudgedCase], current: Sequence[JudgedCase]) 
     )
     labelled = [(sum(len(row.labels) for row in part), why) for part, why in reasons]
     return [f"{count(n, 'label')} of {why}" for n, why in labelled if n]
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    differ = f"people disagree with {', '.join(names)} significantly more often than with the other types"
+    return [f"{differ}: no threshold for all types together is certified"]
 
 
 def _warnings(rows: Sequence[JudgedCase], alpha: float) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from hive_agents.goals import Constraint, Goal
 from hive_agents.goals.expressions import ExpressionError
+from hive_agents.judging.certify import decides
 from hive_agents.judging.decisions import storable
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -69,7 +70,12 @@ class Case:
         return self._judgment(rule.action, 1.0, why, why if rule.action in (RETRY, REPLAN) else None, rule_id=rule.id)
 
     def by_verdict(
-        self, verdict: Judgment, violations: list[str], threshold: float, hold: HoldReason | None
+        self,
+        verdict: Judgment,
+        violations: list[str],
+        threshold: float,
+        bins: Collection[float],
+        hold: HoldReason | None,
     ) -> Judgment:
         """Return the judgment that follows from the evaluator's verdict; of a panel, from the least confident one."""
         named, unknown = self._constraints(violations)
@@ -88,7 +94,7 @@ class Case:
             return self.escalate(verdict.escalation_reason or "low_confidence", why, sure, feedback=verdict.feedback)
         if hold is not None:
             return self.escalate(hold, f"Verdicts of this goal type go to a person for now. {why}", sure)
-        if not sure >= threshold:
+        if not decides(sure, threshold, bins):
             return self.escalate("low_confidence", f"{sure:.12g} is below {threshold:.12g}. {why}", sure)
         if self.goal.success_criteria and not self.scores:
             return self.escalate("constraint_not_evaluated", f"Not one criterion could be evaluated. {why}", sure)

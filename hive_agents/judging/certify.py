@@ -1,4 +1,7 @@
-"""From which confidence on may the judge decide alone? Fixed-sequence testing with exact binomial bounds.
+"""The tests of a fixed sample: where may the judge decide alone, and where is it shown to miss its target?
+
+A fixed sequence of thresholds and Holm's procedure over single confidences, with exact binomial bounds. What is looked
+at after each result is in `sequential`.
 
 Source: "Trust or Escalate" (Jung et al. 2024) for the use on judges, "Learn then Test" (Angelopoulos et al.
 2021) for the testing. Everything here is arithmetic on arrays; `calibration` brings the decision log.
@@ -6,10 +9,11 @@ Source: "Trust or Escalate" (Jung et al. 2024) for the use on judges, "Learn the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, inf, lgamma, log, log1p
+from math import comb, exp, inf, lgamma, log, log1p
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +23,8 @@ DELTA = 0.10
 MANY = 500
 """From so many labels on, five starts share delta: more coverage than one start at the full level."""
 STARTS = 5
+PRIOR, PRIOR_ERRORS = 50, 0.02
+"""For the chance that the audits that are asked for suffice: as if 50 before had shown an error rate of 2 %."""
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -34,22 +40,56 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
-    """`threshold` None: nothing could be certified, and `needed` more agreeing audits might change that.
+class Certificate:
+    """What a sample of labelled decisions says of a judge.
 
-    `n` and `k` are the labelled decisions at or above the threshold and the disagreements among them,
-    `coverage` the share of all decisions that it would let through; `rejected` counts records whose
-    confidence was no number between 0 and 1.
+    - `status`: *certified* where P(disagreement where it decides <= alpha) holds with confidence 1 - delta; *missed*
+      where nothing is certified and the lower Clopper-Pearson bound at delta / 2 lies above alpha; else *undecided*.
+    - It decides at or above `threshold` (None: there is none), and at each of `bins`, confidences that are certified by
+      themselves. `failed` are the confidences that are shown to miss the target by themselves.
+    - `n` and `k` are the labels and disagreements where it decides, else all; `coverage` is the share of all decisions
+      there. `rejected` counts records whose confidence was no number between 0 and 1.
+    - `needed` more agreeing labels would certify something, and come without a disagreement with the probability
+      `chance`, at the error rate that the labels so far suggest, or 2 % without any.
+
+    >>> flat = Certificate.of([(0.9, number % 10 > 0) for number in range(400)])
+    >>> flat.status, flat.threshold, flat.bins, flat.failed
+    ('missed', None, (), (0.9,))
+    >>> mixed = [(0.95, number % 7 > 0) for number in range(140)] + [(0.9, True)] * 130 + [(0.8, True)] * 30
+    >>> found = Certificate.of(mixed)
+    >>> found.status, found.threshold, found.bins, [found.decides(at) for at in (0.95, 0.9, 0.8)]
+    ('certified', None, (0.9,), [False, True, False])
+    >>> none = Certificate.of([])
+    >>> none.status, none.needed, round(none.chance, 2)
+    ('undecided', 45, 0.4)
     """
 
+    status: Literal["certified", "missed", "undecided"]
     threshold: float | None
+    bins: tuple[float, ...]
+    failed: tuple[float, ...]
     n: int
     k: int
     coverage: float
     needed: int
+    chance: float
     rejected: int
     alpha: float
     delta: float
+
+    @classmethod
+    def of(cls, cases: Iterable[tuple[float, bool]], alpha: float = ALPHA, delta: float = DELTA) -> Certificate:
+        """Return the certificate of pairs (confidence, whether the person agreed); they must be a uniform sample."""
+        pairs = list(cases)
+        return recommended_threshold([pair[0] for pair in pairs], [pair[1] for pair in pairs], alpha=alpha, delta=delta)
+
+    def decides(self, confidence: float) -> bool:
+        return decides(confidence, self.threshold, self.bins)
+
+
+def decides(confidence: float, threshold: float | None, bins: Iterable[float]) -> bool:
+    """Return whether a verdict of this confidence stands."""
+    return (threshold is not None and confidence >= threshold) or round(confidence, 2) in bins
 
 
 @lru_cache(maxsize=200_000)
@@ -120,10 +160,9 @@ def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
 
 def recommended_threshold(
     confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA, delta: float = DELTA
-) -> Recommendation:
-    """Return the lowest threshold for which P(disagreement at or above it <= alpha) is certain at 1 - delta.
-
-    `confidence[i]` in 0..1, `agrees[i]` whether the person said the same; the pairs must be a uniform sample.
+) -> Certificate:
+    """Return the certificate of a uniform sample: `confidence[i]` in 0..1, `agrees[i]` whether the person said the
+    same.
 
     >>> recommended_threshold([0.9] * 45, [True] * 45).threshold
     0.9
@@ -147,12 +186,20 @@ def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: floa
     return float(grid[passing[-1]]) if len(passing) else None
 
 
-def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = DELTA) -> Recommendation:
-    """Return what `recommended_threshold` does, for strata labelled at different rates.
+def certify(
+    strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = DELTA, in_force: Callable[[float], bool] = bool
+) -> Certificate:
+    """Return the certificate of strata that were labelled at different rates.
 
-    With more than one stratum the error rate is the sum of theirs, weighted by how many decisions
-    each has, and delta is divided among them. The first, whose labels were
-    drawn at random, is the scarce one: it decides whether there are enough for several starts, and where they lie.
+    Certified is the union of what two procedures certify at delta / 2 each: a fixed sequence of thresholds, from the
+    highest on, and Holm's over the single confidences, for models that say .9 and .95 only and may be better at .9.
+    Where one of them can't certify anything, or both test the same, the other has all of delta: that depends on the
+    confidences alone. With more than one stratum the error rate is the sum of theirs, weighted by how many decisions
+    each has, and delta is divided among them. The first, whose labels were drawn at random, is the scarce one: it
+    decides whether there are enough for several starts, and where they lie.
+
+    The target can be missed only by what the judge decides alone: labels of the first stratum whose confidence is
+    `in_force`, by default all above 0.
     """
     rejected = sum(int((~_sound(s.confidence)).sum()) for s in strata)
     clean = [
@@ -166,46 +213,129 @@ def certify(strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = D
     n_all = sum(labelled, np.zeros(len(grid), dtype=np.int64))
     k_all = sum(errors, np.zeros(len(grid), dtype=np.int64))
     total = sum(len(s.logged) for s in clean)
+    bins = _bins(clean)
+    testable_bins = [at for at, parts in bins.items() if _bound(parts, delta / 2, faultless=True) <= alpha]
+    half = delta / 2 if testable_bins and len(bins) > 1 else delta
+    of_bins = _holm({at: _p_value(bins[at], alpha) for at in testable_bins}, delta / 2) if half < delta else []
     audits = labelled[0] if labelled else n_all
     many = int(audits[-1]) >= MANY
-    level = delta / STARTS if many else delta
+    level = half / STARTS if many else half
 
-    def bound(at: int, count_errors: bool) -> float:
-        present = [i for i in range(len(clean)) if logged[i][at] > 0]
-        if not present:
-            return inf
-        whole = sum(int(logged[i][at]) for i in present)
-        return sum(
-            int(logged[i][at])
-            / whole
-            * upper_bound(int(errors[i][at]) if count_errors else 0, int(labelled[i][at]), level / len(present))
-            for i in present
-        )
+    def bound(at: int, faultless: bool = False) -> float:
+        columns = zip(logged, errors, labelled, strict=True)
+        parts = [(int(part[at]), int(bad[at]), int(of[at])) for part, bad, of in columns]
+        return _bound(parts, level, faultless)
 
     # A threshold that even a faultless sample couldn't pass is left out before any label is looked at.
-    testable = [at for at in range(len(grid)) if bound(at, count_errors=False) <= alpha]
+    testable = [at for at in range(len(grid)) if bound(at, faultless=True) <= alpha]
     passed, stops = -1, []
     for start in _starts(testable, audits, STARTS if many else 1):
         for at in testable[start:]:
-            if bound(at, count_errors=True) > alpha:
+            if bound(at) > alpha:
                 stops.append(at)
                 break
             passed = max(passed, at)
-    if passed >= 0:
-        # Of thresholds that let the same decisions through, the highest promises least about what was never seen.
-        while passed and all(part[passed - 1] == part[passed] for part in logged):
-            passed -= 1
-        n, k = int(n_all[passed]), int(k_all[passed])
-        coverage = sum(int(part[passed]) for part in logged) / total
-        return Recommendation(float(grid[passed]), n, k, coverage, 0, rejected, alpha, delta)
-    needed = _needed(n_all, k_all, stops, alpha, delta) if alpha > 0 else 0
-    return Recommendation(None, int(n_all[-1]), int(k_all[-1]), 0.0, needed, rejected, alpha, delta)
+    # What lies between two certified parts and was never seen belongs to neither.
+    top = sorted(bins, reverse=True)
+    reached = [at for at in top if passed >= 0 and at >= grid[passed]]
+    while len(reached) < len(top) and top[len(reached)] in of_bins:
+        reached.append(top[len(reached)])
+    threshold = reached[-1] if reached else None
+    alone = tuple(at for at in sorted(of_bins) if threshold is None or at < threshold)
+    lead = clean[0] if clean else Stratum(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+    mine = [bool(in_force(float(value))) for value in lead.confidence]
+    own = _bins([Stratum(lead.confidence[mine], lead.confidence[mine], lead.agrees[mine])])
+    failed = tuple(sorted(_holm({at: _tail(*part[1:], alpha) for at, (part,) in own.items()}, delta / 2)))
+    if threshold is not None or alone:
+        decided = [parts for at, parts in bins.items() if decides(at, threshold, alone)]
+        n, k = (sum(part[place] for parts in decided for part in parts) for place in (2, 1))
+        coverage = sum(part[0] for parts in decided for part in parts) / total
+        return Certificate("certified", threshold, alone, failed, n, k, coverage, 0, 1.0, rejected, alpha, delta)
+    missed = _tail(int((~lead.agrees[mine]).sum()), sum(mine), alpha) <= delta / 2
+    needed, chance = _needed(n_all, k_all, stops, alpha, half) if alpha > 0 else (0, 0.0)
+    status: Literal["missed", "undecided"] = "missed" if missed else "undecided"
+    n, k = int(n_all[-1]), int(k_all[-1])
+    return Certificate(status, None, (), failed, n, k, 0.0, needed, chance, rejected, alpha, delta)
 
 
-def _needed(n_all: _Ints, k_all: _Ints, stops: Sequence[int], alpha: float, delta: float) -> int:
-    """Return how many more agreeing labels would certify the nearest threshold."""
+_Parts = Sequence[tuple[int, int, int]]
+"""For each stratum how many decisions were logged, how many labels disagree, and how many labels there are."""
+
+
+def _bins(strata: Sequence[Stratum]) -> dict[float, _Parts]:
+    """Return what there is at each confidence, rounded to .01."""
+    found: dict[float, _Parts] = {}
+    for at in np.unique(np.round(np.concatenate([np.empty(0), *(s.logged for s in strata)]), 2)):
+        logged = [int((np.round(s.logged, 2) == at).sum()) for s in strata]
+        labels = [s.agrees[np.round(s.confidence, 2) == at] for s in strata]
+        found[float(at)] = [(n, int((~same).sum()), len(same)) for n, same in zip(logged, labels, strict=True)]
+    return found
+
+
+def _bound(parts: _Parts, level: float, faultless: bool = False) -> float:
+    """Return the upper bound of the strata's common error rate; of no decision it is infinite."""
+    present = [part for part in parts if part[0] > 0]
+    whole = sum(logged for logged, _, _ in present)
+    if not whole:
+        return inf
+    shared = level / len(present)
+    return sum(logged / whole * upper_bound(0 if faultless else k, n, shared) for logged, k, n in present)
+
+
+def _p_value(parts: _Parts, alpha: float) -> float:
+    """Return the lowest level at which the strata's upper bound is within alpha."""
+    present = [part for part in parts if part[0] > 0]
+    if len(present) == 1:
+        return binomial_cdf(present[0][1], present[0][2], alpha)
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _bound(parts, middle) <= alpha else (middle, high)
+    return high
+
+
+def _tail(k: int, n: int, alpha: float) -> float:
+    """Return P(Bin(n, alpha) >= k): at delta or below, the lower Clopper-Pearson bound of k in n lies above alpha."""
+    return 1.0 - binomial_cdf(k - 1, n, alpha)
+
+
+def _holm(p_values: Mapping[float, float], level: float) -> list[float]:
+    """Return the hypotheses that Holm's procedure rejects."""
+    rejected: list[float] = []
+    for at, p_value in sorted(p_values.items(), key=lambda pair: pair[1]):
+        if p_value > level / (len(p_values) - len(rejected)):
+            break
+        rejected.append(at)
+    return rejected
+
+
+def differing(errors: Mapping[str, tuple[int, int]], level: float = DELTA / 2) -> list[str]:
+    """Return the names whose error rate is significantly above that of the others together; `errors` are (k, n).
+
+    By Fisher's exact test, one-sided, corrected by Holm.
+
+    >>> differing({"summary": (2, 200), "memo": (1, 100), "contract": (9, 40)})
+    ['contract']
+    """
+    names = list(errors)
+    k_all, n_all = sum(k for k, _ in errors.values()), sum(n for _, n in errors.values())
+    p_values = {float(at): _fisher(*errors[name], k_all, n_all) for at, name in enumerate(names)}
+    return sorted(names[int(at)] for at in _holm(p_values, level))
+
+
+def _fisher(k: int, n: int, k_all: int, n_all: int) -> float:
+    """Return the probability that k or more of all errors fall on these n of all labels."""
+    ways = sum(comb(n, i) * comb(n_all - n, k_all - i) for i in range(k, min(n, k_all) + 1))
+    return ways / comb(n_all, k_all)
+
+
+def _needed(n_all: _Ints, k_all: _Ints, stops: Sequence[int], alpha: float, delta: float) -> tuple[int, float]:
+    """Return how many more agreeing labels would certify the nearest threshold, and how likely they all agree."""
     last = max(stops) if stops else len(n_all) - 1
-    return min(max(1, minimum_n(int(k_all[at]), alpha, delta) - int(n_all[at])) for at in range(last + 1))
+    missing = [max(1, minimum_n(int(k_all[at]), alpha, delta) - int(n_all[at])) for at in range(last + 1)]
+    nearest = missing.index(min(missing))
+    rate = (int(k_all[nearest]) + PRIOR_ERRORS * PRIOR) / (int(n_all[nearest]) + PRIOR)
+    return missing[nearest], (1 - rate) ** missing[nearest]
 
 
 def _starts(testable: Sequence[int], audits: _Ints, count: int) -> list[int]:

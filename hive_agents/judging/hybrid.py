@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -96,6 +96,7 @@ class HybridJudge:
     - `panel`: further such evaluators; when they don't all choose the same action a person decides.
     - `thresholds`: goal type → confidence from which a verdict stands, before `llm_confidence_threshold`; 1.01 sends
       every verdict to a person.
+    - `bins`: goal type → confidences at which a verdict stands although they are below the threshold.
     - `holds`: goal type → why its verdicts go to a person for now; with `budget` the evaluator isn't asked at all.
       The key None holds every type. Goals without a type are of the type `untyped`.
 
@@ -116,6 +117,7 @@ class HybridJudge:
         *,
         panel: Sequence[Any] = (),
         thresholds: Mapping[str, float] | None = None,
+        bins: Mapping[str, Collection[float]] | None = None,
         holds: Mapping[str | None, HoldReason] | None = None,
         workspace: Workspace | None = None,
     ) -> None:
@@ -130,6 +132,7 @@ class HybridJudge:
             # Of two spellings of a type, such as Code and code, the higher threshold holds.
             lowest = self._thresholds.get(_type(name), 0.0)
             self._thresholds[_type(name)] = max(lowest, _sound(value, f"thresholds.{name}"))
+        self._bins = {_type(name): frozenset(values) for name, values in (bins or {}).items()}
         self._holds = {None if name is None else _type(name): hold for name, hold in (holds or {}).items()}
 
     @property
@@ -217,7 +220,9 @@ class HybridJudge:
             return case.escalate("panel_disagreement", f"The panel says {actions}.", lowest)
         weakest = min(verdicts, key=lambda verdict: verdict.confidence)
         violations = [name for verdict in verdicts for name in verdict.violations]
-        return case.by_verdict(weakest, violations, self.threshold(case.goal.goal_type), hold)
+        goal_type = case.goal.goal_type
+        bins = self._bins.get(_type(goal_type), frozenset())
+        return case.by_verdict(weakest, violations, self.threshold(goal_type), bins, hold)
 
 
 def _sound(threshold: Any, where: str) -> float:

@@ -193,6 +193,7 @@ class Runtime:
                 # For types without data: the threshold of all types together.
                 llm_confidence_threshold=thresholds.pop(GLOBAL).value,
                 thresholds={name: threshold.value for name, threshold in thresholds.items()},
+                bins={name: threshold.bins for name, threshold in thresholds.items()},
                 holds={name: "drift" for name, threshold in thresholds.items() if threshold.status == "drift"},
                 workspace=self.workspace,
             )

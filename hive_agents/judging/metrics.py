@@ -9,7 +9,7 @@ from hive_agents.base.files import Format
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decisions import JudgedCase
 
-CalibrationStatus = Literal["certified", "insufficient", "expired"]
+CalibrationStatus = Literal["certified", "missed", "undecided", "expired"]
 
 
 class Accuracy(Format):
@@ -41,9 +41,13 @@ class Guarantee(Format):
 class CalibrationMetrics(Format):
     """The result of a calibration. A type without enough audits of its own has the global threshold.
 
-    `recommended_threshold` is None where nothing could be certified: `previous` stays, and `needed_audits` more
-    agreeing audits might change that. `awaiting_approval` names the types whose new threshold is lower than the
-    one in force, each with its calibration's number: it takes effect when a second person agrees.
+    `recommended_threshold` is None where nothing could be certified from one confidence on: `bins` may be certified by
+    themselves. Where neither is, `previous` stays, unless the target was `missed`; `needed_audits` more agreeing audits
+    might change that, and the probability that they all agree is `chance`. `missed` names the types that are shown to
+    miss the target, each with the confidences that fail: all of them goes to a person from now on.
+    `awaiting_approval` names the types whose new threshold is lower than the one in force, each with its calibration's
+    number: it takes effect when a second person agrees. `differing` types disagree so much more often than the others
+    that no threshold holds for all together.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -53,7 +57,7 @@ class CalibrationMetrics(Format):
     ...     Path(folder, "collections").mkdir()
     ...     found = calibrate(Workspace(folder))
     >>> found.status, found.recommended_threshold, found.previous, found.needed_audits, found.guarantee
-    ('insufficient', None, 0.7, 45, None)
+    ('undecided', None, 0.7, 45, None)
     """
 
     status: CalibrationStatus
@@ -68,6 +72,10 @@ class CalibrationMetrics(Format):
     rejected: int = 0
     undecided: int = 0
     awaiting_approval: dict[str, int] = {}
+    chance: float | None = None
+    bins: list[float] = []
+    missed: dict[str, list[float]] = {}
+    differing: list[str] = []
     warnings: list[str] = []
 
 

@@ -19,7 +19,7 @@ from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.drift import DriftState
 from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.judging.metrics import CalibrationMetrics
-from hive_agents.judging.thresholds import apply_threshold, awaiting, refuse_thresholds, threshold_for
+from hive_agents.judging.thresholds import GLOBAL, apply_threshold, awaiting, refuse_thresholds, threshold_for
 from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 
@@ -137,6 +137,26 @@ def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
         risk="high",
     )
     return ApprovalStore(workspace).file(filing).id
+
+
+def open_missed_tickets(
+    workspace: Workspace, metrics: CalibrationMetrics, by: str, principal: Principal | None = None
+) -> list[str]:
+    """File a ticket for each goal type that a calibration shows to miss its target; return their ids."""
+    store, filed = ApprovalStore(workspace), []
+    for name, bins in metrics.missed.items():
+        named = "all types together" if name == GLOBAL else name
+        where = f" at {', '.join(f'{at:.2f}' for at in bins)}" if bins else ""
+        filing = Filing(
+            kind="ticket",
+            title=f"the judge misses its target on {named}{where}: everything of this type is escalated",
+            requester=by,
+            **filed_by(principal),
+            context={"goal_type": name, "failed": bins},
+            risk="high",
+        )
+        filed.append(store.file(filing).id)
+    return filed
 
 
 def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalRequest:

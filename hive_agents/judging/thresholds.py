@@ -12,6 +12,7 @@ from hive_agents.access import same_person
 from hive_agents.base import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift
+from hive_agents.judging.certify import decides
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -24,11 +25,18 @@ _WAITS = "status = 'awaiting_approval' AND NOT EXISTS (SELECT 1 FROM drift WHERE
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold in force. `status`: certified, default, expired, damaged, or drift (escalates all)."""
+    """The threshold in force, with the confidences below it that are certified by themselves.
+
+    `status`: certified, default, expired, damaged, or missed and drift, which escalate all.
+    """
 
     value: float
     status: str
     expires_at: str | None = None
+    bins: tuple[float, ...] = ()
+
+    def decides(self, confidence: float) -> bool:
+        return decides(confidence, self.value, self.bins)
 
 
 def default_threshold(workspace: Workspace) -> float:
@@ -46,22 +54,23 @@ def standing(
     """Return the thresholds in force, from one read of the database: of `goal_types`, of every type that was ever
     calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
 
-    A type's threshold is its own, else the global one, else the settings'. During its drift alarm it is 1.01,
-    above every confidence. A certificate of another judge, or one older than 90 days, has expired: its threshold
-    is kept where it is above the default, and so is that of a damaged one.
+    A type's threshold is its own, else the global one, else the settings'. During its drift alarm, and once the type is
+    shown to miss its target, it is 1.01, above every confidence. A certificate of another judge, or one older than 90
+    days, has expired: its threshold is kept where it is above the default, and so is that of a damaged one.
     """
     goal_types = [goal_type_of(name) for name in goal_types]
     with connected(workspace.records) as connection:
         newest = connection.execute(
-            "SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id IN"
-            " (SELECT max(id) FROM calibrations WHERE status = 'certified' GROUP BY goal_type)"
+            "SELECT goal_type, threshold, expires_at, certificate, status FROM calibrations WHERE id IN"
+            " (SELECT max(id) FROM calibrations WHERE status IN ('certified', 'missed') GROUP BY goal_type)"
         ).fetchall()
         calibrated = connection.execute("SELECT DISTINCT goal_type FROM calibrations").fetchall()
         alarms = drift.states_in(connection)
     at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
     default = default_threshold(workspace)
-    certified = {name: _in_force(value, expires_at, certificate_of(certificate), judge_hash, at, default)
-                 for name, value, expires_at, certificate in newest}  # fmt: skip
+    certified = {name: Threshold(ESCALATE_ALL, "missed") if status == "missed"
+                 else _in_force(value, expires_at, certificate_of(certificate), judge_hash, at, default)
+                 for name, value, expires_at, certificate, status in newest}  # fmt: skip
     overall = certified.pop(GLOBAL, None) or Threshold(default, "default")
     thresholds = {GLOBAL: overall}
     for name in {SECURITY, *goal_types, *alarms, *(row[0] for row in calibrated)} - {GLOBAL}:
@@ -73,7 +82,9 @@ def standing(
         else:
             # Never below the global threshold; without its own certificate, never below the default either.
             least = max(overall.value, 0.0 if specific else default)
-            thresholds[name] = replace(specific or overall, value=max(specific.value if specific else 0.0, least))
+            mine = specific or overall
+            bins = tuple(at for at in mine.bins if overall.decides(at))
+            thresholds[name] = replace(mine, value=max(specific.value if specific else 0.0, least), bins=bins)
     return thresholds
 
 
@@ -143,11 +154,12 @@ def certificate_of(text: Any) -> dict[str, Any] | None:
     except (TypeError, ValueError, RecursionError):
         return None
     sound = isinstance(value, dict) and isinstance(value.get("by"), str) and isinstance(value.get("judge_hashes"), dict)
+    sound = sound and isinstance(value.get("bins", []), list)
     return value if sound else None
 
 
 def _sound(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= 1
+    return isinstance(value, int | float) and 0 <= value <= ESCALATE_ALL
 
 
 def _in_force(
@@ -157,4 +169,5 @@ def _in_force(
         return Threshold(max(value, default) if _sound(value) else ESCALATE_ALL, "damaged")
     if (judge_hash is not None and judge_hash not in certificate["judge_hashes"].values()) or expires_at <= at:
         return Threshold(max(value, default), "expired", expires_at)
-    return Threshold(value, "certified", expires_at)
+    bins = tuple(float(at) for at in certificate.get("bins", ()) if _sound(at))
+    return Threshold(value, "certified", expires_at, bins)

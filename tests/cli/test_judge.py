@@ -47,10 +47,25 @@ def test_stats_of_nothing_succeeds(text_workspace: Workspace) -> None:
     assert hive("judge", "stats", "-w", text_workspace.root, "--json").json["overall"]["n"] == 0
 
 
-def test_calibrate_without_data_is_insufficient(text_workspace: Workspace) -> None:
+def test_calibrate_without_data_is_undecided(text_workspace: Workspace) -> None:
     ran = hive("judge", "calibrate", "-w", text_workspace.root, "--json")
-    assert (ran.code, ran.json["status"], ran.json["needed_audits"]) == (1, "insufficient", 45)
-    assert "INSUFFICIENT" in hive("judge", "calibrate", "-w", text_workspace.root).out
+    assert (ran.code, ran.json["status"], ran.json["needed_audits"]) == (1, "undecided", 45)
+    assert "UNDECIDED" in hive("judge", "calibrate", "-w", text_workspace.root).out
+
+
+def test_a_missed_target_opens_a_ticket_that_names_the_bins(text_workspace: Workspace) -> None:
+    from hive_agents.approvals import ApprovalStore
+    from tests.judging.test_calibration import put
+
+    put(text_workspace, 200, errors=40)
+    ran = hive("judge", "calibrate", "-w", text_workspace.root, "--json")
+    assert (ran.code, ran.json["status"], ran.json["missed"]) == (1, "missed", {"*": [0.9], "summary": [0.9]})
+    titles = sorted(ApprovalStore(text_workspace).get(one).title for one in ran.json["ticket_ids"])
+    everything = "everything of this type is escalated"
+    assert titles == [f"the judge misses its target on {name} at 0.90: {everything}"
+                      for name in ("all types together", "summary")]  # fmt: skip
+    stats = hive("judge", "stats", "-w", text_workspace.root, "--json").json
+    assert stats["thresholds"]["summary"]["status"] == "missed"
 
 
 def test_calibrate_certifies_and_asks_for_a_second_person_to_go_lower(recorded: Workspace) -> None:

@@ -14,6 +14,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.certify import (
+    Certificate,
     Stratum,
     binomial_cdf,
     certify,
@@ -115,9 +116,11 @@ def test_ties_enter_together() -> None:
 
 
 def test_the_sequence_stops_at_the_first_failure() -> None:
-    confidence = [0.95] * 50 + [0.9] * 5 + [0.8] * 400
-    agrees = [False] * 5 + [True] * 450
-    assert recommended_threshold(confidence, agrees).threshold is None  # later ones would pass, and may not count
+    confidence = [0.95] * 60 + [0.9] * 5 + [0.8] * 400
+    agrees = [False] * 5 + [True] * 460
+    found = recommended_threshold(confidence, agrees)
+    assert found.threshold is None  # later ones would pass, and may not count
+    assert found.bins == (0.8,)
     assert empirical_threshold(confidence, agrees) == pytest.approx(0.5)
 
 
@@ -128,9 +131,10 @@ def test_thresholds_that_cannot_pass_are_skipped_without_looking_at_labels() -> 
 
 
 def test_five_starts_need_more_audits_each() -> None:
-    confidence = np.r_[np.full(50, 0.99), np.full(450, 0.6)]
+    rng = np.random.default_rng(2)
+    confidence = np.r_[np.full(50, 0.99), np.round(rng.uniform(0.1, 0.9, 450), 2)]  # none has labels for its own test
     agrees = np.r_[np.ones(50, dtype=bool), np.zeros(450, dtype=bool)]
-    assert recommended_threshold(confidence[:499], agrees[:499]).threshold == 0.99
+    assert recommended_threshold(confidence[5:], agrees[5:]).threshold == 0.99
     assert recommended_threshold(confidence, agrees).threshold is None  # 77 at delta / 5
 
 
@@ -155,6 +159,123 @@ def test_the_simulated_level_holds_where_the_naive_rule_fails() -> None:
     assert sum(row["violation_rate"] >= 0.3 for row in rows if row["rule"] == "naive") == 6
 
 
+CLUSTERS = (0.95, 0.9, 0.8)
+
+
+def clustered(errors: tuple[float, ...], shares: tuple[float, ...], seeds: int, n: int = 400) -> tuple[float, float]:
+    """Return the mean share of decisions that is certified, and how often more than 5 % of it is truly wrong."""
+    covered, violated = 0.0, 0
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, 39])
+        at = rng.choice(3, n, p=shares)
+        cases = [(CLUSTERS[one], bool(rng.random() >= errors[one])) for one in at]
+        found = Certificate.of(cases)
+        decided = [one for one in range(3) if found.decides(CLUSTERS[one])]
+        share = sum(shares[one] for one in decided)
+        covered += share
+        violated += share > 0 and sum(shares[one] * errors[one] for one in decided) / share > 0.05
+    return covered / seeds, violated / seeds
+
+
+def test_bins_certify_a_judge_whose_confidences_are_in_the_wrong_order() -> None:
+    """The note's table: with a threshold alone 0, .72 and .81; by the union .45, .61 and .74."""
+    wrong_order, violated = clustered((0.15, 0.01, 0.12), (0.3, 0.5, 0.2), 50)
+    assert (wrong_order >= 0.35, violated) == (True, 0)
+    alike, violated = clustered((0.02, 0.02, 0.02), (0.5, 0.3, 0.2), 50)
+    assert (alike >= 0.5, violated) == (True, 0)
+    rising, violated = clustered((0.01, 0.04, 0.15), (0.5, 0.3, 0.2), 50)
+    assert (rising >= 0.65, violated <= 0.04) == (True, True)
+
+
+def test_over_fifty_seeds_certified_thresholds_violate_the_target_in_a_tenth_at_most() -> None:
+    for shares in ((0.3, 0.5, 0.2), (0.5, 0.3, 0.2), (0.1, 0.1, 0.8)):
+        assert clustered((0.06, 0.06, 0.06), shares, 50)[1] <= 0.10
+        assert clustered((0.02, 0.051, 0.2), shares, 50)[1] <= 0.10
+
+
+@pytest.mark.parametrize(("n", "least"), [(200, 0.76), (400, 0.94)])
+def test_a_flat_judge_of_ninety_percent_is_shown_to_miss(n: int, least: float) -> None:
+    found = []
+    for seed in range(50):
+        agrees = np.random.default_rng([seed, n]).random(n) >= 0.1
+        found.append(Certificate.of([(0.9, bool(one)) for one in agrees]).status)
+    assert found.count("missed") / 50 >= least
+    assert "certified" not in found
+
+
+def test_at_exactly_the_target_most_samples_are_undecided() -> None:
+    found = []
+    for seed in range(100):
+        agrees = np.random.default_rng([seed, 5]).random(400) >= 0.05
+        found.append(Certificate.of([(0.9, bool(one)) for one in agrees]).status)
+    assert found.count("undecided") >= 70
+    assert found.count("missed") <= 10
+
+
+def test_what_is_missing_is_said_with_the_chance_that_it_suffices() -> None:
+    none, some = Certificate.of([]), Certificate.of([(0.9, True)] * 44 + [(0.9, False)])
+    assert (none.needed, round(none.chance, 2)) == (45, 0.4)
+    assert (some.needed, round(some.chance, 2)) == (32, 0.51)
+    assert Certificate.of([(0.9, True)] * 44).chance > 0.98
+
+
+def test_a_missed_target_escalates_its_type_at_once_without_a_second_person(text_workspace: Workspace) -> None:
+    put(text_workspace, 400, errors=40)
+    put(text_workspace, 5, goal_type="memo")
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.missed["summary"]) == ("missed", [0.9])
+    assert threshold_for(text_workspace, "summary", "a", now=NOW) == Threshold(1.01, "missed")
+    assert calibrate(text_workspace, now=NOW).missed == {}, "nothing is decided alone any more"
+    assert threshold_for(text_workspace, "summary", "a", now=NOW) == Threshold(1.01, "missed")
+    put(text_workspace, 1500)
+    waiting = calibrate(text_workspace, by="user:amira", now=NOW).awaiting_approval
+    assert "summary" in waiting
+    apply_threshold(text_workspace, waiting["summary"], "user:bo")
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.9
+
+
+def test_few_audits_are_enough_to_be_shown_wrong(text_workspace: Workspace) -> None:
+    put(text_workspace, 20, errors=10)
+    assert calibrate(text_workspace, now=NOW).missed == {GLOBAL: [0.9], "summary": [0.9]}
+
+
+def test_what_is_escalated_anyway_misses_nothing(text_workspace: Workspace) -> None:
+    put(text_workspace, 60, confidence=0.95)
+    put(text_workspace, 100, errors=50, confidence=0.5)
+    assert calibrate(text_workspace, now=NOW).missed == {}
+
+
+def test_a_bin_that_is_certified_by_itself_decides(text_workspace: Workspace) -> None:
+    put(text_workspace, 150, errors=30, confidence=0.95)
+    put(text_workspace, 200)
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.recommended_threshold, found.bins) == ("certified", None, [0.9])
+    summary = threshold_for(text_workspace, "summary", "a", now=NOW)
+    assert [summary.decides(at) for at in (0.95, 0.9, 0.8)] == [False, True, False]
+
+
+def test_a_bin_below_the_threshold_in_force_takes_a_second_person(cautious: Workspace) -> None:
+    put(cautious, 150, errors=30, confidence=0.95)
+    put(cautious, 200, confidence=0.7)
+    found = calibrate(cautious, by="user:amira", now=NOW)
+    assert set(found.awaiting_approval) == {GLOBAL, "summary"}
+    assert not threshold_for(cautious, "summary", "a", now=NOW).decides(0.7)
+    apply_threshold(cautious, found.awaiting_approval["summary"], "user:bo")
+    assert threshold_for(cautious, "summary", "a", now=NOW).decides(0.7)
+
+
+def test_types_that_differ_are_not_certified_as_one(text_workspace: Workspace) -> None:
+    put(text_workspace, 400, goal_type="memo")
+    put(text_workspace, 30, errors=6, goal_type="contract")
+    found = calibrate(text_workspace, now=NOW)
+    assert found.differing == ["contract"]
+    assert (found.recommended_threshold, found.threshold_by_goal_type["memo"]) == (None, 0.9)
+    assert set(found.missed) == {"contract"}
+    assert any("contract" in warning for warning in found.warnings)
+    assert threshold_for(text_workspace, "contract", "a", now=NOW).value == 1.01
+    assert threshold_for(text_workspace, "new", "a", now=NOW).status == "default"
+
+
 @pytest.mark.slow
 def test_the_level_holds_over_a_thousand_runs() -> None:
     for row in thresholds(1000, seed=4):
@@ -165,14 +286,14 @@ def test_the_level_holds_over_a_thousand_runs() -> None:
 def test_too_little_keeps_the_old_threshold_and_says_how_many_are_missing(text_workspace: Workspace) -> None:
     put(text_workspace, 20)
     found = calibrate(text_workspace, now=NOW)
-    assert (found.status, found.recommended_threshold, found.needed_audits) == ("insufficient", None, 25)
+    assert (found.status, found.recommended_threshold, found.needed_audits) == ("undecided", None, 25)
     assert (found.previous, found.guarantee, found.threshold_by_goal_type) == (0.7, None, {"summary": 0.7})
     assert threshold_for(text_workspace, "summary", "a", now=NOW).status == "default"
 
 
-def test_an_empty_log_is_insufficient(text_workspace: Workspace) -> None:
+def test_an_empty_log_is_undecided(text_workspace: Workspace) -> None:
     found = calibrate(text_workspace)
-    assert (found.status, found.needed_audits, found.retry_success_rate) == ("insufficient", 45, None)
+    assert (found.status, found.needed_audits, found.retry_success_rate) == ("undecided", 45, None)
 
 
 def test_a_higher_threshold_is_in_force_at_once(text_workspace: Workspace) -> None:
@@ -221,7 +342,7 @@ def test_a_certificate_expires_with_time_and_with_the_judge(text_workspace: Work
 
 
 def test_security_is_never_below_the_others(text_workspace: Workspace) -> None:
-    put(text_workspace, 45, confidence=0.95)
+    put(text_workspace, 60, confidence=0.95)
     put(text_workspace, 60, confidence=0.85, goal_type="security")
     found = calibrate(text_workspace, now=NOW)
     assert found.recommended_threshold == 0.85
@@ -357,7 +478,7 @@ def test_a_type_with_fewer_than_forty_five_labels_is_certified_by_no_laxer_targe
 def test_what_is_drawn_for_security_alone_says_nothing_of_all_types(text_workspace: Workspace) -> None:
     put(text_workspace, 60, audit=2, goal_type="security")
     found = calibrate(text_workspace, now=NOW)
-    assert (found.status, found.recommended_threshold) == ("insufficient", None)
+    assert (found.status, found.recommended_threshold) == ("undecided", None)
     assert found.threshold_by_goal_type == {"security": 0.9}
 
 
