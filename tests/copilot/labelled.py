@@ -100,6 +100,17 @@ def _comparable(filters: list[dict[str, Any]]) -> list[tuple[str, str, list[str]
     return sorted((field, op, sorted(map(str, values))) for field, op, values in listed)
 
 
+def scores() -> dict[str, int]:
+    """How many rows of each labelled set are wholly right; `scores.json` holds what each may not fall below."""
+    readers = {"sample": (sample_vocabulary(), "dana")} | {name: domain(name) for name in (*DOMAINS, "archive")}
+    sets = dict.fromkeys(("utterances", "paraphrases", "further", "strangers"), "sample")
+    sets |= {name: name for name in DOMAINS}
+    return {
+        name: sum(not faults(row, routed(row, *readers[row.get("domain", default)])) for row in rows(f"{name}.jsonl"))
+        for name, default in sets.items()
+    }
+
+
 def confusion(name: str, vocabulary: Vocabulary, reader: str) -> str:
     """A table of strategies, labelled down and decided across, with what is wholly right of each split."""
     strategies = [strategy.value for strategy in SearchStrategy]
