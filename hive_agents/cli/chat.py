@@ -21,6 +21,7 @@ def command(
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
     filters: FilterOption = None,
     cursor: Annotated[str | None, typer.Option("--cursor", help="The next_cursor of a list's last page.")] = None,
+    unfold: Annotated[bool, typer.Option("--unfold", help="Show more of each passage.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="List your threads.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the whole --thread.")] = False,
     rename: Annotated[str | None, typer.Option("--rename", metavar="TITLE", help="Rename the --thread.")] = None,
@@ -63,7 +64,7 @@ def command(
         refresh = partial(surface.keep_fresh, warnings=False)
         Conversation(chat, console(), list(filters or []), doc, refresh).run()
         return
-    request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters or []), cursor=cursor)
+    request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters or []), cursor=cursor, unfold=unfold)
     reply = asyncio.run(chat.ask(request))
     surface.show(reply, *one_shot(reply))
     if not reply["results"] and surface.asker.token_holder() is None:

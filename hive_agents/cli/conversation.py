@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Asker
 from hive_agents.base import HiveError, safe_text
-from hive_agents.cli.replies import in_words, pinned_filters, rendered
+from hive_agents.cli.replies import in_words, pinned_filters, rendered, results_table
 from hive_agents.cli.surface import count
 from hive_agents.cli.terminal import ask, safe_lines
 from hive_agents.copilot import Chat, Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STEPS = {"retrieve": "searching…", "rerank": "reading…", "permission_gate": "answering…"}
 HELP = """\
 /open N      show the document of result N
+/unfold N    more of the passages of result N; without N of all
 /why N       explain the rank of result N
 /filters     the filters of every question; /filters status=effective adds one, /filters clear drops them
 /more        the next page of a list
@@ -51,6 +52,7 @@ class Conversation:
         self.request: Request | None = None
         self.commands: dict[str, Callable[[str], None]] = {
             "open": self.open,
+            "unfold": self.unfold,
             "why": self.why,
             "filters": self.set_filters,
             "more": self.more,
@@ -153,6 +155,14 @@ class Conversation:
         self.out.print(safe_text(f"{document['doc_id']}\n{metadata}\n"), style="dim")
         # Not wrapped, so that code can be copied.
         self.out.print(re.sub(r"\n{3,}", "\n\n", safe_text(document["text"]).strip()), soft_wrap=True)
+
+    def unfold(self, argument: str) -> None:
+        chosen = self.result(argument) if argument or not self.reply else None
+        assert self.reply is not None
+        results = self.chat.render(self.reply["run_id"], unfold=True)["results"]
+        shown = [one for one in results if chosen is None or one["rank"] == chosen["rank"]]
+        for part in results_table(shown) if shown else ("there are no passages",):
+            self.out.print(part)
 
     def why(self, argument: str) -> None:
         result = self.result(argument)

@@ -72,14 +72,26 @@ def results_table(results: list[dict[str, Any]], *, one_document: bool = False) 
         if same_as is not None and not one_document:
             table.add_row(str(result["rank"]), styled(f"{_source(result)} · the same passage as {same_as}", "dim"))
             continue
-        parts = [] if one_document else [_heading(result)]
-        parts.append(marked(result["excerpt"]))
+        parts: list[RenderableType] = [] if one_document else [_heading(result)]
+        parts += _passages(result)
         if result["relevance_source"] != "filter":  # the reason is the filters, which are shown above
             parts.append(styled(safe_text(result["reason"]), "dim italic"))
         table.add_row(str(result["rank"]), Group(*parts))
     yield ""
     yield table
     yield ""
+
+
+def _passages(result: dict[str, Any]) -> Iterator[RenderableType]:
+    """Yield the windows of a result; of the first result the best one stands before the others, in a frame."""
+    from rich.panel import Panel
+    from rich.text import Text
+
+    windows = result["windows"]
+    if result["rank"] == 1 and len(windows) > 1:
+        yield Panel(marked(next(one["marked"] for one in windows if one["best"])), expand=False)
+        windows = [one for one in windows if not one["best"]]
+    yield Text("\n…\n").join(marked(one["marked"]) for one in windows) if windows else marked(result["excerpt"])
 
 
 def _heading(result: dict[str, Any]) -> Text:
@@ -107,12 +119,12 @@ def _counted(reply: dict[str, Any]) -> str:
     return f"{shown}, matched by filter, not ranked" if by_filter else shown
 
 
-def marked(excerpt: str) -> Text:
-    """Return an excerpt with the words in `<mark>` highlighted."""
+def marked(passage: str) -> Text:
+    """Return a passage with the words in `<mark>` highlighted."""
     from rich.text import Text
 
     text = Text()
-    for number, part in enumerate(re.split(r"</?mark>", safe_text(excerpt))):
+    for number, part in enumerate(re.split(r"</?mark>", safe_text(passage))):
         text.append(part, style="bold yellow" if number % 2 else "")
     return text
 

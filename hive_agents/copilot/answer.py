@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hive_agents.copilot.extract import CITATION, Answer, Passage
 from hive_agents.copilot.prose import split, without_marks
+from hive_agents.index import ChunkRow
 from hive_agents.models import Chain, Message, ModelError, Usage, is_outage, prompts
 
 if TYPE_CHECKING:
@@ -28,6 +28,41 @@ _AFTER_STOP = re.compile(r"([.!?。！？…][\"'”’)]*)((?:\s*\[\d+\])+)")
 _LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
 _LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
 
+_OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
+_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
+_LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
+# Some models write a dagger and a source inside the brackets; a link behind them is invented, so it is matched, too.
+CITATION = re.compile(
+    rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
+)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk that passed the gate; `n` is the number that cites it."""
+
+    n: int
+    chunk_id: str
+    doc_id: str
+    title: str
+    heading: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer whose `text` cites as `[n]`; `cited` are those numbers, ascending. It is false without text."""
+
+    text: str
+    cited: tuple[int, ...] = ()
+    removed_citations: int = 0
+    removed_sentences: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -41,6 +76,14 @@ class Claim:
     def bare(self) -> str:
         """The sentence without its citations."""
         return " ".join(_PLAIN.sub("", self.text).split())
+
+
+def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
+    """Return the results as passages, numbered from 1 as they are shown."""
+    return [
+        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
+        for n, row in enumerate(rows, start=1)
+    ]
 
 
 async def grounded(
@@ -89,7 +132,6 @@ def cleaned(text: str, passages: Sequence[Passage], usage: Usage | None = None) 
     lines = [" ".join(claim.text for claim in line) for _, line in groupby(cited, key=lambda claim: claim.line)]
     return Answer(
         text="\n".join(lines),
-        source="model",
         cited=tuple(sorted({number for claim in cited for number in claim.cites})),
         removed_citations=sum(removed for _, removed in resolved),
         removed_sentences=len(written) - len(cited),

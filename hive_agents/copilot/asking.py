@@ -1,42 +1,19 @@
-"""Analysis of questions: their words and weights, and the kind of answer that they ask for."""
+"""The words of a question that tell what it is about, and their weights."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hive_agents.copilot.language import (
-    LANGUAGES,
-    answer_alternatives,
-    answer_pattern,
-    function_words,
-    language as language_tables,
-    word_list,
-)
+from hive_agents.copilot.language import LANGUAGES, every_pattern, function_words, language as language_tables
 from hive_agents.documents import found_words, terms
 from hive_agents.index import ScopedIndex
 
 FieldWeights = Mapping[str, float]
 """The weight of each content term of a question: higher where fewer of the reader's chunks have it, 0 where none."""
-
-_TELLS = {
-    "who": ("person",),
-    "how_long": ("span", "rhythm"),
-    "when": ("span", "rhythm", "date"),
-    "how_many": ("boundless", "counted"),
-    "how_much": ("boundless",),
-    "how_to": ("instruction",),
-    "open": ("nothing",),
-    "which": ("name",),
-    "what": ("meaning",),
-}
-"""The kinds of questions, of which the first that matches counts, and the patterns of sentences that answer them; "how
-many" is also answered by figures, and "open" ones (why, what something does) by no pattern."""
-_PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
 
 _OPENING = 400
 """Characters of a text that its language is determined by."""
@@ -92,7 +69,7 @@ def asked_terms(question: str, language: str) -> list[str]:
     >>> asked_terms("How long is a key valid?", "english"), asked_terms("how many?", "english")
     (['key', 'valid'], ['how', 'mani'])
     """
-    rest = answer_pattern("asks.form").sub(" ", question)
+    rest = every_pattern("form").sub(" ", question)
     function_terms = _function_terms(language, spoken_language(question, language))
     asked = [term for term in dict.fromkeys(terms(rest, language)) if term not in function_terms]
     return asked or content_terms(question, language)
@@ -164,74 +141,14 @@ def language_of_most(texts: Sequence[str], index_language: str) -> str:
     return index_language if keeps or most * 2 <= len(texts) else names[code]
 
 
-def tells(question: str, sentence: str) -> bool | None:
-    """Return whether a sentence has what a question's kind asks for: a person, a time, a number; None without a kind.
-
-    >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
-    (True, False)
-    """
-    kind = _kind(question)
-    return None if kind is None else _holds(kind, sentence)
-
-
-def as_bounded(question: str, sentence: str) -> bool:
-    """Return whether a sentence has a bound where the question asks for one, and a negation where it has one.
-
-    >>> as_bounded("how many seats at most?", "It has two seats."), as_bounded("how many?", "It has two.")
-    (False, True)
-    >>> as_bounded("how to restart without a loss?", "A restart loses data."), as_bounded("how?", "It doesn't.")
-    (False, True)
-    """
-    return all(
-        not answer_pattern(f"asks.{kind}").search(question) or answer_pattern(f"tells.{kind}").search(sentence)
-        for kind in ("bound", "denial")
-    )
-
-
-def answer_has_form(question: str) -> bool:
-    """Return whether answers have a recognizable form: not to whether, where, why or what happens.
-
-    >>> [answer_has_form(question) for question in ("Who signs?", "What is a lease?", "Is it signed?", "Where is it?")]
-    [True, True, False, False]
-    """
-    polar = answer_pattern("asks.polar", r"^\W*(?:{})\b").search(question)
-    return polar is None and _kind(question) not in (None, "open")
-
-
-def asks_plainly(question: str) -> bool:
-    """Return whether a question asks for a person, a time or a number, which a pattern can recognize."""
-    return _kind(question) in _PLAIN
-
-
-@lru_cache(maxsize=4096)
-def _holds(kind: str, sentence: str) -> bool:
-    # Cached: answer and excerpts read the same sentences.
-    return _telling(kind).search(sentence) is not None
-
-
-@lru_cache(maxsize=256)
-def _kind(question: str) -> str | None:
-    return next((kind for kind in _TELLS if answer_pattern(f"asks.{kind}").search(question)), None)
-
-
-@lru_cache(maxsize=16)
-def _telling(kind: str) -> re.Pattern[str]:
-    alternatives = [answer_alternatives(f"tells.{name}") for name in _TELLS[kind]]
-    if kind in ("how_many", "how_much"):
-        # "F-101" is a name and "step 2" a reference: neither has a number.
-        numbered = [word for code in LANGUAGES.values() for word in word_list("answers", "numbered", code)]
-        alternatives.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
-    return re.compile("|".join(alternatives), re.I | re.X)
-
-
 def unnamed(question: str) -> str | None:
     """Return the pronoun of a question that refers to an earlier message; None without one.
 
     >>> unnamed("how long is it valid?"), unnamed("Is it possible to run it twice?"), unnamed("What time is it?")
     ('it', None, None)
     """
-    pronoun = answer_pattern("asks.elliptic").search(question)
-    if pronoun is None or answer_pattern("asks.expletive").search(question):
+    pronoun = every_pattern("elliptic").search(question)
+    if pronoun is None or every_pattern("expletive").search(question):
         return None
     before = telling_words(question[: pronoun.start()])
     ends = not question[pronoun.end() :].strip(" ?!.")
@@ -242,5 +159,5 @@ def unnamed(question: str) -> str | None:
 
 def telling_words(text: str) -> list[str]:
     """Return the words of a text that are function words of no language, without those that give a question's kind."""
-    rest = answer_pattern("asks.form").sub(" ", text)
+    rest = every_pattern("form").sub(" ", text)
     return [word.text for word in placed_words(rest, "none") if not is_small(word.text)]

@@ -134,13 +134,17 @@ class Chat:
             return []
         return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id)]
 
-    def render(self, run_id: str) -> dict[str, Any]:
-        """Return the reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
-        return self._render(self.threads.turn(run_id))
+    def render(self, run_id: str, *, unfold: bool = False) -> dict[str, Any]:
+        """Return the reply of an earlier turn, as it may be seen now, with `unfold` more of each passage.
 
-    def _render(self, turn: Turn) -> dict[str, Any]:
+        Raises: HIVE-409.
+        """
+        return self._render(self.threads.turn(run_id), unfold=unfold)
+
+    def _render(self, turn: Turn, *, unfold: bool = False) -> dict[str, Any]:
         answer = self._threads.answer(turn.run_id)
-        return render_reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
+        vocabulary = vocabulary_of(self._certain())
+        return render_reply(self._scope(), self.gate, turn, answer, vocabulary, unfold=unfold)
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""

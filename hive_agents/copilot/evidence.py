@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.copilot.answer import claims
+from hive_agents.copilot.answer import Answer, Passage, claims
 from hive_agents.copilot.asking import content_terms
-from hive_agents.copilot.extract import Answer, Passage, quotable
 from hive_agents.documents import terms
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
@@ -33,7 +31,6 @@ FOREIGN_NUMBER = 0.4
 """The most support of a claim with a number that is in no passage that it cites."""
 VETO = 0.5
 """The support below which evidence contradicts a judge model that accepts."""
-_QUOTED = re.compile(r"(.+?) \[(\d+)\](?: |$)", re.S)
 
 GOAL = Goal(
     id=GOAL_ID,
@@ -117,15 +114,15 @@ async def judge_answer(
 def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[str, Any]:
     """Return an answer as rules and evaluators see it: plain data without document ids."""
     shown = [{"n": each.n, "title": each.title, "heading": each.heading, "text": each.text} for each in passages]
-    return {"query": query, "answer": answer.text, "source": answer.source, "passages": shown}
+    return {"query": query, "answer": answer.text, "passages": shown}
 
 
 def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     """Return an evaluator that compares each sentence with the passages it cites, by words and not by meaning.
 
-    A sentence of an extractive answer must be a passage's, verbatim. For a model's answer the confidence is the least
-    share of a claim's content words that are in its passages, 0 for a claim without any. With `veto` it is 0 below
-    `VETO` and else 1, which leaves paraphrases to a model. Its reasoning quotes no claim, so that it may be logged.
+    The confidence is the least share of a claim's content words that are in its passages, 0 for a claim without any.
+    With `veto` it is 0 below `VETO` and else 1, which leaves paraphrases to a model. Its reasoning quotes no claim, so
+    that it may be logged.
     """
 
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
@@ -133,10 +130,7 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
         if unjudged and not veto:
             raise EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
         passages = {each["n"]: _passage(each) for each in result["passages"]}
-        if result["source"] == "extractive":
-            support, why = _quoted(result["answer"], passages)
-        else:
-            support, why = _covered(result["answer"], passages, language)
+        support, why = _covered(result["answer"], passages, language)
         if veto:
             support = float(support >= VETO)
         action = JudgmentAction.ACCEPT if support > 0 else JudgmentAction.ESCALATE
@@ -148,18 +142,6 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
 
 def _passage(shown: Mapping[str, Any]) -> Passage:
     return Passage(shown["n"], "", "", shown["title"], shown["heading"], shown["text"])
-
-
-def _quoted(answer: str, passages: Mapping[int, Passage]) -> tuple[float, str]:
-    """Return 1 where the answer consists of sentences of the passages that they cite, else 0, and why."""
-    parts = list(_QUOTED.finditer(answer))
-    if not parts or "".join(part[0] for part in parts) != answer:
-        return 0.0, "Something in the answer stands outside a cited sentence."
-    for number, part in enumerate(parts, start=1):
-        cited = passages.get(int(part[2]))
-        if cited is None or part[1] not in quotable(cited):
-            return 0.0, f"Sentence {number} of the answer doesn't stand in passage {part[2]}."
-    return 1.0, "Every sentence stands in the passage that it cites."
 
 
 def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tuple[float, str]:

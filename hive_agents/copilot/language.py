@@ -63,15 +63,10 @@ def pattern(section: str, name: str) -> re.Pattern[str]:
 
 
 @cache
-def answer_pattern(name: str, template: str = "{}") -> re.Pattern[str]:
-    """Return a pattern of `answers` in all languages, put into the template."""
-    return re.compile(template.format(answer_alternatives(name)), re.I | re.X)
-
-
-def answer_alternatives(name: str) -> str:
-    """Return the alternatives of all languages for a pattern of `answers`, as text for a larger pattern."""
-    section, _, key = f"answers.{name}".rpartition(".")
-    return "|".join(_section(section, code)[key] for code in LANGUAGES.values())
+def every_pattern(name: str, template: str = "{}") -> re.Pattern[str]:
+    """Return a pattern of `asked` in all languages, put into the template."""
+    alternatives = "|".join(_section("asked", code)[name] for code in LANGUAGES.values())
+    return re.compile(template.format(alternatives), re.I | re.X)
 
 
 def _section(section: str, code: str) -> Mapping[str, Any]:

@@ -5,27 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pydantic import model_validator
+
 from hive_agents.base.files import Format
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
 from hive_agents.copilot.vocabulary import Vocabulary
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
-TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found", "unavailable"]
+TurnStatus = Literal["answered", "results", "rejected", "no_match", "needs_clarification", "not_found", "unavailable"]
 RelevanceSource = Literal["reranker", "cosine", "filter", "none"]
-AnswerSource = Literal["model", "extractive"]
+AnswerSource = Literal["model"]
 
 
 class Result(Format):
     """One result. `relevance` is null where it was matched by filter, or wasn't measured.
 
-    `beside` is the chunk of the document's next best passage, which is shown after the best.
+    `near` are the chunks that its passages are taken from, each with the cosine of its embedding.
     """
 
     doc_id: str
     chunk_id: str | None = None
-    beside: str | None = None
+    near: dict[str, float] = {}
     relevance: float | None = None
     relevance_source: RelevanceSource = "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_now(cls, value: Any) -> Any:
+        """Accept a result of a turn that was stored before passages had several windows."""
+        return {name: kept for name, kept in value.items() if name != "beside"} if isinstance(value, dict) else value
 
 
 class TurnUsage(Format):
@@ -51,7 +59,7 @@ class TurnOutcome(Format):
     the turn reveals beyond the reader's words; `corrected` maps mistyped words to corrections; `unknown` are words that
     no document has, `unknown_version` a version that none is of. `left_out` tells that the active config's filters
     exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable; `count` is the
-    number of documents where that was asked.
+    number of documents where that was asked; with `unfold` passages are shown at their greater length.
     """
 
     decision: RouterDecision
@@ -73,7 +81,16 @@ class TurnOutcome(Format):
     judgment: AnswerJudgment | None = None
     approval_id: str | None = None
     next_cursor: str | None = None
+    unfold: bool = False
     usage: TurnUsage = TurnUsage()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_now(cls, value: Any) -> Any:
+        """Accept a stored turn that quoted a sentence as its answer: its passages are its results."""
+        if isinstance(value, dict) and value.get("answer_source") == "extractive":
+            return value | {"answer_source": None, "status": "results", "judgment": None}
+        return value
 
     @property
     def documents(self) -> list[str]:

@@ -34,21 +34,18 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 
 @dataclass(frozen=True)
-class ProseSentence:
-    """A line of a text, with the heading, table's head, defined term or line with a colon that is `above` it.
+class TextLine:
+    """A sentence, an item of a list, a table's row with the `head` of its table, a line of code or a log, or a heading.
 
-    `linked` are the texts of its links; `line` is the number, from 0, of the line in the text where its paragraph, row
-    or block of code begins. `whole` is false for headings, rows of tables, lines of code and logs, and for items of a
-    list that don't end like a sentence. A paragraph in bold that doesn't end like a sentence is a term, and of the kind
-    "heading".
+    `first` and `last` are the lines of the text, from 0, that its paragraph, row or line of code is on. A paragraph in
+    bold that doesn't end like a sentence is a term, and of the kind "heading".
     """
 
     text: str
-    above: str = ""
-    linked: tuple[str, ...] = ()
-    whole: bool = True
     kind: BlockKind = "prose"
-    line: int = field(default=0, repr=False, compare=False)
+    first: int = field(default=0, compare=False)
+    last: int = field(default=0, compare=False)
+    head: str = ""
 
     @property
     def is_written(self) -> bool:
@@ -56,23 +53,12 @@ class ProseSentence:
         return self.kind not in ("code", "log", "heading")
 
 
-def sentences(markdown: str) -> tuple[str, ...]:
-    """Return the sentences in order, each on one line, without headings, code, logs and HTML.
-
-    A row of a table becomes its cells; of three and more, with the names of columns: "limit: default 500; since 4.1".
-
-    >>> sentences("# Keys\\n\\nOpen **Settings**, e.g. by `F2`. See\\n[Roles](roles.md).\\n\\n```\\ncode\\n```")
-    ('Open Settings, e.g. by F2.', 'See Roles.')
-    """
-    return tuple(sentence.text for sentence in read(markdown) if sentence.is_written)
-
-
 @lru_cache(maxsize=1024)
-def read(markdown: str) -> tuple[ProseSentence, ...]:
-    """Return sentences, headings, and lines of code and logs in order, each with its context.
+def read(markdown: str) -> tuple[TextLine, ...]:
+    """Return the lines in order, without HTML; code keeps its indentation.
 
-    >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
-    ProseSentence(text='a form', above='Keys Bring:', linked=('form',), whole=False, kind='list')
+    >>> [line.text for line in read("# Keys\\n\\nOpen **Settings**, e.g. by `F2`. See\\n[Roles](roles.md).")]
+    ['Keys', 'Open Settings, e.g. by F2.', 'See Roles.']
     """
     return tuple(_blocks(markdown))
 
@@ -112,25 +98,22 @@ def _ends(before: str, after: str) -> bool:
     return not numbered and not (_DAY.search(before) and _MONTH.match(after))
 
 
-def _blocks(markdown: str) -> Iterator[ProseSentence]:
+def _blocks(markdown: str) -> Iterator[TextLine]:
     tokens = _parser().parse(markdown)
-    heading = term = lead = ""
     columns: list[str] = []
     cells: list[str] = []
-    links: list[str] = []
-    in_list = line = 0
+    in_list = first = last = 0
     for place, token in enumerate(tokens):
         in_list += (token.type == "list_item_open") - (token.type == "list_item_close")
-        line = token.map[0] if token.map else line
+        first, last = (token.map[0], token.map[1] - 1) if token.map else (first, last)
         if token.type == "thead_open":
             columns = []
         elif token.type == "tr_open":
-            cells, links = [], []
-        elif token.type == "tr_close" and (row := _row(columns, cells)):
-            above = f"{heading} {' '.join(columns)}".strip()
-            yield ProseSentence(row, above, tuple(links), whole=False, kind="table", line=line)
+            cells = []
+        elif token.type == "tr_close" and any(cells):
+            yield TextLine(" | ".join(cells), "table", first, last, " | ".join(columns) if any(columns) else "")
         if token.type in ("fence", "code_block"):
-            yield from _code(token.content, heading, line)
+            yield from _code(token.content, first + (token.type == "fence"))
         if token.type != "inline":
             continue
         text, opened = " ".join(without_marks(_text(token)).split()), tokens[place - 1].type
@@ -138,24 +121,14 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             columns.append(text)
         elif opened == "td_open":
             cells.append(text)
-            links += _links(token)
-        elif opened == "heading_open":
-            heading = text = heading_text(text)
-            term = lead = ""
+        elif opened == "heading_open" or (not in_list and _is_term(token, text)):
+            text = heading_text(text) if opened == "heading_open" else text
             if text:
-                yield ProseSentence(text, whole=False, kind="heading", line=line)
-        elif not in_list and _is_term(token, text):
-            term, lead = text, ""
-            yield ProseSentence(text, heading, whole=False, kind="heading", line=line)
+                yield TextLine(text, "heading", first, last)
         else:
-            under = " ".join(filter(None, (heading, term, lead if in_list else "")))
             for sentence in split(text):
-                linked = tuple(link for link in _links(token) if link in sentence)
                 kind: BlockKind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
-                whole = not in_list or sentence.endswith(_STOPS)
-                yield ProseSentence(sentence, under, linked, whole, kind, line)
-            if not in_list:
-                lead = text if text.endswith((":", "：")) else ""
+                yield TextLine(sentence, kind, first, last)
 
 
 def _is_term(token: Token, text: str) -> bool:
@@ -167,42 +140,11 @@ def _is_term(token: Token, text: str) -> bool:
     )
 
 
-def _code(content: str, heading: str, line: int) -> Iterator[ProseSentence]:
-    for each in content.splitlines():
-        text = " ".join(without_marks(each).split())
+def _code(content: str, first: int) -> Iterator[TextLine]:
+    for number, each in enumerate(content.splitlines(), start=first):
+        text = without_marks(each.expandtabs(4)).rstrip()
         if text:
-            yield ProseSentence(text, heading, whole=False, kind="log" if _LOG.match(text) else "code", line=line)
-
-
-def _row(columns: list[str], cells: list[str]) -> str:
-    """Return a row as text: the first cell, then the others, with the names of their columns from three columns on.
-
-    >>> _row([], ["Default:", "5"]), _row(["Name", "Type", "Default"], ["port", "int", "80"])
-    ('Default: 5', 'port: Type int; Default 80')
-    """
-    if not cells:
-        return ""
-    if len(columns) > 2:
-        named = zip(columns[1:], cells[1:], strict=True)
-        rest = [f"{column} {cell}".strip() for column, cell in named if cell]
-    else:
-        rest = [cell for cell in cells[1:] if cell]
-    return ": ".join(part for part in (cells[0].removesuffix(":"), "; ".join(rest)) if part)
-
-
-def _links(token: Token) -> list[str]:
-    """Return the text of each link, as it is in a sentence."""
-    links: list[str] = []
-    inside = False
-    for child in token.children or []:
-        if child.type == "link_open":
-            inside = True
-            links.append("")
-        elif child.type == "link_close":
-            inside = False
-        elif inside:
-            links[-1] += _token_text(child)
-    return [" ".join(without_marks(link).split()) for link in links if link.strip()]
+            yield TextLine(text, "log" if _LOG.match(text) else "code", number, number)
 
 
 def _text(token: Token) -> str:

@@ -28,20 +28,27 @@ async def search(
     filters: Sequence[DocumentFilter] = (),
     *,
     engine: SearchEngine | None = None,
+    unfold: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the results of the active config for a text, as a reply shows them; nothing is planned or recorded.
+    """Return the results of the active config for a text, as a reply shows them, with `unfold` more of each;
+    nothing is planned or recorded.
 
     Raises: HIVE-409 for an empty text, HIVE-105 for one that is too long; HIVE-206 to 208 for filters, also on a hidden
     value; HIVE-402 where the index changes during every try.
     """
     for _ in range(TRIES):
         with suppress(StaleIndex):  # documents changed meanwhile
-            return await _search_once(workspace, reader, text, filters, engine or SearchEngine(workspace))
+            return await _search_once(workspace, reader, text, filters, engine or SearchEngine(workspace), unfold)
     raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="search again in a moment")
 
 
 async def _search_once(
-    workspace: Workspace, reader: Principal, text: str, filters: Sequence[DocumentFilter], engine: SearchEngine
+    workspace: Workspace,
+    reader: Principal,
+    text: str,
+    filters: Sequence[DocumentFilter],
+    engine: SearchEngine,
+    unfold: bool,
 ) -> list[dict[str, Any]]:
     require_short(text)
     if not text.strip():
@@ -51,4 +58,4 @@ async def _search_once(
     strategy = SearchStrategy.HYBRID if filters else SearchStrategy.CONTENT_ONLY
     decision = RouterDecision(rewritten_query=text, strategy=strategy, search_value=text, filters=request.pinned)
     results = await run_search(session, decision)
-    return result_rows(session.index, decision, results, rows_of(session.index, results))
+    return result_rows(session.index, decision, results, rows_of(session.index, results), unfold=unfold)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from hive_agents.access import RESERVED, ViewGate
 from hive_agents.base import count
-from hive_agents.copilot.answer import grounded
-from hive_agents.copilot.asking import FieldWeights, weights_in
-from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
-from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
+from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.language import spoken
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
+from hive_agents.copilot.passages import BETWEEN, FOLDED, UNFOLDED, WINDOWS, NearChunk, Window, reason, windows
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
-from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.steps import how_many, leaves_out
 from hive_agents.copilot.threads import ModelAnswer, Turn
@@ -33,6 +33,7 @@ BY_WORDS = (
     "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
     "question's words."
 )
+WITHHELD = "The judge didn't accept a model's answer, so it is withheld: these are the passages that were found."
 GONE = "This answer is no longer available."
 LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NOT_FOUND = "I found nothing that answers this."
@@ -46,6 +47,7 @@ _UNSEARCHED: Mapping[SearchStrategy, TurnStatus] = {
     SearchStrategy.NO_MATCH: "no_match",
     SearchStrategy.NEEDS_CLARIFICATION: "needs_clarification",
 }
+_lines: WeakKeyDictionary[ScopedIndex, dict[str, list[int]]] = WeakKeyDictionary()
 _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 
 
@@ -77,6 +79,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         count=how_many(session, decision),
         by_words=session.by_words,
         removed_citations=removed,
+        unfold=session.request.unfold,
         usage=TurnUsage(
             model_calls=meter.calls,
             input_tokens=usage.input_tokens,
@@ -84,16 +87,19 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
             usd=usage.usd,
         ),
     )
+    answer, judged = session.conclusion.answer, session.conclusion.judged
     if outcome.status in ("results", "not_found"):
         version, words = _unknown(session, decision, rows)
         left_out = not results and session.knows_all and leaves_out(session, decision)
         outcome = outcome.model_copy(update={"unknown_version": version, "unknown": words, "left_out": left_out})
-    answer, judged = session.conclusion.answer, session.conclusion.judged
-    if answer is not None and judged is not None:
+    if judged is not None:
         judgment = judged.judgment
         shown = AnswerJudgment(action=judgment.action.value, escalation_reason=judgment.escalation_reason)
-        changes = {"status": "answered", "answer_source": answer.source, "judgment": shown}
-        outcome = outcome.model_copy(update=changes | {"rests_on": list(dict.fromkeys(row.doc_id for row in rows))})
+        changes: dict[str, Any] = {"status": "rejected", "judgment": shown}
+        if answer is not None:
+            rests_on = list(dict.fromkeys(row.doc_id for row in rows))
+            changes |= {"status": "answered", "answer_source": "model", "rests_on": rests_on}
+        outcome = outcome.model_copy(update=changes)
     return {"outcome": outcome.model_dump(mode="json")}
 
 
@@ -129,29 +135,27 @@ def _search_status(session: TurnSession, results: Sequence[Result]) -> TurnStatu
 async def _answered(session: TurnSession, decision: RouterDecision, rows: list[ChunkRow]) -> tuple[Conclusion, int]:
     """Return the answer with its judgment, and how many citations of a model were removed.
 
-    A model is asked once; without its answer, or when the judge sends it back, sentences are quoted instead.
+    A model is asked once; without its answer, or when the judge sends it back, the passages stand alone.
     """
-    query, passages, removed = decision.query, numbered(rows), 0
+    query, passages = decision.query, numbered(rows)
     if session.outage:  # results of a degraded search are no ground for an answer
         return Conclusion(rows, outage=True), 0
     try:
         written = await _by_model(session, query, rows)
     except ModelError:
         return Conclusion(rows, outage=True), 0
-    if written is not None:
-        removed = written.removed_citations
-    if written:
-        judged = await _judged(session, query, written, passages, session.model("judge"))
-        if judged is None:
-            return Conclusion(rows, outage=True), removed
-        if not judged.sent_back:
-            return Conclusion(rows, written, judged), removed
-        session.trace.notes.append(f"answer: the judge says {judged.judgment.action.value}")
-    quoted = _quoted(session.index, decision, passages)
-    if quoted is None:
+    if written is None:
+        return Conclusion(rows), 0
+    removed = written.removed_citations
+    if not written:
         return Conclusion(rows), removed
-    judged = await _judged(session, query, quoted, passages, None if written else session.model("judge"))
-    return Conclusion(rows, outage=True) if judged is None else Conclusion(rows, quoted, judged), removed
+    judged = await _judged(session, query, written, passages, session.model("judge"))
+    if judged is None:
+        return Conclusion(rows, outage=True), removed
+    if judged.sent_back:
+        session.trace.notes.append(f"answer: the judge says {judged.judgment.action.value}")
+        return Conclusion(rows, judged=judged), removed
+    return Conclusion(rows, written, judged), removed
 
 
 async def _judged(
@@ -165,12 +169,6 @@ async def _judged(
         session.trace.notes.append("answer: no model could judge it")
         return None
     return judged
-
-
-def _quoted(index: ScopedIndex, decision: RouterDecision, passages: Sequence[Passage]) -> Answer | None:
-    """Return an extractive answer; the same whenever the turn is rendered."""
-    asked = without_politeness(decision.asked)
-    return extractive(asked, passages, index.language, weights=weights_in(index, asked))
 
 
 async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> Answer | None:
@@ -192,7 +190,13 @@ async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> A
 
 
 def render_reply(
-    index: ScopedIndex, gate: ViewGate, turn: Turn, answer: ModelAnswer | None, vocabulary: Vocabulary
+    index: ScopedIndex,
+    gate: ViewGate,
+    turn: Turn,
+    answer: ModelAnswer | None,
+    vocabulary: Vocabulary,
+    *,
+    unfold: bool = False,
 ) -> dict[str, Any]:
     """Return the JSON of a turn as its reader may see it now; `answer` is the model's answer in it.
 
@@ -202,16 +206,13 @@ def render_reply(
     rows = _visible(index, gate, outcome, vocabulary)
     if rows is None:
         return _reply(turn, _withdrawn(turn.text, outcome), None, []) | {"notice": GONE}
-    text = None
-    if outcome.answer_source == "model" and answer is not None:
-        text = answer.text
-    elif outcome.answer_source is not None:
-        quoted = _quoted(index, outcome.decision, numbered(rows))
-        text = quoted.text if quoted is not None else None
-    return fresh_reply(index, turn, text, rows)
+    text = answer.text if outcome.answer_source is not None and answer is not None else None
+    return fresh_reply(index, turn, text, rows, unfold=unfold)
 
 
-def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequence[ChunkRow]) -> dict[str, Any]:
+def fresh_reply(
+    index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequence[ChunkRow], *, unfold: bool = False
+) -> dict[str, Any]:
     """Return the JSON of a turn whose rows and answer have just passed the gate."""
     outcome = turn.outcome
     decision = outcome.decision
@@ -221,7 +222,8 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
-    return _reply(turn, outcome, answer, result_rows(index, decision, outcome.results, rows))
+    results = result_rows(index, decision, outcome.results, rows, unfold=unfold or outcome.unfold)
+    return _reply(turn, outcome, answer, results)
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
@@ -248,44 +250,73 @@ def _number(index: ScopedIndex, doc_id: str, chunk_id: str | None) -> int | None
 
 
 def result_rows(
-    index: ScopedIndex, decision: RouterDecision, results: Sequence[Result], rows: Sequence[ChunkRow]
+    index: ScopedIndex,
+    decision: RouterDecision,
+    results: Sequence[Result],
+    rows: Sequence[ChunkRow],
+    *,
+    unfold: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the JSON of results that have passed the gate, best first; `rows` are their chunks."""
-    query = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
-    weights = weights_in(index, query) if query else {}
-    beside = {
-        result.beside: number
-        for result in results
-        if result.beside is not None and (number := _number(index, result.doc_id, result.beside)) is not None
-    }
-    read = dict(zip(beside, index.rows(list(beside.values())), strict=True)) if beside else {}
-    excerpts = [
-        marked_passages(row, read.get(result.beside or ""), query, weights, index.language)
-        for result, row in zip(results, rows, strict=True)
+    question = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
+    weights = weights_in(index, question) if question else {}
+    shown = []
+    for rank, (result, row) in enumerate(zip(results, rows, strict=True), start=1):
+        found = windows(
+            _candidates(index, result),
+            question,
+            weights,
+            index.language,
+            length=UNFOLDED if unfold else FOLDED,
+            most=WINDOWS if question else 1,
+        )
+        shown.append(_result_row(decision, question, index.language, rank, result, row, found))
+    return shown
+
+
+def _candidates(index: ScopedIndex, result: Result) -> list[NearChunk]:
+    """Return the chunks that a result's windows are taken from, those that still exist."""
+    numbers = {_number(index, result.doc_id, chunk_id): cosine for chunk_id, cosine in result.near.items()}
+    numbers.pop(None, None)
+    if not numbers and (number := _number(index, result.doc_id, result.chunk_id)) is not None:
+        numbers = {number: 0.0}
+    before = _lines_before(index, result.doc_id)
+    chunks = index.chunks_of(result.doc_id).tolist()
+    rows = index.rows([number for number in numbers if number is not None])
+    return [
+        NearChunk(one, cosine, before[chunks.index(number)])
+        for one, (number, cosine) in zip(rows, numbers.items(), strict=True)
     ]
-    shown = enumerate(zip(results, rows, excerpts, strict=True), start=1)
-    return [_result_row(index, decision, query, weights, rank, *each) for rank, each in shown]
+
+
+def _lines_before(index: ScopedIndex, doc_id: str) -> list[int]:
+    """Return how many lines of a document's text stand before each of its chunks; cached for each scope."""
+    counts = _lines.setdefault(index, {})
+    if doc_id not in counts:
+        texts = [row.text for row in index.rows(index.chunks_of(doc_id).tolist())]
+        counts[doc_id] = list(accumulate((len(text.splitlines()) + 1 for text in texts[:-1]), initial=0))
+    return counts[doc_id]
 
 
 def _result_row(
-    index: ScopedIndex,
     decision: RouterDecision,
-    query: str,
-    weights: FieldWeights,
+    question: str,
+    language: str,
     rank: int,
     result: Result,
     row: ChunkRow,
-    excerpt: str,
+    found: Sequence[Window],
 ) -> dict[str, Any]:
     compared = result.relevance_source in ("cosine", "reranker")
-    section = passage_section(row, query, weights, index.language) if query else None
+    best = next((window for window in found if window.best), None)
     return {
         "rank": rank,
         "doc_id": row.doc_id,
         "chunk_id": result.chunk_id,
         "title": row.title,
-        "excerpt": excerpt or row.title,
-        "reason": reason(row, query, decision.filters, index.language, section=section, by_meaning=compared),
+        "excerpt": BETWEEN.join(window.marked for window in found) or row.title,
+        "windows": [window.to_json() for window in found],
+        "reason": reason(best, row, question, decision.filters, language, by_meaning=compared),
         "relevance": result.relevance,
         "relevance_source": result.relevance_source,
         "metadata": {name: value for name, value in row.metadata.items() if name not in RESERVED},
@@ -341,6 +372,7 @@ def _notice(outcome: TurnOutcome) -> str | None:
         notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
     notices += [LEFT_OUT] if outcome.left_out else []
     notices += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
+    notices += [WITHHELD] if outcome.status == "rejected" else []
     notices += [ESCALATED] if outcome.approval_id is not None else []
     return " ".join(notices) or None
 

@@ -18,8 +18,8 @@ import numpy as np
 from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
 from hive_agents.base import EngineFault, NoModel
 from hive_agents.base.files import Format
+from hive_agents.copilot.answer import Answer
 from hive_agents.copilot.documents import Cursors, DatedRow
-from hive_agents.copilot.extract import Answer
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
@@ -93,8 +93,8 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
 
 class Request(Format):
     """A reader's request. `pinned` are filters that the reader chose, `dropped` fields on which the question sets none;
-    `cursor` continues a list. `before` are earlier questions, oldest first, where the client keeps the conversation; a
-    thread with turns of its own ignores them."""
+    `cursor` continues a list; `unfold` shows more of each passage. `before` are earlier questions, oldest first, where
+    the client keeps the conversation; a thread with turns of its own ignores them."""
 
     text: str
     before: list[str] = []
@@ -102,6 +102,7 @@ class Request(Format):
     pinned: list[DocumentFilter] = []
     dropped: list[str] = []
     cursor: str | None = None
+    unfold: bool = False
 
 
 @dataclass
@@ -120,7 +121,8 @@ class Candidates:
 class Conclusion:
     """The output of a turn: the rows of its results, which have passed the gate, and the judged answer.
 
-    With `outage` there is no answer because a model that should have written or judged it was unavailable.
+    With `outage` there is no answer because a model that should have written or judged it was unavailable; one that the
+    judge sent back is withheld: `judged` without an `answer`.
     """
 
     rows: list[ChunkRow]
@@ -131,7 +133,7 @@ class Conclusion:
     @property
     def model_answer(self) -> ModelAnswer | None:
         """The model's answer with the documents that it was made from; None where no model wrote the answer."""
-        if self.answer is None or self.answer.source != "model":
+        if self.answer is None:
             return None
         return ModelAnswer(self.answer.text, tuple(dict.fromkeys(row.doc_id for row in self.rows)))
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from hive_agents.access import permissions_of
 from hive_agents.base import EngineFault, NoModel
-from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
-from hive_agents.copilot.excerpts import best_chunks
-from hive_agents.copilot.language import answer_pattern, clean
+from hive_agents.copilot.language import clean, every_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
+from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.router import route as route_by_words, without_politeness
 from hive_agents.copilot.sentence import asks_how_many
@@ -28,7 +27,7 @@ TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
 PASSAGES = 5
-"""How many documents, the first, are shown by the best passage among all of their chunks."""
+"""How many documents, the first, are shown by the best windows among all of their chunks."""
 
 
 async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
@@ -206,7 +205,7 @@ def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str
     chunks = np.flatnonzero(inside) if may else np.empty(0, np.intp)
     if not len(chunks):
         return {"candidates": 0}
-    if answer_pattern("whole_document", r"\W*(?:{})\W*").fullmatch(session.request.text):
+    if every_pattern("whole_document", r"\W*(?:{})\W*").fullmatch(session.request.text):
         # No passage matches "summarize this"; a document's beginning is its best summary.
         session.found.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
         return {"candidates": len(session.found.opening)}
@@ -333,17 +332,16 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
 
 
 def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
-    """Return the results, each with the chunk that has the best lines, and the next best beside it."""
+    """Return the results, each with the chunks that its windows are taken from, of which it names the best."""
     if not results:
         return []
     index = session.index
-    weights = weights_in(index, query)
+    found = best_chunks(index, [each.doc_id for each in results], query, by_meaning=not session.outage)
     shown = []
-    doc_ids = [each.doc_id for each in results]
-    places = best_chunks(index, doc_ids, query, weights, by_meaning=not session.outage)
-    for each, (best, beside) in zip(results, places, strict=True):
-        chunk_id, *others = index.chunk_ids(np.array([best] if beside is None else [best, beside], np.intp))
-        shown.append(each.model_copy(update={"chunk_id": chunk_id, "beside": others[0] if others else None}))
+    for each, chunks in zip(results, found, strict=True):
+        chunk_ids = index.chunk_ids(np.array([chunk for chunk, _ in chunks], np.intp))
+        near = dict(zip(chunk_ids, (cosine for _, cosine in chunks), strict=True))
+        shown.append(each.model_copy(update={"chunk_id": chunk_ids[0], "near": near}))
     return shown
 
 

@@ -173,7 +173,7 @@ def _is_empty(word: str) -> bool:
 
 @cache
 def _empty_words() -> frozenset[str]:
-    return frozenset().union(*(word_list("answers", "empty", code) for code in LANGUAGES.values()))
+    return frozenset().union(*(word_list("asked", "empty", code) for code in LANGUAGES.values()))
 
 
 def _is_made_of_known(word: str, known: ScopedIndex) -> bool:

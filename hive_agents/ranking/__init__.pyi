@@ -40,10 +40,6 @@ from .engine import (
     ConfigLike as ConfigLike,
     SearchEngine as SearchEngine,
 )
-from .excerpts import (
-    LENGTH as LENGTH,
-    excerpt as excerpt,
-)
 from .explain import (
     explain_hit as explain_hit,
     explain_text as explain_text,

@@ -24,21 +24,33 @@ MOST_RUNS = 1_000
 
 
 class SearchRequest(Body):
-    """`filters` have the syntax of the command line, `pinned` the shape of a reply's filters."""
+    """`filters` have the syntax of the command line, `pinned` the shape of a reply's filters; `unfold` shows more."""
 
     query: QuestionText
     filters: FilterWords = []
     pinned: Pinned = []
+    unfold: bool = False
+
+
+class WindowShape(Value):
+    """Lines of a document, from 1, without and with `<mark>` around the question's words; one is the best of them."""
+
+    text: str
+    from_line: int
+    to_line: int
+    marked: str
+    best: bool
 
 
 class ResultShape(Value):
-    """One result of a search or of a reply."""
+    """One result of a search or of a reply; `excerpt` is the marked text of its windows."""
 
     rank: int
     doc_id: str
     chunk_id: str | None
     title: str
     excerpt: str
+    windows: list[WindowShape]
     reason: str
     relevance: float | None
     relevance_source: str
@@ -161,7 +173,7 @@ async def query(call: CallContext, body: SearchRequest) -> Results:
 
 async def _found(call: CallContext, body: SearchRequest) -> list[dict[str, Any]]:
     pinned = [*(call.chat().filters(body.filters) if body.filters else ()), *body.pinned]
-    return await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
+    return await search(call.workspace, call.principal, body.query, pinned, engine=call.engine, unfold=body.unfold)
 
 
 @api.get("/api/fields", READER)

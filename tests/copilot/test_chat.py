@@ -39,12 +39,13 @@ KEYS = [
     "usage",
 ]
 RESULT_KEYS = [
-    *("rank", "doc_id", "chunk_id", "title", "excerpt", "reason", "relevance", "relevance_source", "metadata"),
+    *("rank", "doc_id", "chunk_id", "title", "excerpt", "windows", "reason", "relevance", "relevance_source"),
+    "metadata",
     "citation",
 ]
 ASKED = {
     "list all drafts": ("documents.search", "MetadataOnly", "results"),
-    "how do I rotate a key?": ("documents.search", "ContentOnly", "answered"),
+    "how do I rotate a key?": ("documents.search", "ContentOnly", "results"),
     "rotate a key in effective documents": ("documents.search", "Hybrid", "results"),
     "hello": ("documents.search", "NoMatch", "no_match"),
     "what can you do?": ("general.help", "NoMatch", "no_match"),
@@ -209,9 +210,8 @@ def test_a_forbidden_document_is_as_unknown_as_none(shared: Workspace, reader: s
     unknown = ask(shared, reader, "how many signatures does a recall take?", doc_id="sops/nothing.md")
     assert as_bytes(forbidden) == as_bytes(unknown)
     assert (forbidden["status"], forbidden["results"]) == ("not_found", [])
-    assert (
-        ask(shared, "dana", "how many signatures does a recall take?", doc_id="sops/recall.md")["status"] == "answered"
-    )
+    seen = ask(shared, "dana", "how many signatures does a recall take?", doc_id="sops/recall.md")
+    assert "signatures" in seen["results"][0]["excerpt"]
 
 
 def test_filters_know_values_of_visible_documents_only(shared: Workspace) -> None:
@@ -306,6 +306,7 @@ def test_threads_belong_to_their_reader(place: Workspace) -> None:
 
 def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> None:
     """Not in the decision log, whose numbers stay, and not in a run that was killed before its turn."""
+    use_models(place, answer=[{"content": "Create a second key, then revoke the first key [1].", "repeat": True}])
     reply, kept = (ask(place, "dana", f"how do I rotate a {key} key?") for key in ("first", "second"))
     dana = known_principal(place, "dana")
     RunStore(place).insert("worker", {"text": "how do I rotate a first key?"}, owner=dana, thread_id=reply["thread_id"])
@@ -377,8 +378,8 @@ def test_whatever_the_planner_does_a_reply_comes(place: Workspace, answer: dict[
     """The late one answers after half a minute; the deadline is half a second."""
     use_models(place, planner=[answer | {"repeat": True}])
     reply = ask(place, "dana", "how do I rotate a key?")
-    assert (reply["planner"], reply["strategy"], reply["status"]) == ("fallback", "ContentOnly", "answered")
-    assert reply["answer_source"] == "extractive"
+    assert (reply["planner"], reply["strategy"], reply["status"]) == ("fallback", "ContentOnly", "results")
+    assert reply["answer_source"] is None
     assert trace_of(place, reply)["notes"]
 
 
@@ -399,7 +400,7 @@ def test_an_answer_that_the_judge_escalates_is_shown_with_a_notice_and_filed(pla
 def test_a_model_that_answers_garbage_leaves_it_to_the_documents(place: Workspace) -> None:
     use_models(place, answer=[{"error": "garbage", "repeat": True}])
     reply = ask(place, "dana", "how do I rotate a key?")
-    assert (reply["status"], reply["answer_source"]) == ("answered", "extractive")
+    assert (reply["status"], reply["answer"], reply["answer_source"]) == ("results", None, None)
 
 
 @pytest.mark.parametrize("kind", ["server", "timeout", "throttling", "authentication"])
@@ -421,7 +422,7 @@ def test_an_outage_is_called_one_shows_the_passages_and_asks_nobody(place: Works
 def test_a_planner_that_is_out_is_replaced_and_nothing_else_changes(place: Workspace) -> None:
     use_models(place, planner=[{"error": "server", "repeat": True}])
     reply = ask(place, "dana", "how do I rotate a key?")
-    assert (reply["status"], reply["planner"], reply["notice"]) == ("answered", "fallback", None)
+    assert (reply["status"], reply["planner"], reply["notice"]) == ("results", "fallback", None)
 
 
 def test_a_dead_embedding_server_leaves_a_search_by_words(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.copilot.answer import cleaned
+from hive_agents.copilot.answer import Answer, Passage, cleaned
 from hive_agents.copilot.evidence import GOAL, answer_goal, judge_answer
-from hive_agents.copilot.extract import Answer, Passage, extractive
 from hive_agents.judging import EvaluationRule, HybridJudge, JudgmentAction
 from tests.copilot.scripts import INJECTIONS, scripted
 
@@ -21,36 +20,6 @@ PASSAGES = [
     Passage(2, "b.md#0", "b.md", "Canteen", "", "It opens at noon."),
 ]
 VERDICT = {"action": "accept", "confidence": 0.95, "reasoning": "supported"}
-
-
-def quoted(text: str) -> Answer:
-    return Answer(text, "extractive", (1,))
-
-
-async def test_a_literal_extract_is_accepted_as_evidence(text_workspace: Workspace) -> None:
-    answer = extractive("how many days are buffers kept", PASSAGES)
-    assert answer is not None
-    judgment = (await judge_answer(text_workspace, "how long?", answer, PASSAGES)).judgment
-    assert (judgment.action, judgment.confidence) == (ACCEPT, 1.0)
-    assert [signal.source for signal in judgment.signals] == ["evidence"]
-    assert judgment.satisfaction == 1.0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Buffers are kept at 5 °C for 30 days. [1]",
-        "Buffers are kept at 4 °C for 30 days. [2]",
-        "Buffers are kept at 4 °C for 30 days. [9]",
-        "buffer is thrown away. [1]",
-        "Buffers are kept at 4 °C for 30 days.",
-        "Buffers are kept at 4 °C for 30 days. [1] And more.",
-        "",
-    ],
-)
-async def test_anything_but_a_literal_extract_escalates(text_workspace: Workspace, text: str) -> None:
-    judgment = (await judge_answer(text_workspace, "how long?", quoted(text), PASSAGES)).judgment
-    assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "low_confidence")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +113,9 @@ async def test_injected_documents_change_no_verdict(text_workspace: Workspace, k
             assert (await judge_answer(text_workspace, "how?", bad, beside)).judgment.action is ESCALATE
 
 
-@pytest.mark.parametrize("source", ["extractive", "model"])
-async def test_evidence_quotes_no_document(text_workspace: Workspace, source: Any) -> None:
+async def test_evidence_quotes_no_document(text_workspace: Workspace) -> None:
     """A judgment is logged; texts are not."""
-    answer = Answer("Cloudy penicillin canaries. [1]", source, (1,))
+    answer = Answer("Cloudy penicillin canaries. [1]", (1,))
     judgment = (await judge_answer(text_workspace, "how long?", answer, PASSAGES)).judgment
     assert judgment.escalated
     assert not any(word in judgment.model_dump_json() for word in ("canaries", "penicillin", "Buffers", "a.md"))

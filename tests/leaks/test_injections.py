@@ -13,9 +13,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.copilot import Request
+from hive_agents.copilot.answer import Answer, numbered
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.evidence import GOAL, as_result, evidence
-from hive_agents.copilot.extract import Answer, numbered
 from hive_agents.copilot.reply import rows_of
 from hive_agents.documents import plain_heading
 from hive_agents.judging import JudgmentAction
@@ -147,7 +147,7 @@ async def _check_verdict(chat: Chat, reply: dict[str, Any]) -> None:
     turn = chat.threads.turn(reply["run_id"])
     passages = numbered(rows_of(chat._scope(), turn.outcome.results))
     query = turn.outcome.decision.search_value or turn.outcome.decision.rewritten_query
-    result = as_result(query, Answer(reply["answer"], "model"), passages)
+    result = as_result(query, Answer(reply["answer"]), passages)
     supported = await evidence("english", veto=True)(GOAL, result, None)
     if supported.action is not JudgmentAction.ACCEPT:
         assert reply["judgment"]["action"] != "accept", reply["answer"]

@@ -6,6 +6,7 @@ import io
 import random
 import sqlite3
 import stat
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,13 +14,14 @@ import typer
 from rich.console import Console
 
 from graphs.worker import WorkerState
+from hive_agents import Workspace
 from hive_agents.cli.conversation import Conversation
 from hive_agents.cli.main import app
 from hive_agents.copilot import FeedbackQueue, Request, ThreadStore
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from tests.leaks.channels import CHANNELS, INDEX_TABLES, TABLES, collected
-from tests.leaks.corpus import Rules, canaries, files, make, random_documents, random_rules, readers
+from tests.leaks.corpus import Doc, Rules, canaries, files, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit
 
 SURFACES = {
@@ -35,12 +37,12 @@ SURFACES = {
         "of_client": "threads", "of_questions": "threads",
     },
     "hive chat": dict.fromkeys(
-        "text as_user thread doc filters cursor threads export rename delete trace workspace json quiet".split(),
+        "text as_user thread doc filters cursor unfold threads export rename delete trace workspace json quiet".split(),
         "hive chat",
     ),
     "hive feedback": dict.fromkeys(("add", "list", "review"), "hive chat"),
     "conversation": dict.fromkeys(
-        "open why filters more good wrong as new threads help".split(), "conversation"
+        "open unfold why filters more good wrong as new threads help".split(), "conversation"
     ),
     "graph state": dict.fromkeys(
         "run_id request decision planner doc_id depth candidates short results next_cursor outcome".split(),
@@ -48,7 +50,7 @@ SURFACES = {
     ),
     "turn": dict.fromkeys(
         "decision doc_id planner pinned status results answer_source rests_on by_words named corrected unknown"
-        " unknown_version left_out count removed_citations judgment approval_id next_cursor usage".split(),
+        " unknown_version left_out count removed_citations judgment approval_id next_cursor unfold usage".split(),
         "thread rows",
     ),
     "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),
@@ -58,6 +60,13 @@ SURFACES = {
 
 def public(kind: type) -> set[str]:
     return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def answered(root: Path, documents: Sequence[Doc]) -> Workspace:
+    """A workspace whose model answers each question, so that answers are judged and the judge asks a person."""
+    place = make(root, documents, settings='[models]\nembedding = "none"\nanswer = ["scripted:answer.jsonl"]\n')
+    (root / "answer.jsonl").write_text('{"content": "Nobody wrote this [1].", "repeat": true}\n', encoding="utf-8")
+    return place
 
 
 def found(tmp_path: Path) -> dict[str, set[str]]:
@@ -94,7 +103,7 @@ def test_every_way_out_is_a_channel(tmp_path: Path) -> None:
 async def test_every_table_and_file_is_a_channel(tmp_path: Path) -> None:
     rng, people = random.Random(2), readers()
     documents = random_documents(rng, 12)
-    place = make(tmp_path / "ws", documents)
+    place = answered(tmp_path / "ws", documents)
     reader = people[1]
     visit = Visit(place, place.engine(), reader, documents, random_rules(rng, documents, people), people, rng)
     visit.grant(visit.rules)
@@ -104,7 +113,7 @@ async def test_every_table_and_file_is_a_channel(tmp_path: Path) -> None:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         written = {name for name in names if connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]}
     # A table that a visit fills is a way out, whoever made it.
-    assert written - INDEX_TABLES == set(TABLES) - {"answers", "approvals"}
+    assert written - INDEX_TABLES == set(TABLES)
     assert {f"table {name}" for name in TABLES} <= set(CHANNELS)
     assert place.state.stat().st_mode & 0o777 == 0o700
     assert {path.name for path in files(place.state) if stat.S_IMODE(path.stat().st_mode) & 0o077} == set()
@@ -115,7 +124,7 @@ async def test_the_channels_can_see_a_canary(tmp_path: Path) -> None:
     """The control: what a reader may view is in the channels that show text, so that an empty one proves nothing."""
     rng, people = random.Random(3), readers()
     documents = random_documents(rng, 12)
-    place = make(tmp_path / "ws", documents)
+    place = answered(tmp_path / "ws", documents)
     operator = people[2]
     visit = Visit(place, place.engine(), operator, documents, random_rules(rng, documents, people), people, rng)
     visit.grant(Rules(admins=((operator.tenant, f"user:{operator.user}"),)))

@@ -51,7 +51,7 @@ Then = Callable[[Page], Awaitable[Any]]
 
 
 async def passage(page: Page) -> None:
-    await page.locator(".cite").first.click()
+    await page.locator(".result h3 a").first.click()
     await page.locator("#beside #passage").wait_for()
 
 

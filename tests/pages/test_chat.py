@@ -23,7 +23,7 @@ async def answered(client: httpx.AsyncClient, headers: dict[str, str], text: str
     return run
 
 
-async def test_answer_has_claims_that_open_the_passage_marked(tmp_path: Path) -> None:
+async def test_a_result_opens_its_document_with_its_passages_marked(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place) as client:
         dana = bearer(place)
@@ -31,10 +31,18 @@ async def test_answer_has_claims_that_open_the_passage_marked(tmp_path: Path) ->
         page = await client.get(f"/chat/{run['thread_id']}", headers=dana)
         assert page.status_code == 200
         assert "Asking as dana of acme" in page.text
-        opened = re.search(r'class="cite" href="([^"]+)"', page.text)
+        opened = re.search(r'<a href="(/chat/documents/[^"]+)"', page.text)
         assert opened is not None
         document = await client.get(opened[1].replace("&amp;", "&"), headers=dana)
         assert '<mark id="passage">' in document.text
+        assert page.text.count('class="passage large"') == 1
+        unfolding = re.search(r'hx-get="(/chat/runs/[^"]+/passages[^"]+)"', page.text)
+        assert unfolding is not None
+        more = await client.get(unfolding[1].replace("&amp;", "&"), headers=dana)
+        folded = page.text.split('<div class="passages">')[1].split("</div>")[0]
+        assert more.text.count('class="passage') == folded.count('class="passage')
+        assert "<mark>" in more.text
+        assert (await client.get(unfolding[1], headers=bearer(place, "alice"))).status_code == 404
         assert (await client.get(f"/chat/{run['thread_id']}", headers=bearer(place, "alice"))).status_code == 404
 
 
@@ -61,7 +69,12 @@ async def test_a_run_that_is_no_turn_of_the_conversation_is_unknown(tmp_path: Pa
             page = f"/chat/{turn['thread_id']}/turns/{run['run_id']}"
             assert (await client.get(page, headers=root)).status_code == status, page
         for run, status in ((turn, 200), (started, 404), ({"run_id": "r-none"}, 404)):
-            for page in (f"/chat/documents/{doc}?run={run['run_id']}", f"/chat/runs/{run['run_id']}/why?doc_id={doc}"):
+            of_run = f"/chat/runs/{run['run_id']}"
+            for page in (
+                f"/chat/documents/{doc}?run={run['run_id']}",
+                f"{of_run}/why?doc_id={doc}",
+                f"{of_run}/passages?doc_id={doc}",
+            ):
                 assert (await client.get(page, headers=root)).status_code == status, page
             assert (await client.get(f"/chat/runs/{run['run_id']}/trace", headers=root)).status_code == status
 

@@ -175,6 +175,7 @@ def golden(place: Workspace) -> list[str]:
 REFLECTED = (
     "/login?next=X", "/login?code=X", "/chat?about=X", "/chat?search=X", "/chat/threads?cursor=X", "/chat/X",
     "/chat/X/turns/X", "/chat/documents/X", "/chat/documents/X?run=X&claim=X&n=X", "/chat/runs/X/why?doc_id=X",
+    "/chat/runs/X/passages?doc_id=X",
     "/chat/runs/X/trace", "/golden?tag=X", "/golden?after=X", "/golden/label?query=X", "/golden/feedback?status=X",
     "/golden/feedback?cursor=X", "/approvals?status=X", "/approvals?cursor=X", "/approvals/X", "/optimize?cursor=X",
     "/optimize?before=X", "/optimize/X", "/optimize/X/trials?verdict=X", "/optimize/compare/X/X",

@@ -83,7 +83,7 @@ async def test_a_question_at_work_is_steered_and_a_host_answers_it_later(
     await ended(base, row.run_id)
     assert status(base, row.run_id) == "done"
     (turn,) = chat.transcript()
-    assert (turn["run_id"], turn["text"], turn["status"]) == (row.run_id, ASKED, "answered")
+    assert (turn["run_id"], turn["text"], turn["status"]) == (row.run_id, ASKED, "results")
 
 
 async def test_a_question_that_was_left_is_answered_as_its_reader_may_see_it(base: Workspace) -> None:

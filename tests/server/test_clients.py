@@ -75,7 +75,7 @@ async def test_the_agui_client_completes_a_session(place: Workspace, client: htt
     assert seen["question"]["outcome"] == {"type": "success"}
     assert seen["question"]["types"].count("TEXT_MESSAGE_CONTENT") >= 1
     reply = seen["question"]["result"]
-    assert (reply["status"], reply["results"][0]["citation"]) == ("answered", "[1]")
+    assert (reply["status"], reply["results"][0]["citation"]) == ("results", "[1]")
     assert re.search(r"\[\d\]", seen["question"]["said"])
     assert seen["question"]["status"] == "done"
     assert seen["second"]["outcome"] == {"type": "success"}

@@ -86,7 +86,7 @@ async def asks_with_progress(session: Any) -> None:
         steps.append(str(message))
 
     found = value_of(await session.call_tool("ask", QUESTION, progress_callback=told))
-    assert found["status"] == "answered"
+    assert found["status"] == "results"
     cited = [one for one in found["results"] if one["citation"] in found["text"]]
     assert cited
     assert all(one["title"] in found["text"] for one in cited)

@@ -51,7 +51,7 @@ async def test_an_agui_turn_is_told_under_the_clients_names(place: Workspace, cl
     first, last = found[0].value, found[-1].value
     assert (first["type"], first["threadId"], first["runId"]) == ("RUN_STARTED", "my thread", "my run")
     assert (last["type"], last["runId"], last["outcome"]) == ("RUN_FINISHED", "my run", {"type": "success"})
-    assert last["result"]["status"] == "answered"
+    assert last["result"]["status"] == "results"
     again = await posted(client, "/agui", turn(QUESTION), bearer(place))
     assert again[-1].value == last
     assert len(RunStore(place).list()) == 1
@@ -183,7 +183,7 @@ async def test_without_an_answer_a_completion_shows_the_passages_with_their_cita
     (choice,) = found["choices"]
     shown, annotations = choice["message"]["content"], choice["message"]["annotations"]
     for one, cited in zip(reply["results"], annotations, strict=True):
-        passage = " ".join(re.sub("</?mark>", "", one["excerpt"]).split())
+        passage = re.sub("</?mark>", "", one["excerpt"]).strip()
         assert f"{one['citation']} {one['title']} ({one['doc_id']})\n{passage}" in shown
         place_of = cited["url_citation"]
         assert shown[place_of["start_index"] : place_of["end_index"]] == one["citation"]

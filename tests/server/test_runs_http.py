@@ -47,9 +47,9 @@ async def test_a_question_is_answered_as_a_stream(place: Workspace, client: http
     assert (types[0], types[1], types[-1]) == ("RUN_STARTED", "STATE_SNAPSHOT", "RUN_FINISHED")
     assert types.count("STEP_STARTED") == types.count("STEP_FINISHED")
     reply = found[-1].value["result"]
-    assert reply["status"] == "answered"
+    assert reply["status"] == "results"
     assert reply["results"][0]["citation"] == "[1]"
-    assert text_of(found).startswith(reply["answer"])
+    assert reply["results"][0]["windows"][0]["text"] in text_of(found)
     shown = (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).json()
     assert shown["result"] == reply
     assert (await client.get(f"/api/threads/{run['thread_id']}", headers=dana)).json()["turns"][0]["text"] == QUESTION

@@ -59,6 +59,14 @@ def why(call: Call, run_id: str) -> dict[str, Any]:
     return {"facts": copilot.why(call, run_id, query).explanation}
 
 
+@pages.get("/chat/runs/{run_id}/passages", READER, "chat_passages.html")
+def passages(call: Call, run_id: str) -> dict[str, Any]:
+    """More of the passages of a result."""
+    doc_id = checked(Why, {"doc_id": call.request.query_params.get("doc_id", "")}).doc_id
+    results = call.chat().render(run_id, unfold=True)["results"]
+    return {"passages": [shown for one in results if one["doc_id"] == doc_id for shown in passages_of(one)]}
+
+
 @pages.get("/chat/runs/{run_id}/trace", OPERATOR, "chat_trace.html")
 def trace(call: Call, run_id: str) -> dict[str, Any]:
     """The trace of a turn."""
@@ -86,6 +94,14 @@ def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
     result = _reply(call, run_id, thread_id)
     replies = [result | {"text": None}] if result is not None else []
     return {"turns": _turns(call, thread_id, replies, only=run_id), "run_id": run_id}
+
+
+def passages_of(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the windows of a result for a template, of the first result the best one first, and large."""
+    windows = result["windows"] or [{"marked": result["excerpt"], "best": False}]
+    large = result["rank"] == 1 and len(windows) > 1
+    ordered = sorted(windows, key=lambda one: not one["best"]) if large else windows
+    return [{"parts": marked(one["marked"]), "large": large and one["best"]} for one in ordered]
 
 
 def _reply(call: Call, run_id: str, thread_id: str | None = None) -> dict[str, Any] | None:
@@ -146,7 +162,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "reply": reply,
         "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
         "copied": _copied(reply) if reply is not None and reply["answer"] else None,
-        "excerpts": [marked(one["excerpt"]) for one in reply["results"]] if reply is not None else [],
+        "passages": [passages_of(one) for one in reply["results"]] if reply is not None else [],
         "above": told_before(reply["results"]) if reply is not None else [],
         "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
         "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
@@ -188,4 +204,4 @@ def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str
         in_answer = [one for line in claims(reply["answer"], {result["rank"]}) for one in line]
         if int(claim) < len(in_answer) and in_answer[int(claim)].cites:
             return [in_answer[int(claim)].text]
-    return [part for part in result["excerpt"].split(" … ") if part.strip("… ")]
+    return [window["text"] for window in result["windows"]]

@@ -254,7 +254,7 @@ def _listed(result: dict[str, Any]) -> str:
     heading = f"{result['title']} ({result['doc_id']})".replace("![", "!\\[")
     if result["citation"] is None:
         return f"{result['rank']}. {heading}"
-    passage = " ".join(re.sub("</?mark>", "", result["excerpt"]).split()).replace("![", "!\\[")
+    passage = re.sub("</?mark>", "", result["excerpt"]).strip().replace("![", "!\\[")
     return f"{result['citation']} {heading}\n{passage}"
 
 

@@ -38,22 +38,22 @@ class CitedAnswer(Value):
     results: list[dict[str, Any]] = Field(description="passages, each with doc_id, title, excerpt, citation")
 
 
-async def answer(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> CitedAnswer:
+async def answer(call: CallContext, request: Request, thread_id: str | None, tell: TellStep) -> CitedAnswer:
     """Ask, and report each step. A client that disconnects before the answer cancels the question.
 
     Raises: as `runs.started`, or `Chat.ask`; HIVE-409 where there is no answer.
     """
     if isinstance(call, Call):
-        reply = await _by_host(call, question, thread_id, tell)
+        reply = await _by_host(call, request, thread_id, tell)
     else:
-        reply = await _here(call, question, thread_id, tell)
+        reply = await _here(call, request, thread_id, tell)
     text = "\n\n".join(part for part in (spoken(reply), sources_of(reply)) if part)
     parts = {name: reply[name] for name in ("run_id", "thread_id", "status", "results")}
     return CitedAnswer(text=text, **parts)
 
 
-async def _by_host(call: Call, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
-    row = await started(call, StartRun(input={"text": question}, thread_id=thread_id))
+async def _by_host(call: Call, request: Request, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
+    row = await started(call, StartRun(input=request.model_dump(exclude_defaults=True), thread_id=thread_id))
     stream = RunStream(call, call.request.app.state.feed, row, until_rest=True)
     complete = False
     try:
@@ -78,7 +78,7 @@ async def _steps(stream: RunStream) -> AsyncIterator[str]:
                 yield event.step_name
 
 
-async def _here(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
+async def _here(call: CallContext, request: Request, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     await call.freshness.current()
     loop = asyncio.get_running_loop()
     reports: list[concurrent.futures.Future[None]] = []
@@ -86,7 +86,7 @@ async def _here(call: CallContext, question: str, thread_id: str | None, tell: T
     async def asked() -> dict[str, Any]:
         chat = call.chat(thread_id)
         notify = lambda step: reports.append(asyncio.run_coroutine_threadsafe(tell(step), loop))  # noqa: E731
-        return await chat.ask(Request(text=question), notify)
+        return await chat.ask(request, notify)
 
     try:
         return await call.beside(asked)

@@ -29,6 +29,7 @@ from hive_agents.agents import ToolContext, propose_config as propose
 from hive_agents.approvals import Status
 from hive_agents.base import KINDS, HiveError, json_schema, spelled
 from hive_agents.base.files import LongText, QuestionText, Reference, ShortName
+from hive_agents.copilot import Request
 from hive_agents.documents import collection_names, load_collection
 from hive_agents.evaluation import OpenSplit
 from hive_agents.server import approvals, configs, copilot
@@ -149,11 +150,12 @@ class _Tools:
         query: Annotated[QuestionText, Field(description="what to look for, in words that the documents may use")],
         ctx: Context[Any, Any],
         filters: Annotated[FilterWords, Field(description="such as status=effective")] = [],  # noqa: B006
+        unfold: Annotated[bool, Field(description="more of each passage")] = False,
     ) -> copilot.Results:
         """Search the documents that the caller may view, with the active config."""
         call = await self._calls.reader(ctx)
         try:
-            return await copilot.query(call, copilot.SearchRequest(query=query, filters=filters))
+            return await copilot.query(call, copilot.SearchRequest(query=query, filters=filters, unfold=unfold))
         except HiveError as error:
             raise tool_error(error) from None
 
@@ -162,6 +164,7 @@ class _Tools:
         question: Annotated[QuestionText, Field(description="in one's own words")],
         ctx: Context[Any, Any],
         thread_id: Annotated[ShortName | None, Field(description="a conversation to go on with")] = None,
+        unfold: Annotated[bool, Field(description="more of each passage")] = False,
     ) -> mcp_ask.CitedAnswer:
         """Ask the copilot: an answer that cites the documents that the caller may view."""
         call = await self._calls.reader(ctx)
@@ -171,7 +174,7 @@ class _Tools:
             await ctx.report_progress(next(steps), None, step)
 
         try:
-            return await mcp_ask.answer(call, question, thread_id, tell)
+            return await mcp_ask.answer(call, Request(text=question, unfold=unfold), thread_id, tell)
         except HiveError as error:
             raise tool_error(error) from None
 
