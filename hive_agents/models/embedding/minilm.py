@@ -257,7 +257,6 @@ class LocalMiniLM(WordPieces):
         except Exception as error:  # onnxruntime's own classes share no base but Exception
             raise _unusable(f"cannot load {self._path.name}: {error}") from error
 
-
     def _open_foreign(self) -> BoundedSession:
         model = read_bytes(self._path, MODEL_BYTES)
         if hashlib.sha256(model).hexdigest() != self._digest:
@@ -265,7 +264,6 @@ class LocalMiniLM(WordPieces):
         session = BoundedSession(model, WINDOW_SECONDS, threads=1)
         _token_vectors(session)
         return session
-
 
 def installed_weights() -> Path:
     """Return the model file of the installed package. Raises: HIVE-401 if there is none."""
@@ -277,7 +275,6 @@ def installed_weights() -> Path:
         if file.name == "model.onnx":
             return Path(str(file.locate()))
     raise _unusable(f"package {PACKAGE} holds no model.onnx")
-
 
 def _open(path: Path) -> InferenceSession:
     # onnxruntime sends telemetry unless this is set before the import.
@@ -300,7 +297,6 @@ def _open(path: Path) -> InferenceSession:
         faster(path.read_bytes()), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
     )
 
-
 def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int]:
     """Return the name and width of the output (batch, tokens, width) that is pooled."""
     for output in session.get_outputs():
@@ -308,10 +304,8 @@ def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int
             return output.name, output.shape[2]
     raise _unusable("the embedding model puts out no vector a token, as last_hidden_state would be")
 
-
 def _unit(vector: Any) -> NDArray[np.float64]:
     return np.asarray(vector / np.sqrt(np.square(vector).sum()))
-
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
@@ -320,7 +314,6 @@ def _stamp(path: Path) -> tuple[int, int]:
         raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
     return status.st_mtime_ns, status.st_size
 
-
 @cache
 def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the stamp makes a changed file a new key
     try:
@@ -328,7 +321,6 @@ def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the st
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
-
 
 def _unusable(message: str) -> HiveError:
     return HiveError.of("HIVE-401", message, fix=_INSTALL, exit_code=3)

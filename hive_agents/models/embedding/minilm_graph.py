@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Attribute = int | float | list[int]
 Dimensions = Sequence[int | str]
+Part = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +67,16 @@ def write_model(
     opsets: Mapping[str, int],
 ) -> bytes:
     """Return a model file; a node is (operator, inputs, outputs, domain, attributes)."""
+    # Blocks stay lists of parts until the end: the weights are 23 MB, and each level would copy them.
     graph = [
         *(_block(1, _write_node(*node)) for node in nodes),
-        _block(2, b"graph"),
+        _block(2, [b"graph"]),
         *(_block(5, _write_tensor(name, array)) for name, array in constants.items()),
         *(_block(11, _write_value(name, *kind)) for name, kind in inputs.items()),
         *(_block(12, _write_value(name, *kind)) for name, kind in outputs.items()),
     ]
-    versions = (_block(8, _block(1, domain.encode()) + _integer(2, version)) for domain, version in opsets.items())
-    return b"".join([_integer(1, _IR_VERSION), *versions, _block(7, b"".join(graph))])
+    versions = [_block(8, [*_block(1, [domain.encode()]), _integer(2, version)]) for domain, version in opsets.items()]
+    return b"".join([_integer(1, _IR_VERSION), *chain(*versions), *_block(7, chain(*graph))])
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
@@ -164,22 +167,22 @@ def _integer(field: int, value: int) -> bytes:
     return _varint(field << 3) + _varint(value)
 
 
-def _block(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(content)) + content
+def _block(field: int, parts: Iterable[Part]) -> list[Part]:
+    content = list(parts)
+    return [_varint(field << 3 | _BYTES) + _varint(sum(map(len, content))), *content]
 
 
 def _write_node(
     op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str, attributes: Mapping[str, Attribute]
-) -> bytes:
-    return b"".join(
-        [
-            *(_block(1, name.encode()) for name in inputs),
-            *(_block(2, name.encode()) for name in outputs),
-            _block(4, op.encode()),
-            *(_block(5, _block(1, name.encode()) + _write_attribute(value)) for name, value in attributes.items()),
-            _block(7, domain.encode()),
-        ]
-    )
+) -> list[Part]:
+    blocks = [
+        *(_block(1, [name.encode()]) for name in inputs),
+        *(_block(2, [name.encode()]) for name in outputs),
+        _block(4, [op.encode()]),
+        *(_block(5, [*_block(1, [name.encode()]), _write_attribute(value)]) for name, value in attributes.items()),
+        _block(7, [domain.encode()]),
+    ]
+    return list(chain(*blocks))
 
 
 def _write_attribute(value: Attribute) -> bytes:
@@ -191,21 +194,17 @@ def _write_attribute(value: Attribute) -> bytes:
     return b"".join(_integer(8, item) for item in value) + _integer(20, 7)
 
 
-def _write_tensor(name: str, array: NDArray[Any]) -> bytes:
-    return b"".join(
-        [
-            *(_integer(1, size) for size in array.shape),
-            _integer(2, _CODES[array.dtype]),
-            _block(8, name.encode()),
-            _block(9, array.tobytes()),
-        ]
-    )
+def _write_tensor(name: str, array: NDArray[Any]) -> list[Part]:
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    sizes = [_integer(1, size) for size in array.shape]
+    return [*sizes, _integer(2, _CODES[array.dtype]), *_block(8, [name.encode()]), *_block(9, [content])]
 
 
-def _write_value(name: str, element: int, shape: Dimensions) -> bytes:
-    sizes = (_integer(1, size) if isinstance(size, int) else _block(2, size.encode()) for size in shape)
-    tensor = _integer(1, element) + _block(2, b"".join(_block(1, size) for size in sizes))
-    return _block(1, name.encode()) + _block(2, _block(1, tensor))
+def _write_value(name: str, element: int, shape: Dimensions) -> list[Part]:
+    sizes = (_integer(1, size) if isinstance(size, int) else b"".join(_block(2, [size.encode()])) for size in shape)
+    dimensions = chain(*(_block(1, [size]) for size in sizes))
+    tensor = [_integer(1, element), *_block(2, dimensions)]
+    return [*_block(1, [name.encode()]), *_block(2, _block(1, tensor))]
 
 
 LAYERS, HEADS, HIDDEN = 6, 12, 384
