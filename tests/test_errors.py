@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.base.diagnostics import documentation, documented
 from hive_agents.base.errors import Busy, Diagnostic, HiveError, NotFound, WrongUsage, closest, has_errors
+from hive_agents.base.resources import documentation, documented
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"HIVE-\d{3}")

@@ -6,7 +6,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import Diagnostic, HiveError
-from hive_agents.base.schemas import json_schema
+from hive_agents.base.resources import json_schema
 from hive_agents.workspace.settings import Settings, load_settings
 
 DEFAULTS = """

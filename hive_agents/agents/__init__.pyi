@@ -50,6 +50,9 @@ from .node_end import (
     Update as Update,
     joined as joined,
 )
+from .node_judge import (
+    SubagentJudge as SubagentJudge,
+)
 from .node_loop import (
     STEPS as STEPS,
 )
@@ -100,9 +103,6 @@ from .spec import (
 )
 from .stricter import (
     changes_since as changes_since,
-)
-from .subagent_judge import (
-    SubagentJudge as SubagentJudge,
 )
 from .tool import (
     Tool as Tool,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -12,11 +13,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Measure
-from hive_agents.agents.sent import Sent
 from hive_agents.base import HiveError, encodable
+from hive_agents.base.files import disk_errors, make_folder, opened, read_bytes
 from hive_agents.memory import run_folder
 from hive_agents.models import Tell, Usage
 from hive_agents.runs import LeaseLost, RunStore, run_turn
@@ -136,7 +138,7 @@ class Effects:
     async def raise_limit(self, measure: str, limit: float, to: float) -> None:
         """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
         await self.note(f"BUDGET/{measure}/{limit:g}", {"measure": measure, "limit": to}, kind="budget")
-        self.budget.raise_limit(cast(Measure, measure), to)
+        self.budget.raise_limit(cast("Measure", measure), to)
 
     async def note(self, key: str, value: Any, *, kind: str = "synthetic") -> str:
         """Record a value once, and return its key."""
@@ -373,3 +375,43 @@ class Effects:
 
     def _key(self, key: str) -> str:
         return f"{self.run_id}/{key}"
+
+
+FILE = ".sent"
+"""In the run's folder; the agent sees no files whose names begin with a dot."""
+
+
+class Sent:
+    """Requests to models by the key of their effect, in a file of the run.
+
+    A line is written just before a request is sent, without fsync: it has to survive a killed process, not a power
+    failure, and must not delay the model. Failures to write are ignored.
+
+    >>> import tempfile
+    >>> sent = Sent(lambda folder=Path(tempfile.mkdtemp()): folder)
+    >>> sent.add("write#1/1/model")
+    >>> sent.add("write#1/1/model")
+    >>> sent.add("write#1/1/model", -1)  # it was refused, and costs nothing
+    >>> sent.count("write#1/1/model"), sent.count("write#1/2/model")
+    (1, 0)
+    """
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        """`folder` returns the run's folder; called each time, for a link may have replaced it."""
+        self._folder = folder
+
+    def add(self, key: str, number: int = 1) -> None:
+        with suppress(HiveError):
+            path = self._folder() / FILE
+            with disk_errors(path):
+                make_folder(path.parent)
+                with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+                    file.write(f"{number:+d} {key}\n".encode())
+
+    def count(self, key: str) -> int:
+        """Return how many requests of an effect were sent."""
+        text = ""
+        with suppress(OSError, HiveError):
+            text = read_bytes(self._folder() / FILE).decode(errors="replace")
+        lines = (line.partition(" ") for line in text.splitlines())
+        return max(0, sum(int(number) for number, _, line_key in lines if line_key == key))

@@ -6,20 +6,20 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents.evolution.verdict import Rehearsed, VersionDecision, decide
 from hive_agents.agents.run import AgentRun
 from hive_agents.agents.spec import AgentSpec
-from hive_agents.agents.stubs import Heard, stubbed, unexpected
 from hive_agents.agents.tool import Tool, ToolContext
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, guard, release
-from hive_agents.goals import EvalCase, Goal, SuccessCriterion
+from hive_agents.goals import CALL_NAMES, EvalCase, ExpectedCall, Goal, SuccessCriterion, ToolStub
+from hive_agents.goals.expressions import ExpressionError, parse
 from hive_agents.judging import score_criteria
 from hive_agents.memory import ToolResult
 from hive_agents.models import waited
@@ -31,6 +31,76 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.models import Chain
     from hive_agents.workspace.settings import Role
+
+
+StubCall = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class Heard:
+    """The calls that were made, in order, those that a person was asked about, and the tools of refused ones."""
+
+    calls: list[StubCall] = field(default_factory=list)
+    asked: list[StubCall] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> Tool:
+    """Return the tool with its action replaced: a call is answered by the first stub that fits and isn't used up."""
+    choices = [stubs] if isinstance(stubs, ToolStub) else list(stubs)
+    remaining = {n: one.times for n, one in enumerate(choices) if one.times is not None}
+
+    async def call(arguments: Mapping[str, Any], *_: Any) -> Any:
+        heard.calls.append((tool.name, dict(arguments)))
+        fitting = (n for n, one in enumerate(choices) if remaining.get(n) != 0 and _holds(one.when, arguments))
+        n = next(fitting, None)
+        if n is None:
+            heard.refused.append(tool.name)
+            return ToolResult(f"this is a rehearsal: the case has no answer of {tool.name} to this", is_error=True)
+        if n in remaining:
+            remaining[n] -= 1
+        stub = choices[n]
+        return ToolResult(stub.error, is_error=True) if stub.error is not None else stub.returns
+
+    return replace(tool, call=call, credentials={})
+
+
+def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
+    """Return how the calls or the cost violate the case, in words; "" where they don't."""
+    wanted = case.calls
+    if wanted is not None:
+        calls = iter(heard.calls)
+        for expected in wanted.order:
+            if not any(_is(expected, call) for call in calls):
+                return f"it did not call {_described(expected)}" + (" in that order" if len(wanted.order) > 1 else "")
+        for expected in wanted.never:
+            if any(_is(expected, call) for call in heard.calls):
+                return f"it called {_described(expected)}"
+        for expected in wanted.asks:
+            if not any(_is(expected, call) for call in heard.asked):
+                return f"it asked nobody about {_described(expected)}"
+    for measure, limit in (case.at_most or {}).items():
+        if row[measure] > limit:
+            return f"it took {row[measure]:g} {measure}, more than {limit:g}"
+    return ""
+
+
+def _is(expected: ExpectedCall, call: StubCall) -> bool:
+    return expected.tool == call[0] and _holds(expected.when, call[1])
+
+
+def _holds(when: str | None, arguments: Mapping[str, Any]) -> bool:
+    if when is None:
+        return True
+    try:
+        return bool(parse(when, CALL_NAMES).evaluate({"args": dict(arguments)}))
+    except ExpressionError:
+        return False
+
+
+def _described(expected: ExpectedCall) -> str:
+    return expected.tool + (f" with {expected.when}" if expected.when else "")
+
 
 ANSWERS = 100
 """How many requests a case's person answers at most."""

@@ -106,7 +106,7 @@ async def _raise_budget(effects: Effects, measure: str | None) -> None:
     """Double the budget that was used up, if it is one."""
     limit = getattr(effects.budget.limits, str(measure), 0)
     if limit:
-        await effects.raise_limit(str(measure), limit, effects.budget.doubled(cast(Measure, measure)))
+        await effects.raise_limit(str(measure), limit, effects.budget.doubled(cast("Measure", measure)))
 
 
 async def _record_notice(

@@ -106,7 +106,7 @@ async def _worked(
         iterations += used
         outputs |= part.outputs.values
         if end["error"] and spent(end["error"]):
-            raise BudgetExhausted(cast(Measure, end["error"]["reason"]), end["error"]["message"])
+            raise BudgetExhausted(cast("Measure", end["error"]["reason"]), end["error"]["message"])
         if end["status"] == "failed" and not end["targets"]:
             error = (end["error"] or {}).get("message", "it failed")
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}

@@ -1,6 +1,3 @@
-from .diagnostics import (
-    documented as documented,
-)
 from .errors import (
     AuditFault as AuditFault,
     Busy as Busy,
@@ -27,10 +24,9 @@ from .errors import (
     has_errors as has_errors,
 )
 from .resources import (
-    bundled as bundled,
-)
-from .schemas import (
     KINDS as KINDS,
+    bundled as bundled,
+    documented as documented,
     json_schema as json_schema,
 )
 from .text import (

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from hive_agents.base import HiveError, count
-from hive_agents.cli.doctor_check import Check, CheckStatus, check_of
-from hive_agents.cli.doctor_permissions import permissions
+from hive_agents.cli.doctor_permissions import Check, CheckStatus, check_of, permissions
 from hive_agents.documents import collection_names, load_collection
 from hive_agents.engines import KNN, OpenSearch, find_copy, open_database
 from hive_agents.evaluation import load_golden

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from hive_agents.access import (
     AccessLabels,
@@ -17,12 +19,27 @@ from hive_agents.access import (
     keys_of,
     uses_local_key,
 )
-from hive_agents.base import HiveError
-from hive_agents.cli.doctor_check import Check, check_of
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.documents import collection_names
 from hive_agents.index import find_generation
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace, is_trusted
+
+CheckStatus = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: CheckStatus
+    message: str
+    fix: str | None = None
+
+
+def check_of(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
+    place = f"{found.file}: {found.path}" if found.path not in (None, "$") else str(found.file)
+    where = f" ({place})" if found.file and place not in found.message else ""
+    return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
 
 def permissions(workspace: Workspace) -> Iterator[Check]:

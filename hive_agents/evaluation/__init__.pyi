@@ -53,13 +53,11 @@ from .ranking_sources import (
     Source as Source,
     open_source as open_source,
 )
-from .records import (
-    record as record,
-)
 from .results import (
     Evaluation as Evaluation,
     QueryEvaluation as QueryEvaluation,
     percentile as percentile,
+    record as record,
 )
 from .statistics import (
     PairedDifference as PairedDifference,

@@ -9,7 +9,7 @@ from statistics import NormalDist, stdev
 
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.labelling import POOL_DEPTH, lanes
-from hive_agents.evaluation.metrics.udcg import nudcg
+from hive_agents.evaluation.metrics.measure import nudcg
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import SearchEngine
 

@@ -1,14 +1,31 @@
-"""Queries of two sources in turn, so that load on the machine affects the times of both alike."""
+"""Sources of rankings, and queries of two of them in turn, so that load affects the times of both alike."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
-from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.base import HiveError
+from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.evaluation.outside import FoundList
-from hive_agents.evaluation.ranking_source import Source
 from hive_agents.evaluation.results import percentile
 from hive_agents.workspace.settings import Gate
+
+
+class Source(Protocol):
+    """A search, or its recorded results; a `live` one is queried now, so that its times can be measured."""
+
+    name: str
+    live: bool
+
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
+        """Return at least `k` documents if there are as many. Raises: HIVE-428."""
+        ...
+
+
+def source_failed(name: str, why: str, fix: str) -> HiveError:
+    return HiveError.of("HIVE-428", f"{name}: {why}", fix=fix, exit_code=3)
+
 
 ROUNDS = 3
 

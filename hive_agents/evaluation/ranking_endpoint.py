@@ -16,7 +16,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import FileFormat
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.outside import FoundList
-from hive_agents.evaluation.ranking_source import source_failed
+from hive_agents.evaluation.ranking_asking import source_failed
 from hive_agents.evaluation.recorded_rankings import doc_id_of
 
 MOST_BYTES = 50_000_000

@@ -15,7 +15,7 @@ from typing import Any
 
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.outside import FoundList
-from hive_agents.evaluation.ranking_source import source_failed
+from hive_agents.evaluation.ranking_asking import source_failed
 from hive_agents.evaluation.recorded_rankings import DOCUMENT_KEYS, doc_id_of
 
 METADATA_KEYS = ("doc_id", "source", "id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from typing import Any
 
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.metrics.measure import measure
+from hive_agents.ranking import RetrievalConfig
+from hive_agents.store import audit, connected
+from hive_agents.workspace import Workspace
 
 QUALITY = ("nudcg", "nudcg_clipped", "udcg", "ndcg", "recall", "precision", "mrr", "distractors", "results")
 
@@ -154,3 +158,14 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     if not ordered:
         return None
     return round(ordered[max(0, math.ceil(len(ordered) * share) - 1)], 3)
+
+
+def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation) -> None:
+    from hive_agents.ranking import canonical_hash
+
+    digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
+    row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))
+    with connected(workspace.records) as connection:
+        connection.execute(
+            "INSERT INTO eval_results (config_hash, golden_hash, index_hash, at, metrics) VALUES (?, ?, ?, ?, ?)", row
+        )

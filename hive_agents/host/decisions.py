@@ -7,17 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents.access import Principal
+from hive_agents.access import Principal, same_person
 from hive_agents.agents import AgentRun, deployment as agent_deploy, recheck_for
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, filed_by, json_patch, refused
 from hive_agents.base import Busy, Diagnostic, HiveError, NotFound, Stale
 from hive_agents.gate import Deployment, deploy_approved, deployed_for, stale_because
-from hive_agents.host.override import file_once
 from hive_agents.judging import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.optimizer import OptimizeRun
 from hive_agents.ranking import StoredConfig, find_active
 from hive_agents.runs import AGENT_GRAPH, OPTIMIZER_GRAPH, RunRow, RunStore, leases_of
-from hive_agents.store import audit
+from hive_agents.store import audit, exclusive
 from hive_agents.workspace import Workspace
 
 HOST = "hive:housekeeping"
@@ -283,3 +282,34 @@ def _run(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
         return RunStore(workspace).get(request.run_id)
     except NotFound:
         return None
+
+
+def file_once(workspace: Workspace, filing: Filing) -> str:
+    """Return the id of the pending request for the same override, else of a new one.
+
+    The same override has the same requester, reason, decision of the gate and certificate (config, active config,
+    golden set, index, model, release) but for timings. A new request supersedes the requester's pending ones for this
+    config.
+    """
+    store = ApprovalStore(workspace)
+    with exclusive(workspace, "asking for an override"):
+        earlier = [one for one in store.list("pending", kind="deploy") if _same_config(one, filing)]
+        for request in earlier:
+            if _identity(request) == _identity(filing):
+                return request.id
+        filed = store.file(filing).id
+        for request in earlier:
+            store.supersede(request.id, f"asked for again as {filed}")
+    return filed
+
+
+def _same_config(one: Filing, other: Filing) -> bool:
+    names = "via", "file"
+    same = all(one.context.get(name) == other.context.get(name) for name in names)
+    return same and same_person(one.requester, other.requester)
+
+
+def _identity(filing: Filing) -> list[Any]:
+    certificate = filing.context["evaluation"]["certificate"]
+    measured = {name: value for name, value in certificate.items() if name not in ("at", "audit")}
+    return [filing.context["reason"], filing.context["certificate"]["decision"], measured]

@@ -161,7 +161,7 @@ class Host:
             if name in names:
                 roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else leases))
         if not isinstance(self.workspace.records, Path):
-            from hive_agents.host.following import follow_deployments
+            from hive_agents.host.roles import follow_deployments
 
             roles.append(HostRole("deployments", lambda: follow_deployments(self.workspace)))
         if "runs" in names:

@@ -18,7 +18,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, disk_errors, read_bytes
 from hive_agents.events import EventLog
 from hive_agents.gate import decide_canary
-from hive_agents.host.kinds import KINDS
+from hive_agents.host.dispatcher import KINDS
 from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
 from hive_agents.runs import RunStore, checkpointer, leases_of
 from hive_agents.store import connected, transaction

@@ -17,6 +17,9 @@ from .json_schema import (
     defects as defects,
     faults as faults,
 )
+from .langchain import (
+    is_outage as is_outage,
+)
 from .model import (
     ChatDelta as ChatDelta,
     ChatModel as ChatModel,
@@ -28,9 +31,6 @@ from .model import (
     ToolCall as ToolCall,
     Usage as Usage,
     sending as sending,
-)
-from .outages import (
-    is_outage as is_outage,
 )
 from .prices import (
     estimated_usage as estimated_usage,

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, NoModel
 from hive_agents.base.files import jsontext
 from hive_agents.models.bedrock import attempts_until, failure, open_client
 from hive_agents.models.failures import refused
@@ -277,3 +277,19 @@ def _retry_after(response: Any) -> float:
         return max(0.0, float(response.headers["retry-after"]))
     except (AttributeError, LookupError, TypeError, ValueError):
         return 0.0
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Return whether `error` or its cause is that a model couldn't be reached, or that there is none.
+
+    >>> is_outage(ModelError("timeout", "late")), is_outage(ModelError("garbage", "?")), is_outage(KeyError("x"))
+    (True, False, False)
+    """
+    while error is not None:
+        failure = error if isinstance(error, ModelError) or not isinstance(error, Exception) else failure_of(error, "")
+        if isinstance(failure, ModelError):
+            return failure.outage
+        if isinstance(failure, NoModel):
+            return True
+        error = error.__cause__
+    return False

@@ -9,20 +9,17 @@ from starlette.routing import Route
 
 from hive_agents.base import HiveError
 from hive_agents.host import Host
-from hive_agents.server import account, health, pages, webhooks
-from hive_agents.server.access_log import AccessLog
+from hive_agents.server import account, meta, pages
 from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
-from hive_agents.server.hosts import KnownHosts
-from hive_agents.server.limits import BodyLimit
-from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.metrics import MeasuredRequests, Metrics
+from hive_agents.server.middleware import AccessLog, BodyLimit, KnownHosts
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Places, Rates
 
-ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *routes_of(OPERATIONS)]
+ROUTES = [*meta.routes, *pages.routes, *account.routes, *routes_of(meta.OPERATIONS)]
 
 
 def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:

@@ -1,19 +1,65 @@
-"""The OpenAPI document and the metrics of the interface."""
+"""What machines ask for: the OpenAPI document, metrics, and without a token probes and webhooks.
+
+A webhook is a signed request that starts a run, once for each id of a request.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
+from hive_agents.models import resting
 from hive_agents.server import account, approvals, changes, colony, configs, copilot, golden, runs
 from hive_agents.server.api import PRIVATE, Api, Operation, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.metrics import MEDIA
 from hive_agents.server.openapi import document
+from hive_agents.server.problems import problem
 from hive_agents.server.protocols import agui, openai
+from hive_agents.triggers import RefusedRequest, accept
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from hive_agents.host import Host
+
+
+async def webhook(request: Request) -> Response:
+    """Return 202 {run_id} for a new run, 200 with the earlier run's id for a repeated request."""
+    host: Host = request.app.state.host
+    body = await request.body()
+    name = request.path_params["trigger"]
+    outcome = await accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
+    if isinstance(outcome, RefusedRequest):
+        headers = {"Retry-After": "5"} if outcome.status == 503 else None
+        return problem(outcome.status, None, outcome.diagnostics, headers)
+    return JSONResponse({"run_id": outcome.run_id}, outcome.status)
+
+
+async def alive(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    host: Host = request.app.state.host
+    faults = await host.faults()
+    if faults:
+        return problem(503, None, faults, {"Retry-After": "5"})
+    # An unavailable model doesn't make the host unready: answers are made without it, and agents wait for it.
+    return JSONResponse({"status": "ok", "roles": host.roles, "models": "resting" if resting() else "ok"})
+
+
+routes = [
+    Route("/healthz", alive, methods=["GET"]),
+    Route("/readyz", ready, methods=["GET"]),
+    Route("/webhooks/{trigger}", webhook, methods=["POST"]),
+]
+
 
 api = Api("meta")
 

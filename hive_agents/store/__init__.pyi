@@ -28,13 +28,13 @@ from .database import (
     transaction as transaction,
     written_at_once as written_at_once,
 )
-from .elsewhere import (
-    moved as moved,
-)
 from .ledger import (
     Ledger as Ledger,
     LedgerHistory as LedgerHistory,
     made_by as made_by,
+)
+from .moved import (
+    moved as moved,
 )
 from .notices import (
     listening as listening,

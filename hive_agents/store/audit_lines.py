@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.base.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.store.elsewhere import moved
+from hive_agents.store.moved import moved
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:

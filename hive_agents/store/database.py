@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 
 from hive_agents.base import Busy, HiveError, NewerRelease
 from hive_agents.base.files import locked, unlinked
-from hive_agents.store.elsewhere import moved
+from hive_agents.store.moved import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import HiveError
-from hive_agents.store.elsewhere import moved
+from hive_agents.store.moved import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
 from hive_agents.workspace import RemoteDatabase, Workspace, require_trust
 from hive_agents.workspace.credentials import login_fix, login_options, resolve

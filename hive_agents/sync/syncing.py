@@ -22,13 +22,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hive_agents.readers import VERSION, Imported, ImportFailure, convert_bytes, kind_of, unsupported
-from hive_agents.sync.imported_files import ImportedFiles
+from hive_agents.sync.imported_files import ImportedFiles, with_rows
 from hive_agents.sync.including import with_includes
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
 from hive_agents.sync.report import ImportReport
 from hive_agents.sync.sources import Listing, SourceFile, list_files
-from hive_agents.sync.splitting import with_rows
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Limits
 from hive_agents.agents.guards.loops import doom_loop, fingerprint
 from hive_agents.agents.guards.retries import RetryPolicy, is_transient, retried
-from hive_agents.agents.guards.stalls import LoopTurn, is_stalled
+from hive_agents.agents.progress import LoopTurn, is_stalled
 from hive_agents.base.errors import HiveError
 from hive_agents.memory import ToolResult
 from hive_agents.models import ModelError, ToolCall, Usage

@@ -10,7 +10,7 @@ from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, load_agent
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.base.errors import HiveError
-from hive_agents.base.schemas import json_schema
+from hive_agents.base.resources import json_schema
 from hive_agents.judging import CapabilityLevel
 from tests.agents.conftest import agent_json, edge, node, write_json
 

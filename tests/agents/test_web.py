@@ -13,9 +13,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolContext, Tools
-from hive_agents.agents.addresses import destination, is_public
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
-from hive_agents.agents.web_tools import MAX_BYTES, Web, page_text
+from hive_agents.agents.web_tools import MAX_BYTES, Web, destination, is_public, page_text
 from hive_agents.base.errors import HiveError
 from tests.listening import answering
 

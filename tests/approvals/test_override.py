@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.host.override import file_once
+from hive_agents.host.decisions import file_once
 from tests.approvals.asking import filing
 
 

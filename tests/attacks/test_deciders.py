@@ -19,7 +19,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
 from hive_agents.base.text import UNSEEN, hides, spelled, spelled_json
 from hive_agents.cli import approvals as commands
 from hive_agents.server.meta import OPERATIONS
-from hive_agents.server.pages.routes import PARTS
+from hive_agents.server.pages.entrance import PARTS
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.pages.people import noting_agent

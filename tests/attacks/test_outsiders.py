@@ -91,8 +91,7 @@ def test_a_lying_hint_escapes_no_hard_constraint(made: Callable[..., Workspace])
 
 
 async def test_a_rehearsal_calls_no_tool_for_its_hint(made: Callable[..., Workspace]) -> None:
-    from hive_agents.agents.rehearsal import Stage, _rehearsed_tools
-    from hive_agents.agents.stubs import Heard
+    from hive_agents.agents.rehearsal import Heard, Stage, _rehearsed_tools
     from hive_agents.goals.goals import EvalCase
 
     place = made(tool("effect", annotations=HINTS), tool("look"), owner='read_only = ["look"]')

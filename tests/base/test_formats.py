@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from hive_agents.base.errors import Diagnostic, HiveError
 from hive_agents.base.files import AnyCase, ConfigName, FileFormat, Format, Name, load, load_value
-from hive_agents.base.schemas import KINDS, json_schema
+from hive_agents.base.resources import KINDS, json_schema
 from hive_agents.documents import Collection
 from hive_agents.evaluation.golden import GoldenFile
 from hive_agents.ranking import RetrievalConfig

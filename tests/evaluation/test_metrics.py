@@ -6,13 +6,17 @@ import pytest
 import pytrec_eval
 from hypothesis import given, strategies as st
 
-from hive_agents.evaluation.metrics.distractors import distractors
-from hive_agents.evaluation.metrics.measure import measure
-from hive_agents.evaluation.metrics.mrr import reciprocal_rank
-from hive_agents.evaluation.metrics.ndcg import ndcg
-from hive_agents.evaluation.metrics.precision import precision
-from hive_agents.evaluation.metrics.recall import recall
-from hive_agents.evaluation.metrics.udcg import ideal_udcg, nudcg, udcg
+from hive_agents.evaluation.metrics.measure import (
+    distractors,
+    ideal_udcg,
+    measure,
+    ndcg,
+    nudcg,
+    precision,
+    recall,
+    reciprocal_rank,
+    udcg,
+)
 
 # Spec example: ranks R D R I R, three relevant documents.
 QRELS = {"r1": 1, "r2": 1, "r3": 1, "d": -1, "i": 0}

@@ -26,8 +26,8 @@ from hive_agents.agents.deployed import record, served_text
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog, EventType
-from hive_agents.host import dispatcher, following
-from hive_agents.host.following import follow_deployments
+from hive_agents.host import dispatcher, roles
+from hive_agents.host.roles import follow_deployments
 from hive_agents.ranking import DEPLOYMENTS, Version, active_config
 from hive_agents.ranking.config import read_config
 from hive_agents.runs import DueRun, RunQueue, RunStore
@@ -159,7 +159,7 @@ async def test_a_lost_listener_listens_again_and_meanwhile_there_is_the_poll(
 async def test_an_agent_deployed_on_one_host_serves_on_another_and_its_file_follows(
     place: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(roles, "POLL_SECONDS", 3_600.0)
     other = another(place, "b")
     before = served_text(place, "toiler")
     record(place, before, decision="baseline", via="deploy", by="dana", evaluation={}, baseline=True)
@@ -195,7 +195,7 @@ async def test_active_json_follows_a_config_that_another_host_deploys(
     place: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A changed text, a file that isn't there yet, and a rollback to one that is."""
-    monkeypatch.setattr(following, "POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(roles, "POLL_SECONDS", 3_600.0)
     (place.root / "collections" / "kb.json").write_text(json.dumps(COLLECTION))
     write_config(place, "words", "keyword")
     other = another(place, "b")

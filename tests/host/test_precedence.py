@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.host.precedence import PATIENCE, Precedence
+from hive_agents.host.dispatcher import PATIENCE, Precedence
 
 
 class Clock:

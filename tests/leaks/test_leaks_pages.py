@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.server.pages.routes import PARTS
+from hive_agents.server.pages.entrance import PARTS
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers
 from tests.pages.people import noting_agent
 from tests.pages.test_optimize import searched

@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.server.meta import OPERATIONS
-from hive_agents.server.pages.routes import PARTS
+from hive_agents.server.pages.entrance import PARTS
 from tests.listening import answering
 from tests.pages.browser import chromium, needs_chromium, signed_in
 from tests.pages.test_approvals import filed

@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 
 from hive_agents import Workspace
 from hive_agents.base.errors import Diagnostic, HiveError
-from hive_agents.base.schemas import json_schema
+from hive_agents.base.resources import json_schema
 from hive_agents.ranking import find_config
 from hive_agents.ranking.config import config_hash, parse_config
 from tests.conftest import config_json, write_config

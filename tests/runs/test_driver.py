@@ -17,8 +17,8 @@ from hive_agents.access import Standing, known_principal
 from hive_agents.copilot import Request, ThreadStore
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.run import QuestionRun
+from hive_agents.host.dispatcher import KINDS
 from hive_agents.host.host import Host
-from hive_agents.host.kinds import KINDS
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.ranking import SearchEngine
 from hive_agents.runs import Leases, RunStore, Scope, pause, resume, stop

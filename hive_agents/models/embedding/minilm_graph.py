@@ -30,7 +30,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Attribute = int | float | list[int]
 Dimensions = Sequence[int | str]
-Part = bytes | memoryview
+_Part = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +167,14 @@ def _integer(field: int, value: int) -> bytes:
     return _varint(field << 3) + _varint(value)
 
 
-def _block(field: int, parts: Iterable[Part]) -> list[Part]:
+def _block(field: int, parts: Iterable[_Part]) -> list[_Part]:
     content = list(parts)
     return [_varint(field << 3 | _BYTES) + _varint(sum(map(len, content))), *content]
 
 
 def _write_node(
     op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str, attributes: Mapping[str, Attribute]
-) -> list[Part]:
+) -> list[_Part]:
     blocks = [
         *(_block(1, [name.encode()]) for name in inputs),
         *(_block(2, [name.encode()]) for name in outputs),
@@ -194,13 +194,13 @@ def _write_attribute(value: Attribute) -> bytes:
     return b"".join(_integer(8, item) for item in value) + _integer(20, 7)
 
 
-def _write_tensor(name: str, array: NDArray[Any]) -> list[Part]:
+def _write_tensor(name: str, array: NDArray[Any]) -> list[_Part]:
     content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     sizes = [_integer(1, size) for size in array.shape]
     return [*sizes, _integer(2, _CODES[array.dtype]), *_block(8, [name.encode()]), *_block(9, [content])]
 
 
-def _write_value(name: str, element: int, shape: Dimensions) -> list[Part]:
+def _write_value(name: str, element: int, shape: Dimensions) -> list[_Part]:
     sizes = (_integer(1, size) if isinstance(size, int) else b"".join(_block(2, [size.encode()])) for size in shape)
     dimensions = chain(*(_block(1, [size]) for size in sizes))
     tensor = [_integer(1, element), *_block(2, dimensions)]

@@ -133,7 +133,7 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
     if not is_trusted(workspace, "models.reranker"):
         raise _untrusted("reranker", models.reranker)
     if models.reranker.startswith((f"{BEDROCK}cohere.rerank-", f"{BEDROCK}arn:")):
-        from hive_agents.models.embedding.bedrock_rerank import BedrockReranker
+        from hive_agents.models.embedding.bedrock_embedding import BedrockReranker
 
         return BedrockReranker(model, models.deadline_seconds)
     if provider in models.endpoints and model:

@@ -1,6 +1,4 @@
 from .entrance import (
     lost as lost,
-)
-from .routes import (
     routes as routes,
 )

@@ -1,4 +1,4 @@
-"""The sign-in page, the home page and the 404 page."""
+"""The sign-in page, the home page and the 404 page; the routes of all pages, and of the files that they load."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.base import HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import ANYBODY, Call
+from hive_agents.server.pages import approvals, chat, colony, golden, optimize
+from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.language import codes as codes_in, languages
-from hive_agents.server.pages.view import HEADERS, Pages, rendered
+from hive_agents.server.pages.view import HEADERS, Pages, rendered, routes_of
 from hive_agents.server.problems import of_http
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
 
 pages = Pages()
 
@@ -69,8 +72,11 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
+PARTS = (pages, chat.pages, golden.pages, approvals.pages, optimize.pages, colony.pages)
 routes: list[BaseRoute] = [
+    Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),
     Route("/codes/{language}", codes, methods=["GET"]),
     Route("/favicon.ico", favicon),
+    *(route for part in PARTS for route in routes_of(part)),
 ]

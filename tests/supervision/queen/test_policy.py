@@ -13,7 +13,7 @@ from hive_agents.events import Event, EventBus, EventLog, EventType, tickets_of
 from hive_agents.host.queen import Queen
 from hive_agents.runs import RunStore, control
 from hive_agents.supervision.queen import ActionLog
-from hive_agents.supervision.queen.policy import actions_for
+from hive_agents.supervision.queen.escalations import actions_for
 from tests.supervision.queen.conftest import decided, requests, run_of, status_of, ticket_for, told, words_to
 
 

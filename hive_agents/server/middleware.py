@@ -1,18 +1,24 @@
-"""Limits of request bodies: their size, the time to receive one, and the memory of all together."""
+"""Middleware: the access log, the configured host names, and the limits of request bodies."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
 from hive_agents.server.problems import problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from hive_agents.workspace.settings import ServerSettings
+
 
 DISCARDED = 4
 """How many times the limit is read, and discarded, before the connection is closed."""
@@ -69,3 +75,72 @@ class BodyLimit:
             await self._app(scope, limited, send)
         finally:
             self._bytes_in_memory -= size
+
+
+_log = logging.getLogger("hive_agents.access")
+
+
+class AccessLog:
+    """Logs {method, route, ids, status, ms, user, tenant} when a response begins."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _log.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _log.info("%s", json.dumps(_line(scope, message["status"], time.perf_counter() - began)))
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+def _line(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
+    principal = scope.get("state", {}).get("principal")
+    ids = {name: value for name, value in scope.get("path_params", {}).items() if name != "doc_id"}
+    return {
+        "method": scope["method"],
+        "route": getattr(scope.get("route"), "path", None),
+        "ids": ids,
+        "status": status,
+        "ms": round(1000 * seconds, 1),
+        "user": principal.user if principal is not None else None,
+        "tenant": principal.tenant if principal is not None else None,
+    }
+
+
+_PROBES = frozenset({"/healthz", "/readyz"})
+"""Monitoring reaches a machine by its address."""
+
+
+class KnownHosts:
+    """Refuses requests whose Host header names none of `hosts` with 421; without any, every name is accepted.
+
+    It stops DNS rebinding, although a browser would send no token with such a request.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app, self._hosts = app, frozenset(map(name_of, hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._hosts and scope["path"] not in _PROBES:
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            if name_of(host) not in self._hosts:
+                await problem(421, "this server has another name", path=scope["path"])(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def name_of(host: str) -> str:
+    """Return the name in a Host header, without the port.
+
+    >>> name_of("Hive.example.org:443"), name_of("[::1]:8787"), name_of("[::1]")
+    ('hive.example.org', '[::1]', '[::1]')
+    """
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() and not name.endswith(":") else host).lower()
