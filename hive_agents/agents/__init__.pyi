@@ -25,9 +25,6 @@ from .effects import (
 from .evaluation import (
     evaluate_agent as evaluate_agent,
 )
-from .flowchart import (
-    flowchart as flowchart,
-)
 from .goal_judge import (
     conclude as conclude,
     losses as losses,
@@ -114,6 +111,7 @@ from .tools import (
 )
 from .verify import (
     check_agent as check_agent,
+    flowchart as flowchart,
     sound_agent as sound_agent,
 )
 from .viewing import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from hive_agents.agents.deployed import VersionRow, follow, record, served_text, versions
 from hive_agents.agents.evolution import inlined, propose
+from hive_agents.agents.evolution.capabilities import RISKY, more_than
 from hive_agents.agents.evolution.proposals import Proposal, candidate_of, find_proposal
-from hive_agents.agents.evolution.reach import RISKY, more_than
 from hive_agents.agents.evolution.texts import agent_hash, difference, format_hash
 from hive_agents.agents.evolution.verdict import VersionDecision, VersionVerdict
 from hive_agents.agents.rehearsal import Stage, measure

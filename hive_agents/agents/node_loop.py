@@ -12,6 +12,7 @@ from typing import Any
 
 from hive_agents.agents import calls, node_requests
 from hive_agents.agents.effects import Done
+from hive_agents.agents.guard_escalation import reprieved
 from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
@@ -20,7 +21,6 @@ from hive_agents.agents.node_messages import hear, judged_words, missed, turn_me
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.progress import stuck
-from hive_agents.agents.reprieve import reprieved
 from hive_agents.agents.routing import NoWay, targets
 from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools

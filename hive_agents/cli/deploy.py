@@ -1,23 +1,35 @@
 from __future__ import annotations
 
 import shlex
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hive_agents.base import safe_line
-from hive_agents.cli.surface import ConfigArgument, GoldenOption, HistoryReasonOption, Surface, styled, with_surface
+from hive_agents.cli.surface import (
+    ConfigArgument,
+    GoldenOption,
+    HistoryReasonOption,
+    Surface,
+    count,
+    figure,
+    styled,
+    with_surface,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hive_agents.gate import GateFinding
+    from hive_agents.gate import CanaryStatus, GateFinding
+    from hive_agents.workspace import Workspace
+
 
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
 @with_surface()
-def command(
+def deploy(
     surface: Surface,
     config: ConfigArgument,
     allow_inconclusive: Annotated[
@@ -130,3 +142,129 @@ def gate_parts(result: GateFinding) -> list[Any]:
             f" (95 %: {low:+.3f} to {high:+.3f}), p = {cheap.p_value:.4f}: this decides"
         )
     return lines
+
+
+@with_surface()
+def rollback(surface: Surface, reason: HistoryReasonOption = None) -> None:
+    """Activate the previous config again; repeat to go further back."""
+    from hive_agents.gate import rollback
+
+    place = surface.workspace
+    by = surface.asker.operator("roll configs back")
+    version, before = rollback(place, reason=reason, by=by, authn=surface.asker.authn)
+    value: dict[str, Any] = {"deployed": version.name, "previous": before, **_measured(place)}
+    lines = [f"{version.name} is active again (before: {before})"]
+    if value["metrics"]:
+        figures = ", ".join(f"{name} {figure(value['metrics'][name])}" for name in ("nudcg", "ndcg", "distractors"))
+        queries, held_out = count(value["queries"], "query"), value["held_out"]
+        difference = f", and not the {held_out} held out alone as in a deployment" if held_out else ""
+        lines.append(f"  as measured now, over all {queries} of the golden set{difference}: {figures}")
+    surface.show(value, *lines)
+
+
+def _measured(workspace: Workspace) -> dict[str, Any]:
+    """Return the restored config's metrics as measured now, and the number of queries and of held-out ones.
+
+    A rollback isn't gated: when nothing can be measured, the metrics are None.
+    """
+    from contextlib import suppress
+
+    from hive_agents.base import HiveError
+    from hive_agents.evaluation import evaluate
+
+    with suppress(HiveError):
+        evaluation = evaluate(workspace)
+        held_out = sum(scored.query.split == "holdout" for scored in evaluation.queries)
+        return {"metrics": evaluation.metrics, "queries": len(evaluation.queries), "held_out": held_out}
+    return {"metrics": None, "queries": 0, "held_out": 0}
+
+
+@with_surface()
+def history(surface: Surface) -> None:
+    """List the deployments, newest first, with what was measured."""
+    from rich.table import Table
+
+    from hive_agents.gate import TagChange
+    from hive_agents.ranking import versions
+
+    surface.asker.operator("see the history", "approver")
+    viewer = surface.asker.viewer()
+    rows = [
+        {
+            "id": version.id,
+            "config": version.name,
+            "config_hash": version.config_hash,
+            "at": version.at,
+            "by": version.by,
+            "authn": version.authn,
+            "decision": version.decision,
+            "via": version.via,
+            "reason": version.reason,
+            "evaluation": version.evaluation if viewer is None else None,  # it measured everything
+            "active": number == 0,
+        }
+        for number, version in enumerate(versions(surface.workspace))
+    ]
+    table, notes = Table(), []
+    for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG"):
+        table.add_column(name, no_wrap=name != "by", overflow="fold")
+    for row in rows:
+        evaluation = row["evaluation"] if isinstance(row["evaluation"], dict) else {}
+        nudcg = (evaluation.get("candidate") or {}).get("nudcg")
+        table.add_row(
+            "●" if row["active"] else "",
+            str(row["id"]),
+            str(row["config"]),
+            str(row["at"])[:16].replace("T", " "),
+            *(str(row[name]) for name in ("by", "via", "decision")),
+            figure(nudcg),
+        )
+        for change in evaluation.get("accepted_tags", ()):
+            loss = f"{change['tag']} falls {TagChange(**change, blocks=True).figures}"
+            notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {loss}: {row['reason']}"))
+    surface.show({"versions": rows}, table if rows else "nothing was deployed yet", *notes)
+
+
+class CanaryVerb(StrEnum):
+    status = "status"
+
+
+VerbArgument = Annotated[CanaryVerb, typer.Argument(help="Only `status`, the default.")]
+
+
+@with_surface()
+def canary(surface: Surface, verb: VerbArgument = CanaryVerb.status) -> None:  # noqa: ARG001
+    """Compare the config that serves with the previous one by readers' clicks and feedback."""
+    from hive_agents.gate import canary_status
+
+    surface.asker.operator("see the canary")
+    status = canary_status(surface.workspace)
+    surface.show(status.to_json(), *_canary_parts(status))
+
+
+def _canary_parts(status: CanaryStatus) -> list[Any]:
+    if status.config is None:
+        why = "[canary] share in hive.toml is 0" if status.state == "off" else "no deployed config has one before it"
+        return [f"no canary: {why}"]
+    tally, states = status.tally, {"rolled_back": "rolled back", "running": "undecided"}
+    settled = tally.won + tally.lost + tally.tied + tally.silent
+    head = safe_line(f"{status.config} against {status.previous}: {states.get(status.state, status.state)}")
+    uninformative = f"{tally.alike} alike under both, {tally.one_sided} found by one alone"
+    credit = f"{status.config} {tally.credit_new}, {status.previous} {tally.credit_previous}"
+    worse, better = f"E worse {figure(tally.e_worse, 2)}", f"E better {figure(tally.e_better, 2)}"
+    parts = [
+        head,
+        f"  {count(tally.drafted, 'list')} drafted of {status.share:.0%} of searches; {uninformative}",
+        f"  {settled} settled: {tally.won} won, {tally.lost} lost, {tally.tied} tied, {tally.silent} without a word",
+        safe_line(f"  credit: {credit}; by {count(tally.readers, 'reader')}"),
+        f"  {worse}, {better}, without any one reader; 20 decides",
+    ]
+    if status.state == "running":
+        lost, won = (status.to_json()[name] for name in ("losses_missing", "wins_missing"))
+        missing = (
+            f"{lost} more lost in a row roll it back, {won} more won confirm it; {tally.open} not settled yet"
+            if lost and won
+            else "nothing; the host, or the next search or click, carries it out"
+        )
+        parts.append(f"  missing: {missing}")
+    return parts

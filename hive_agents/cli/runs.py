@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.base import safe_line
-from hive_agents.cli import runs_control, runs_logs, runs_recorded
+from hive_agents.cli import runs_control, runs_recorded, timeline
 from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ for verb in (
     runs_recorded.record,
 ):
     app.command(verb.__name__)(verb)
-app.command("logs")(runs_logs.logs)
+app.command("logs")(timeline.logs)
 
 
 def _table(rows: list[RunRow]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from hive_agents.cli.surface import Surface, count, json_text, with_surface
 if TYPE_CHECKING:
     from hive_agents import Workspace
     from hive_agents.store import DatabasePlace
+
 
 app = typer.Typer(help="Records: show where they are, move them to a server or back.", invoke_without_command=True)
 HERE = "here"
@@ -126,3 +128,24 @@ def with_address(text: str, line: str) -> str:
     stop = head.end() + end.start() if end else len(text)
     body = re.sub(r"^[ \t]*url[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
     return f"{text[: head.end()].rstrip()}\n{setting}{body}{text[stop:]}"
+
+
+@with_surface()
+def backup(
+    surface: Surface,
+    to: Annotated[
+        Path | None, typer.Argument(help="A new file, or an existing folder (default: .hive/backups/).")
+    ] = None,
+) -> None:
+    """Write files, records, checkpoints and index into one archive, also while other processes use them."""
+    from hive_agents.host import back_up
+
+    place = surface.workspace
+    surface.asker.operator("back the workspace up")
+    with surface.progress() as progress:
+        backup = back_up(place, to, progress=progress)
+    value = {"file": str(backup.path), "bytes": backup.bytes, "files": backup.files, "left_out": list(backup.left_out)}
+    lines = [f"{backup.path} holds {count(backup.files, 'file')}, {backup.bytes:,} bytes"]
+    lines += [f"  without {name}, which is rebuilt" for name in backup.left_out]
+    lines.append(f"to restore: mkdir FOLDER; tar -xzf {backup.path} -C FOLDER; hive trust -w FOLDER")
+    surface.show(value, *map(safe_line, lines))

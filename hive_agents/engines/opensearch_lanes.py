@@ -1,9 +1,10 @@
-"""The lanes of one copy in OpenSearch. Filters and scopes are sent as bitmaps, which apply before the limit k."""
+"""Lanes of one copy in OpenSearch. Filters and scopes are sent as Roaring bitmaps, which apply before the limit k."""
 
 from __future__ import annotations
 
 import base64
 import math
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,8 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.engines.opensearch_client import ClusterConnection, MissingCopy, TimedOut
-from hive_agents.engines.roaring import roaring
 from hive_agents.index import BM25Params, GenerationReader, Lane, Mask, Scored, StaleIndex
+
+_COOKIE = 12346
+_BLOCK = 1 << 16
+_MOST_LISTED = 4096
+
+
+def roaring(mask: NDArray[np.bool_]) -> bytes:
+    """Return the positions at which `mask` is True, in the portable roaring format.
+
+    >>> roaring(np.array([False, True, True])).hex()
+    '3a30000001000000000001001000000001000200'
+    """
+    numbers = mask.nonzero()[0]
+    keys, starts = np.unique(numbers >> 16, return_index=True)
+    runs = np.split(numbers & (_BLOCK - 1), starts[1:])
+    head, offsets, bodies = [struct.pack("<II", _COOKIE, len(keys))], [], []
+    offset = 8 + 8 * len(keys)
+    for key, low in zip(keys.tolist(), runs, strict=False):
+        head.append(struct.pack("<HH", key, len(low) - 1))
+        offsets.append(struct.pack("<I", offset))
+        if len(low) <= _MOST_LISTED:
+            body = low.astype("<u2").tobytes()
+        else:
+            bits = np.zeros(_BLOCK, np.bool_)
+            bits[low] = True
+            body = np.packbits(bits, bitorder="little").tobytes()
+        bodies.append(body)
+        offset += len(body)
+    return b"".join((*head, *offsets, *bodies))
+
 
 NATIVE = BM25Params()
 """The parameters of a copy's index; for others the best candidates by these are scored here."""

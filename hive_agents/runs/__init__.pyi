@@ -7,6 +7,7 @@ from .beside import (
 from .checkpoints import (
     async_checkpointer as async_checkpointer,
     checkpointer as checkpointer,
+    load_graph as load_graph,
 )
 from .control import (
     RESTS as RESTS,
@@ -20,9 +21,6 @@ from .driver import (
     Run as Run,
     RunOutcome as RunOutcome,
     leases_of as leases_of,
-)
-from .graphs import (
-    load_graph as load_graph,
 )
 from .leases import (
     Hold as Hold,

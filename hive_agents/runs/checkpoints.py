@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -245,3 +246,23 @@ def _serializer() -> JsonPlusSerializer:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
+
+
+GROUP = "hive_agents.graphs"
+
+
+def load_graph(name: str, checkpointer: Any = None) -> Any:
+    """Return the compiled graph `name`, with a checkpointer if one is given.
+
+    Raises: HIVE-411 where the package isn't installed with its entry points.
+    """
+    graph = _installed(name)
+    return graph if checkpointer is None else graph.builder.compile(checkpointer=checkpointer)
+
+
+@cache
+def _installed(name: str) -> Any:
+    found = next((point for point in entry_points(group=GROUP) if point.name == name), None)
+    if found is None:
+        raise HiveError.of("HIVE-411", f'no graph "{name}" is installed', fix="install hive-agents with pip")
+    return found.load()

@@ -9,8 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents.evolution.capabilities import more_than
 from hive_agents.agents.evolution.proposals import find_proposal, propose
-from hive_agents.agents.evolution.reach import more_than
 from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.patch import patched
 from hive_agents.base.errors import HiveError

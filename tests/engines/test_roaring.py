@@ -5,7 +5,7 @@ import struct
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from hive_agents.engines.roaring import roaring
+from hive_agents.engines.opensearch_lanes import roaring
 
 
 def numbers(data: bytes) -> list[int]:

@@ -8,8 +8,7 @@ from docutils.parsers.rst import Parser
 
 from hive_agents.readers.decoding import decode
 from hive_agents.readers.imported import Imported
-from hive_agents.readers.rst.dialect import sphinx_dialect
-from hive_agents.readers.rst.header import begins_with_header, header
+from hive_agents.readers.rst.dialect import begins_with_header, header, sphinx_dialect
 from hive_agents.readers.rst.writer import MarkdownWriter
 
 _SETTINGS = {
