@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FILE = ".hive/local.key"
 BYTES = 32
+_MOST_KNOWN = 16
+_known: dict[str, tuple[tuple[object, ...], bytes]] = {}
+"""The key in each file, with the stamps of the file and of this machine's key."""
 TOKENS = ("access.keys", "access.issuer", "access.audience")
 """The settings that decide which tokens are accepted."""
 
@@ -31,6 +34,17 @@ def local_key(workspace: Workspace) -> bytes:
     Raises: HIVE-417 for another user than the owner of `.hive/`, and for a damaged file.
     """
     require_owner(workspace)
+    place = f"{workspace.state}/local.key"
+    stamps = stamp(place), stamp(f"{machine.home()}/key")
+    known = _known.get(place)
+    if known is None or None in stamps or known[0] != stamps:
+        known = _known[place] = stamps, _read(workspace)
+        if len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
+    return known[1]
+
+
+def _read(workspace: Workspace) -> bytes:
     path = workspace.state / "local.key"
     if not path.exists():
         with locked(workspace.state / "local.key.lock", "making the local key"):
@@ -44,6 +58,15 @@ def local_key(workspace: Workspace) -> bytes:
         fix = "delete the file: a new key is made, and tokens of the old one end"
         raise HiveError.of("HIVE-417", "the local key cannot be read", file=FILE, fix=fix, exit_code=3)
     return machine.bound(key)
+
+
+def stamp(path: str) -> tuple[int, ...] | None:
+    """Return what changes with a file, None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def require_owner(workspace: Workspace) -> None:

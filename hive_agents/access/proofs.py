@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hive_agents.access.keys import stamp
 from hive_agents.access.principal import LOCAL_TENANT, Principal
 from hive_agents.base import HiveError
 from hive_agents.base.files import read_bytes
@@ -176,7 +176,7 @@ def _proofs(workspace: Workspace) -> connected[RecordsConnection]:
     """Return a connection to records that hold all that was revoked."""
     place, old = workspace.records, f"{workspace.state}/{_OLD}"  # joined paths take most of the time otherwise
     database = file_identity(place) if isinstance(place, Path) else place
-    key = (old, database, _stamp(old))
+    key = (old, database, stamp(old))
     if key not in _complete:
         _restore(workspace, Path(old))
         if database is not None:
@@ -226,10 +226,3 @@ def _of_file(path: Path) -> Iterator[_Ended]:
         message = "the list of revoked tokens cannot be read"
         raise HiveError.of("HIVE-417", message, file=f".hive/{_OLD}", fix=fix, exit_code=3) from None
 
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -127,12 +127,12 @@ def verify(workspace: Workspace, token: str) -> Principal:
 
 def holder_of(workspace: Workspace, claims: Mapping[str, Any]) -> Principal:
     """Return the principal of a verified token's claims, as far as they hold now. Raises: as `verify`."""
-    principal = _principal(claims)
     jti, makers, listed = claims.get("jti"), claims.get("makers", []), claims.get("listed")
     if jti is not None and not is_name(jti):
         raise refused("its jti is no printable text")
     if not isinstance(makers, list) or not all(map(is_name, makers)):
         raise refused("its makers are no list of printable texts")
+    principal = _principal(claims, jti, tuple(makers))
     state = proofs.state(workspace, "token", jti, principal.tenant, principal.user)
     if state.ended:
         raise refused("it was revoked")
@@ -143,8 +143,7 @@ def holder_of(workspace: Workspace, claims: Mapping[str, Any]) -> Principal:
     rules = AccessRules.load(workspace)
     if rules.faults:
         raise refused("access/*.json can't be read", fix="mend access/*.json: `hive doctor` says what is wrong")
-    present = _present(workspace, rules, principal, listed is True, refused)
-    return replace(present, token_id=jti, makers=tuple(makers))
+    return _present(workspace, rules, principal, listed is True, refused)
 
 
 def _issued(claims: Mapping[str, Any]) -> float:
@@ -257,7 +256,7 @@ def _decoded(
     return claims
 
 
-def _principal(claims: Mapping[str, Any]) -> Principal:
+def _principal(claims: Mapping[str, Any], jti: str | None, makers: tuple[str, ...]) -> Principal:
     expires = claims["exp"]
     # A bound, since JSON numbers can be too large for a float; NaN fails it, too.
     if isinstance(expires, bool) or not isinstance(expires, (int, float)) or not abs(expires) < FOREVER:
@@ -268,7 +267,7 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
     if claims["tenant"] == LOCAL_TENANT:
         raise refused("its tenant is reserved")
     try:
-        return Principal(claims["tenant"], claims["sub"], frozenset(groups), frozenset(roles))
+        return Principal(claims["tenant"], claims["sub"], frozenset(groups), frozenset(roles), jti, makers)
     except (HiveError, TypeError):
         raise refused("its tenant, sub, groups or roles are not what they must be") from None
 

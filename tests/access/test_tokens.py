@@ -23,6 +23,7 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, local_user, mint, revoke, uses_local_key, verify
 from hive_agents.access.keys import local_key
 from hive_agents.base.errors import HiveError
+from hive_agents.base.files import atomic_write
 from hive_agents.workspace.trusted import trust
 from tests.listening import answering
 
@@ -418,3 +419,19 @@ def test_a_token_that_was_good_under_another_key_or_for_another_audience_is_look
     monkeypatch.setenv("HIVE_K1", "t" * 40)
     with pytest.raises(HiveError, match="signature is wrong"):
         verify(hs256, text)
+
+
+def test_another_local_key_counts_at_once(text_workspace: Workspace) -> None:
+    """It is read once, until its file or this machine's key is another one."""
+    place = text_workspace
+    token, first = mint(place, DANA).token, local_key(place)
+    path = place.state / "local.key"
+    old = path.read_bytes()
+    atomic_write(path, b"ab" * 32 + b"\n", mode=0o600)
+    assert local_key(place) != first
+    with pytest.raises(HiveError, match="HIVE-417"):
+        verify(place, token)
+    atomic_write(path, old, mode=0o600)
+    assert (local_key(place), verify(place, token)) == (first, DANA)
+    path.unlink()
+    assert local_key(place) != first
