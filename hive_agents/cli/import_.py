@@ -11,7 +11,7 @@ import typer
 from hive_agents.cli.surface import PROGRESS_AFTER, Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.sync import ImportReport, Skipped
+    from hive_agents.sync import ImportReport, LeftOut, Skipped
     from hive_agents.workspace import Workspace
 
 SHOWN = 20
@@ -39,6 +39,10 @@ def command(
     theirs: Annotated[
         bool, typer.Option("--theirs", help="Take the source's text where a document was edited by hand.")
     ] = False,
+    bring: Annotated[
+        str | None,
+        typer.Option("--with", help="Bring comments, deleted (tracked changes) or hidden (rows, slides), too."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running: import whenever a source changes.")] = False,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", help="The tenants of the documents.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
@@ -53,8 +57,9 @@ def command(
     place = surface.workspace
     surface.asker.operator("import documents")
     metadata = _labels(tenant or [], view or []) | _fields(field or [])
+    brings = None if bring is None else _settings(bring)
     if forget:
-        _forget(surface, sources or [], to, delete=delete, others=bool(rev or theirs or watch or metadata))
+        _forget(surface, sources or [], to, delete=delete, others=bool(rev or theirs or watch or metadata or brings))
         return
 
     def run_import(paths: Sequence[str], revision: str | None) -> ImportReport:
@@ -65,6 +70,7 @@ def command(
                 to=to,
                 rev=revision,
                 metadata=metadata,
+                brings=brings,
                 theirs=theirs,
                 may_delete=_deletion_check(surface, delete),
                 progress=progress,
@@ -154,6 +160,7 @@ def _value(report: ImportReport) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "still_skipped": report.still_skipped,
         "ignored": report.ignored,
+        "left_out": report.left_out,
     }
 
 
@@ -186,6 +193,8 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
     if report.ignored:
         why = ", ".join(f"{number} {reason}" for reason, number in sorted(report.ignored.items()))
         lines.append(f"ignored: {why}")
+    if report.left_out:
+        lines.append(f"left out: {_counts(report.left_out)} (by file: --json; what: docs/import.md)")
     unseen = _unseen(place, report.imported)
     if unseen:
         which = "it" if len(report.imported) == 1 else "them" if unseen == len(report.imported) else f"{unseen} of them"
@@ -219,6 +228,28 @@ def _skipped(skipped: list[Skipped]) -> list[str]:
         shown += [f"{len(kinds) - ALIKE} kinds more"] if len(kinds) > ALIKE else []
         lines.append(f"skipped {kinds.total()} files of kinds that aren't supported: {', '.join(shown)} (all: --json)")
     return lines
+
+
+def _counts(left_out: list[LeftOut]) -> str:
+    """Return how many parts of each kind were left out, in how many files."""
+    parts: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in left_out:
+        parts[entry["kind"]] += entry["count"]
+        files[entry["kind"]] += 1
+    return ", ".join(f"{number} {kind} in {count(files[kind], 'file')}" for kind, number in parts.most_common())
+
+
+def _settings(text: str) -> frozenset[str]:
+    """Return the settings of readers in a list with commas; "nothing" has none. Raises: HIVE-409."""
+    from hive_agents.base import HiveError
+    from hive_agents.readers import SETTINGS
+
+    named = {part.strip() for part in text.split(",")} - {"nothing", ""}
+    if unknown := sorted(named - SETTINGS):
+        fix = f"name some of {', '.join(sorted(SETTINGS))}, or nothing"
+        raise HiveError.of("HIVE-409", f"--with {unknown[0]} is none of what readers leave out", fix=fix, exit_code=2)
+    return frozenset(named)
 
 
 def _some(lines: list[str]) -> list[str]:

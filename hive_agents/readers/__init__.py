@@ -1,6 +1,6 @@
 """Readers of foreign formats: bytes to Markdown and fields, one module for each format.
 
-They place nothing in a workspace: `sync` does. A new format is registered in `conversion`.
+They place nothing in a workspace: `sync` does. A new format is an entry in `registry`.
 """
 
 import lazy_loader

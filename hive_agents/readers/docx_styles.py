@@ -58,6 +58,15 @@ def style_map(package: io.BytesIO) -> str:
     )
 
 
+def heading_styles(package: io.BytesIO) -> Set[str]:
+    """Return the ids of the styles of headings."""
+    with zipfile.ZipFile(package) as archive:
+        if _STYLES not in archive.namelist():
+            return frozenset()
+        styles = _styles(archive.read(_STYLES).decode("utf-8", "replace"))
+    return {style for style in styles if _level(styles, style) is not None}
+
+
 def _styles(xml: str) -> dict[str, _Style]:
     """Return the paragraph styles by id."""
     styles: dict[str, _Style] = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Set
+from dataclasses import replace
 
 import mammoth
 
-from hive_agents.readers.docx_styles import style_map
+from hive_agents.readers.docx_shown import as_shown
+from hive_agents.readers.docx_styles import heading_styles, style_map
 from hive_agents.readers.from_html import from_markup
 from hive_agents.readers.imported import Imported
 from hive_agents.readers.office import checked_package
@@ -23,11 +25,9 @@ p[style-name='Intense Quote'] => blockquote:fresh > p:fresh
 """
 
 
-def from_docx(data: bytes) -> Imported:
+def from_docx(data: bytes, settings: Set[str]) -> Imported:
     package = checked_package(data, "docx")
-    markup = mammoth.convert_to_html(package, style_map=_STYLES + style_map(package), convert_image=_no_image).value
-    return from_markup(f"<body>{markup}</body>")
-
-
-def _no_image(image: Any) -> list[Any]:
-    return []
+    styles = _STYLES + style_map(package)
+    shown, left_out = as_shown(package, heading_styles(package), settings)
+    imported = from_markup(f"<body>{mammoth.convert_to_html(shown, style_map=styles).value}</body>")
+    return replace(imported, left_out=left_out)

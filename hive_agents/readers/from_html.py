@@ -1,9 +1,10 @@
-"""HTML to Markdown: the main content of a page. Tables are regular: spanning cells are expanded."""
+"""HTML to Markdown: the main content of a page."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
@@ -11,97 +12,20 @@ from bs4.dammit import EncodingDetector
 from markdownify import MarkdownConverter
 
 from hive_agents.readers.decoding import decode
+from hive_agents.readers.html_shown import as_shown, mostly_links
+from hive_agents.readers.html_tables import regular_tables
 from hive_agents.readers.imported import Imported, ImportFailure
+from hive_agents.readers.linear_math import grouped
 from hive_agents.readers.markdown import escape, fence, plain_lines
 
-_TABLE_BLOCKS = ["pre", "table", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote"]
-_TABLE_PARTS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "colgroup"]
-_MOST = 200
-
-
-def regular_tables(content: Tag) -> None:
-    """Make each table below `content` regular, in place.
-
-    A cell over several rows is repeated in each, so that each row is complete; one over several columns is followed by
-    empty ones. A table for the layout of other blocks becomes <div> elements.
-    """
-    for table in reversed(content.find_all("table")):  # inner ones first
-        rows = [row for row in table.find_all("tr") if row.find_parent("table") is table]
-        cells = [cell for row in rows for cell in row.find_all(["td", "th"], recursive=False)]
-        if any(cell.find(_TABLE_BLOCKS) is not None for cell in cells) or len(rows) * _longest(rows) <= 1:
-            _unwrap(table, rows)
-        else:
-            _fill(rows)
-
-
-def _longest(rows: list[Tag]) -> int:
-    return max((len(row.find_all(["td", "th"], recursive=False)) for row in rows), default=0)
-
-
-def _unwrap(table: Tag, rows: list[Tag]) -> None:
-    for part in [table, *table.find_all(_TABLE_PARTS)]:
-        if (
-            part is table
-            or part.find_parent("table") is None
-            or any(row is part or row in part.parents for row in rows)
-        ):
-            part.name = "div"
-
-
-def _fill(rows: list[Tag]) -> None:
-    below: dict[int, tuple[int, str]] = {}  # column -> (rows still covered, text)
-    for row in rows:
-        column = 0
-        for cell in row.find_all(["td", "th"], recursive=False):
-            column = _covered(cell, column, below)
-            across, down = _span(cell, "colspan"), _span(cell, "rowspan")
-            if down > 1:
-                words = cell.get_text(" ", strip=True)
-                below |= {column + offset: (down, words if offset == 0 else "") for offset in range(across)}
-            for _ in range(across - 1):
-                cell.insert_after(_cell(""))
-            column += across
-        column = _covered(row, column, below)
-        below = {at: (rows_left - 1, words) for at, (rows_left, words) in below.items() if rows_left > 1}
-
-
-def _covered(where: Tag, column: int, below: dict[int, tuple[int, str]]) -> int:
-    """Insert the cells that reach down into this row from `column` on; return the first free column."""
-    while column in below:
-        inserted = _cell(below[column][1])
-        if where.name == "tr":
-            where.append(inserted)
-        else:
-            where.insert_before(inserted)
-        column += 1
-    return column
-
-
-def _span(cell: Tag, name: str) -> int:
-    value = str(cell.get(name, "1")).strip()
-    return max(1, min(int(value), _MOST)) if value.isdigit() else 1
-
-
-def _cell(words: str) -> Tag:
-    cell = BeautifulSoup("", "html.parser").new_tag("td")
-    cell.string = words
-    return cell
-
-
-_NO_CONTENT = (
-    "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink, .linenos,"
-    " [role=navigation], [role=search], [role=banner], [role=contentinfo], .sphinxsidebar, .related, .navheader,"
-    " .navfooter, .nav, .breadcrumb, .breadcrumbs, .skip-link, .permalink"
-)
 _BANNERS = "header, #page-header, #masthead"
 _LISTINGS = ".toc, #toc, .contents.topic, .table-of-contents, .toctree-wrapper"
-_ENOUGH_WORDS = 20
+_ENOUGH_WORDS, _LEAST_SHARE = 20, 0.1
 _NAVIGATION = frozenset(
     """breadcrumb breadcrumbs mainmenu menu menubar nav navbar navigation pager pagination sidebar sidenav submenu toc
     toolbar topbar""".split()
 )
 """Parts of class names and ids of navigation; a wrapper of the whole page may have one, too."""
-_MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
 _TRAIL = re.compile(r"[^\0]*\0(?:\s*[>»›→|·•/]\s*\0)+[^\0]*")
@@ -109,7 +33,8 @@ _TRAIL = re.compile(r"[^\0]*\0(?:\s*[>»›→|·•/]\s*\0)+[^\0]*")
 _TRAIL_BESIDE = 3
 _MARKS = frozenset("¶ § # 🔗".split())
 """Texts of permalinks beside headings."""
-_EXPONENT = re.compile(r"[-+−]?\d+|[a-zA-Z]")
+_SUM = re.compile(r"\w+(?:[-+−*·/]\w+)+")
+_EXPONENT = re.compile(rf"[-+−]?\d+|[a-zA-Z]|{_SUM.pattern}")
 _RULES_AROUND = re.compile(r"\A(?:-{3,}\s+)+|(?:\s+-{3,})+\Z")
 _CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
@@ -159,17 +84,16 @@ def from_markup(markup: str) -> Imported:
         soup = _Page(markup, "html.parser")
     if soup.find(True) is None:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
-    for junk in soup.select(_NO_CONTENT):
-        junk.decompose()
-    content = _content(soup)
+    left_out = as_shown(soup)
+    content = _content(soup, left_out)
     title = _title(soup, content)
     if soup.title:
         soup.title.decompose()
-    _without_navigation(content)
+    _without_navigation(content, left_out)
     regular_tables(content)
     markdown = _Converter().convert_soup(content)
     markdown = _RULES_AROUND.sub("", re.sub(r"[ \t]+$|^\\$", "", markdown, flags=re.M).strip())
-    return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None)
+    return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None, left_out=left_out)
 
 
 def _title(soup: BeautifulSoup, content: Tag) -> str:
@@ -184,7 +108,7 @@ def _title(soup: BeautifulSoup, content: Tag) -> str:
     return head_title or next(iter(headings), "")
 
 
-def _without_navigation(content: Tag) -> None:
+def _without_navigation(content: Tag, left_out: Counter[str]) -> None:
     """Remove links to other pages, and tables of contents if the page has other content."""
     for table in content.find_all("table"):
         links = table.find_all("a")
@@ -204,6 +128,7 @@ def _without_navigation(content: Tag) -> None:
     listings = [listing for listing in listings if not any(parent in listings for parent in listing.parents)]
     listed_words = sum(len(listing.get_text(" ").split()) for listing in listings)
     if len(content.get_text(" ").split()) - listed_words >= _ENOUGH_WORDS:
+        left_out["parts of navigation"] += len(listings)
         for listing in listings:
             listing.decompose()
 
@@ -218,8 +143,7 @@ def _is_navigation(element: Tag) -> bool:
     names = [*(element.get("class") or []), str(element.get("id") or "")]
     if _NAVIGATION.isdisjoint(part for name in names for part in re.split(r"[-_]", name.lower())):
         return False
-    links = sum(len(link.get_text(" ").split()) for link in element.find_all("a"))
-    return links >= _MOSTLY_LINKS * len(element.get_text(" ").split())
+    return mostly_links(element) or not element.get_text(strip=True)
 
 
 def _is_trail(element: Tag) -> bool:
@@ -231,20 +155,31 @@ def _is_trail(element: Tag) -> bool:
     return bool(_TRAIL.fullmatch(shown)) and len(re.findall(r"\w+", shown)) <= _TRAIL_BESIDE
 
 
-def _content(soup: BeautifulSoup) -> Tag:
+def _content(soup: BeautifulSoup, left_out: Counter[str]) -> Tag:
     """Return the page's <main>, else its articles, else its body without banners."""
+    body = soup.body or soup
     main = soup.select_one("main, [role=main]")
-    if main is not None:
-        return main
     articles = [article for article in soup.find_all("article") if article.find_parent("article") is None]
-    if articles:
-        holder = soup.new_tag("div")
-        holder.extend([article.extract() for article in articles])
-        return holder
-    for banner in soup.select(_BANNERS):
-        if banner.find("h1") is None:
-            banner.decompose()
-    return soup.body or soup
+    words = _words(body)
+    if main is not None and _words(main) >= words * _LEAST_SHARE:
+        content: Tag = main.extract()
+    elif articles and sum(map(_words, articles)) >= words * _LEAST_SHARE:
+        content = soup.new_tag("div")
+        content.extend([article.extract() for article in articles])
+    else:
+        for banner in soup.select(_BANNERS):
+            if banner.find("h1") is None:
+                left_out["banners"] += bool(_words(banner))
+                banner.decompose()
+        return body
+    if content.find("h1") is None:
+        content.insert(0, *(heading.extract() for heading in body.select("h1")[:1]))
+    left_out["parts beside the main one"] += bool(_words(body))
+    return content
+
+
+def _words(element: Tag) -> int:
+    return len(element.get_text(" ").split())
 
 
 class _Converter(MarkdownConverter):
@@ -280,7 +215,11 @@ class _Converter(MarkdownConverter):
         return f"\n\n{fence(element.get_text(), _language(element) or '')}\n\n" if text.strip() else ""
 
     def convert_sup(self, element: Tag, text: str, parent_tags: set[str]) -> str:
-        return f"^{text}" if _EXPONENT.fullmatch(text.strip()) else text  # 2 to the 64th isn't 264
+        # 2 to the 64th isn't 264
+        return f"^{grouped(text.strip())}" if _EXPONENT.fullmatch(text.strip()) and element.find("a") is None else text
+
+    def convert_sub(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"_({text.strip()})" if _SUM.fullmatch(text.strip()) else text
 
     def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |"

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from hive_agents.base import HiveError
@@ -85,6 +86,9 @@ def _width(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+_KEY = re.compile(r"[\w\"'.-]+:(?:\s|$)")
+_ACCESS = re.compile(r"(?m)^[ \t\"']*(?:view|tenant)\b")
+_DATE = re.compile(r"(?m)^([\w-]+:[ \t]*)(\d{4}-\d\d?-\d\d?(?:[Tt \t][\d:.Zz+ -]+)?)[ \t]*$")
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
 # Calls in templates of Hugo, Jekyll and Liquid, and comments. Text between an opening and a closing call stays.
 _SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
@@ -138,13 +142,32 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
         except (ValueError, RecursionError):
             return {}, text, True  # a text that begins with a brace
         return (values, text[end:].lstrip("\n"), False) if isinstance(values, dict) else ({}, text, True)
+    block = body = ""
     try:
         block, body = frontmatter.split(text, "")
         return frontmatter.values(block, ""), body, True
     except HiveError as error:
+        if _is_prose(block):
+            return {}, text, False
+        with suppress(HiveError):
+            if block:  # 30 February is a text
+                return frontmatter.values(_DATE.sub(r"\1'\2'", block), ""), body, False
         fault = error.diagnostics[0]
         why = fault.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
         raise ImportFailure(f"its {why} (line {fault.line}); {fault.fix}") from None
+
+
+def _is_prose(block: str) -> bool:
+    """Return whether what stands between two rules is text: its first line, or most of them, are no keys.
+
+    >>> _is_prose("Some words.\\nOthers: here.\\nAnd more."), _is_prose("title: [\\nauthor: a"), _is_prose("")
+    (True, False, False)
+    """
+    if _ACCESS.search(block):
+        return False  # who may view a document isn't guessed
+    lines = [line for line in block.split("\n") if line.strip() and not line.startswith((" ", "\t", "#", "- "))]
+    odd = [_KEY.match(line) is None for line in lines]
+    return any(odd[:1]) or sum(odd) * 2 > len(odd)
 
 
 def _without_shortcodes(text: str) -> str:

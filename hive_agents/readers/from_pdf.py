@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby, takewhile
+from dataclasses import replace
+from itertools import groupby, pairwise, takewhile
 
 import pypdfium2
 
@@ -16,6 +17,8 @@ from hive_agents.readers.pdf_headings import depth, key, usual_size, with_bookma
 from hive_agents.readers.pdf_lines import LEADER, PrintedLine, lines_of
 
 _BULLET = re.compile(r"^[•●▪◦‣]\s*")
+_HYPHENATED = re.compile(r"[^\W\d]-$")
+_DIGIT = re.compile(r"\d")
 _SHORT = 0.7  # of the page's longest line: a shorter one ends its paragraph
 _PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
 NO_TEXT = "no text layer (a scan?): `ocrmypdf FILE FILE` adds one (pip install ocrmypdf, with tesseract); then again"
@@ -34,7 +37,9 @@ def from_pdf(data: bytes) -> Imported:
         raise ImportFailure("not a PDF file, whatever its name says")
     try:
         with closing(pypdfium2.PdfDocument(data)) as document:
-            pages = [lines_of(page) for page in document]
+            document.init_forms()
+            left_out: Counter[str] = Counter()
+            pages = [lines_of(page, left_out) for page in document]
             bookmarks = _bookmarks(document)
             metadata_title = document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:
@@ -46,7 +51,40 @@ def from_pdf(data: bytes) -> Imported:
     title = _title(metadata_title) or _largest(pages[0])
     pages = without_contents(_without_running_lines(pages))
     pages = with_bookmarks(pages, bookmarks) if bookmarks else with_headings(pages)
-    return Imported("\n\n".join(block for page in pages for block in _blocks(page)) + "\n", title)
+    blocks = [block for page in _continued(pages) for block in _blocks(page)]
+    return Imported("\n\n".join(blocks) + "\n", title, left_out=left_out)
+
+
+def _continued(pages: list[list[PrintedLine]]) -> list[list[PrintedLine]]:
+    """Return the pages with tables, and hyphenated words, that go on over the end of a page in one piece."""
+    for before, after in pairwise(pages):
+        if not before or not after:
+            continue
+        last, first = before[-1], after[0]
+        rows, more = last.text.split("\n"), first.text.split("\n")
+        if last.is_table and first.is_table and _goes_on(rows, more[0]):
+            repeats = more[0] == rows[0] or not any(_columns(more[0]))
+            following = more[2:] if repeats else [more[0], *more[2:]]
+            after[0] = replace(last, text="\n".join([*rows, *following]))
+            before.pop()
+        elif _HYPHENATED.search(last.text) and first.text[:1].islower() and not (last.level or first.is_table):
+            word, _, rest = first.text.partition(" ")
+            before[-1] = replace(last, text=f"{last.text[:-1]}{word}")
+            after[:1] = [replace(first, text=rest)] if rest else []
+    return pages
+
+
+def _goes_on(rows: list[str], following: str) -> bool:
+    """Return whether a row of the next page belongs to a table: it has as many columns, and is no other head."""
+    body, row = [_columns(each) for each in rows[2:]], _columns(following)
+    if len(row) != len(_columns(rows[0])) or following == rows[0] or not body:
+        return following == rows[0]
+    numbers = [all(_DIGIT.search(each[at]) for each in body) for at in range(len(row))]
+    return all(_DIGIT.search(cell) or not cell for cell, number in zip(row, numbers, strict=True) if number)
+
+
+def _columns(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
 
 def _title(title: str) -> str | None:
@@ -103,7 +141,8 @@ def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
     for line in lines:
         text = line.text
         leader = LEADER.search(text)
-        if _BULLET.match(text) or line.level or line.is_table or leader or abs(line.size - size) > _OTHER_SIZE:
+        begins = _BULLET.match(text) or line.level or line.is_table or line.is_filled or leader
+        if begins or abs(line.size - size) > _OTHER_SIZE:
             yield from _ended(paragraph)
             paragraph = ""
         size = line.size
@@ -112,11 +151,11 @@ def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
             continue
         if leader:  # of a table of contents: drop the dots and the page
             text = text[: leader.start()]
-        if re.search(r"[^\W\d]-$", paragraph) and text[:1].islower():
+        if _HYPHENATED.search(paragraph) and text[:1].islower():
             paragraph = paragraph[:-1] + text
         else:
             paragraph = f"{paragraph} {text}".strip()
-        if leader or len(text) < longest * _SHORT:
+        if leader or line.is_filled or len(text) < longest * _SHORT:
             yield from _ended(paragraph)
             paragraph = ""
     yield from _ended(paragraph)

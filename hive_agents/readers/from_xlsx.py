@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import re
 import warnings
+import zipfile
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Set
 from typing import Any
 
 import openpyxl
 from openpyxl.cell.read_only import ReadOnlyCell
-from openpyxl.worksheet._reader import WorkSheetParser
+from openpyxl.worksheet._reader import FORMULA_TAG, VALUE_TAG, WorkSheetParser
 from openpyxl.worksheet.cell_range import CellRange
 
 from hive_agents.readers.imported import Imported, TableRow
-from hive_agents.readers.markdown import escape
+from hive_agents.readers.markdown import escape, plain_lines
+from hive_agents.readers.number_formats import iso_date, printed_date, printed_duration, printed_number
 from hive_agents.readers.office import checked_package
 from hive_agents.readers.rows import path_part, require_document, rows_as_markdown, rows_of_texts
 
+_DRAWING = re.compile(r"xl/drawings/drawing\d*\.xml")
+_PARTS_LEFT_OUT = {
+    "charts": re.compile(r"xl/charts/chart\d*\.xml"),
+    "pictures without text": re.compile(r"xl/media/[^/]+"),
+    "sheets with comments": re.compile(r"xl/(?:comments\d*|threadedComments/[^/]+)\.xml"),
+}
 
-def from_xlsx(data: bytes) -> Imported:
-    book, sheets = _read(data)
-    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in sheets]
-    title = str(book.properties.title or "").strip()
-    return Imported("\n\n".join(parts) + "\n" if parts else "", title or None)
+
+def from_xlsx(data: bytes, settings: Set[str]) -> Imported:
+    book = _Book(data, settings)
+    parts = [f"## {escape(name)}\n\n{rows_as_markdown(rows)}" for name, rows in book.sheets()]
+    parts += [plain_lines(escape(text)) for text in book.boxes()]
+    title = str(book.book.properties.title or "").strip()
+    return Imported("\n\n".join(parts) + "\n" if parts else "", title or None, left_out=book.left_out)
 
 
-def xlsx_rows(data: bytes) -> list[TableRow] | None:
+def xlsx_rows(data: bytes, settings: Set[str]) -> list[TableRow] | None:
     """Return the rows of a workbook whose sheets all have texts, None for any other."""
     documents: list[TableRow] = []
-    _, sheets = _read(data)
+    sheets = list(_Book(data, settings, shown=False).sheets())
     for name, (head, *rows) in sheets:
         table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
         sheet_rows = rows_of_texts(table)
@@ -40,50 +52,118 @@ def xlsx_rows(data: bytes) -> list[TableRow] | None:
     return documents or None
 
 
-def _read(data: bytes) -> tuple[Any, list[tuple[str, list[list[str]]]]]:
-    """Return the workbook, and the names and rows of its sheets."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about unsupported extensions, such as data bars
-        # The other mode makes an object of each cell of a merged or linked area, however large.
-        book = openpyxl.load_workbook(checked_package(data, "xlsx"), read_only=True, data_only=True)
-        return book, list(_sheets(book))
+class _Book:
+    """A workbook; dates are as `shown`, else in ISO form."""
+
+    def __init__(self, data: bytes, settings: Set[str], *, shown: bool = True) -> None:
+        self.left_out: Counter[str] = Counter()
+        self._hidden, self._shown = "hidden" in settings, shown
+        package = checked_package(data, "xlsx")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about unsupported extensions, such as data bars
+            # The other mode makes an object of each cell of a merged or linked area, however large.
+            self.book = openpyxl.load_workbook(package, read_only=True, data_only=True)
+        with zipfile.ZipFile(package) as archive:
+            self._drawings = [archive.read(name) for name in archive.namelist() if _DRAWING.fullmatch(name)]
+            for name in archive.namelist():
+                for kind, part in _PARTS_LEFT_OUT.items():
+                    self.left_out[kind] += part.fullmatch(name) is not None
+
+    def sheets(self) -> Iterator[tuple[str, list[list[str]]]]:
+        """Yield the name and the rows of each visible sheet that isn't empty, without empty rows and columns.
+
+        Raises: ImportFailure for a data set. The cost is that of the cells with a value, wherever they are.
+        """
+        for sheet in self.book.worksheets:
+            if sheet.sheet_state != "visible" and not self._hidden:
+                self.left_out["hidden sheets"] += 1
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                texts = self._texts(sheet)
+            rows, columns = sorted({row for row, _ in texts}), sorted({column for _, column in texts})
+            require_document(len(rows) * len(columns))
+            if texts:
+                yield sheet.title, [[texts.get((row, column), "") for column in columns] for row in rows]
+
+    def boxes(self) -> Iterator[str]:
+        """Yield the texts of text boxes and shapes."""
+        for drawing in self._drawings:
+            for paragraph in re.findall(rb"<a:p>.*?</a:p>", drawing, re.S):
+                text = b"".join(re.findall(rb"<a:t[^>]*>([^<]*)</a:t>", paragraph)).decode("utf-8", "replace")
+                if text.strip():
+                    yield html.unescape(text).strip()
+
+    def _texts(self, sheet: Any) -> dict[tuple[int, int], str]:
+        """Return the text of each cell that has one, by row and column."""
+        texts = {}
+        with sheet._get_source() as source:
+            parser = _Sheet(
+                source,
+                sheet._shared_strings,
+                data_only=True,
+                epoch=self.book.epoch,
+                date_formats=self.book._date_formats,
+                timedelta_formats=self.book._timedelta_formats,
+            )
+            for _, cells in parser.parse():
+                for cell in cells:
+                    if text := self._cell_text(ReadOnlyCell(sheet, **cell)):
+                        texts[cell["row"], cell["column"]] = text
+                require_document(len(texts))
+        self.left_out["formulas without a value"] += parser.unknown
+        if not self._hidden:
+            self._without_hidden(texts, parser)
+        if parser.merged_cells:
+            _repeat_merged(texts, [CellRange(area.ref) for area in parser.merged_cells.mergeCell])
+        return texts
+
+    def _without_hidden(self, texts: dict[tuple[int, int], str], parser: _Sheet) -> None:
+        hidden_rows = {int(row) for row, how in parser.row_dimensions.items() if _is_on(how.get("hidden"))}
+        spans = [
+            range(int(how["min"]), int(how["max"]) + 1)
+            for how in parser.column_dimensions.values()
+            if _is_on(how.get("hidden"))
+        ]
+        hidden = {at for at in texts if at[0] in hidden_rows or any(at[1] in span for span in spans)}
+        self.left_out["hidden rows"] += len({row for row, _ in hidden if row in hidden_rows})
+        self.left_out["hidden columns"] += len({column for row, column in hidden if row not in hidden_rows})
+        for at in hidden:
+            del texts[at]
+
+    def _cell_text(self, cell: Any) -> str:
+        value, form = cell.value, cell.number_format or ""
+        if value is None:
+            return ""
+        if isinstance(value, dt.timedelta):
+            return printed_duration(value, form)
+        if isinstance(value, (dt.datetime, dt.date, dt.time)):
+            return printed_date(value, form) if self._shown else iso_date(value)
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        return printed_number(value, form) if isinstance(value, (int, float)) else str(value)
 
 
-def _sheets(book: Any) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the name and the rows of each visible sheet that isn't empty, without empty rows and columns.
+class _Sheet(WorkSheetParser):  # type: ignore[misc]
+    """A parser that counts the formulas whose value nobody has calculated, and keeps values that are no dates."""
 
-    Raises: ImportFailure for a data set. The cost is that of the cells with a value, wherever they are.
-    """
-    for sheet in book.worksheets:
-        if sheet.sheet_state != "visible":
-            continue
-        texts = _texts(sheet)
-        rows, columns = sorted({row for row, _ in texts}), sorted({column for _, column in texts})
-        require_document(len(rows) * len(columns))
-        if texts:
-            yield sheet.title, [[texts.get((row, column), "") for column in columns] for row in rows]
+    unknown = 0
+
+    def parse_cell(self, element: Any) -> dict[str, Any]:
+        stated = element.findtext(VALUE_TAG)
+        self.unknown += not stated and element.find(FORMULA_TAG) is not None
+        try:
+            cell: dict[str, Any] = super().parse_cell(element)
+        except ValueError:  # of a date
+            element.set("t", "str")
+            cell = super().parse_cell(element)
+        if cell["value"] == "#VALUE!" and element.get("t", "n") == "n":
+            cell |= {"value": stated, "data_type": "s"}
+        return cell
 
 
-def _texts(sheet: Any) -> dict[tuple[int, int], str]:
-    """Return the text of each cell that has one, by row and column."""
-    book, texts = sheet.parent, {}
-    with sheet._get_source() as source:
-        parser = WorkSheetParser(
-            source,
-            sheet._shared_strings,
-            data_only=True,
-            epoch=book.epoch,
-            date_formats=book._date_formats,
-            timedelta_formats=book._timedelta_formats,
-        )
-        for _, cells in parser.parse():
-            for cell in cells:
-                if text := _cell_text(ReadOnlyCell(sheet, **cell)):
-                    texts[cell["row"], cell["column"]] = text
-            require_document(len(texts))
-    if parser.merged_cells:
-        _repeat_merged(texts, [CellRange(area.ref) for area in parser.merged_cells.mergeCell])
-    return texts
+def _is_on(value: str | None) -> bool:
+    return value in ("1", "true")
 
 
 def _repeat_merged(texts: dict[tuple[int, int], str], areas: list[CellRange]) -> None:
@@ -94,26 +174,3 @@ def _repeat_merged(texts: dict[tuple[int, int], str], areas: list[CellRange]) ->
         for row in rows[bisect_right(rows, area.min_row) : bisect_right(rows, area.max_row)] if text else ():
             texts[row, area.min_col] = text
         require_document(len(texts))
-
-
-def _cell_text(cell: Any) -> str:
-    value, form = cell.value, cell.number_format or ""
-    if value is None:
-        return ""
-    if isinstance(value, dt.datetime) and value.time() == dt.time():
-        return value.date().isoformat()
-    if isinstance(value, (dt.datetime, dt.date, dt.time)):
-        return value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, (int, float)):
-        plain = re.sub(r'"[^"]*"|\[[^\]]*\]|\\.', "", form.split(";")[0])
-        decimals = len(found[1]) if (found := re.search(r"\.(0+)", plain)) else 0
-        if "%" in plain:
-            return f"{value * 100:.{decimals}f}%"
-        if re.fullmatch(r"0{2,}", plain) and float(value).is_integer():
-            return f"{int(value):0{len(plain)}d}"
-        if decimals and "E" not in plain:
-            return f"{value:.{decimals}f}"
-        return f"{value:.15g}" if isinstance(value, float) else str(value)
-    return str(value)

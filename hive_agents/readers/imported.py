@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,13 +19,14 @@ class Imported:
     """A file as Markdown.
 
     `metadata` is its front matter. `source` is the whole text of a file that can be a document unchanged, byte for
-    byte, if nothing is to be added.
+    byte, if nothing is to be added. `left_out` counts by kind what it shows and the Markdown hasn't.
     """
 
     markdown: str
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class TableRow(NamedTuple):

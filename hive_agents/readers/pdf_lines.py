@@ -5,14 +5,16 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
 from hive_agents.readers.markdown import escape, table
+from hive_agents.readers.pdf_forms import FormEntry, form_entries
 from hive_agents.readers.pdf_grids import DrawnTable, grids_of
 
 _RAW_LINE = re.compile("([^\n\ufffe\x02]*)([\n\ufffe\x02]|\\Z)")
@@ -29,12 +31,17 @@ _TYPEWRITER = re.compile(r"(?i)mono|courier|cmtt|typewriter|nimbusmon|consol|men
 _APART, _NEAR = 1.0, 3.0
 """Minimal distance of columns in font sizes; tolerance of their alignment in points."""
 _LEAST_ROWS = 3
+_ICON, _MOST_OBJECTS = 40, 20_000
+"""Points of the shorter side of a picture that says something; objects of a page that are looked at."""
 _ITEM = re.compile(r"[•●▪◦‣–*-]|\(?\w{1,3}[.)]")
 
 
 @dataclass(frozen=True)
 class PrintedLine:
-    """A line of a page, or a whole table with Markdown as its text. `level` is that of a heading, else 0."""
+    """A line of a page, or a whole table with Markdown as its text. `level` is that of a heading, else 0.
+
+    A line is filled where it has values of a form.
+    """
 
     text: str
     size: float = 0.0
@@ -42,6 +49,7 @@ class PrintedLine:
     typewriter: bool = False
     level: int = 0
     is_table: bool = False
+    is_filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,12 +65,19 @@ class _PlacedLine:
     x: float = 0.0
     y: float = 0.0
     cells: tuple[_Cell, ...] = ()
+    raw: str = ""
+    first: int = -1
 
 
-def lines_of(page: pypdfium2.PdfPage) -> list[PrintedLine]:
-    """Return the page's lines with text in the order of the text layer, tables in place of theirs."""
+def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[PrintedLine]:
+    """Return the page's lines with text in the order of the text layer, tables in place of theirs.
+
+    Values of form fields are in them where they stand. What a page has besides is counted by kind.
+    """
     with closing(page), closing(page.get_textpage()) as text:
         placed = list(_placed(text))
+        placed = _filled(text, placed, form_entries(page, left_out))
+        left_out["pictures without text"] += _pictures(page)
         grids = list(grids_of(page, text))
         return list(_with_tables(placed, grids))
 
@@ -102,7 +117,58 @@ def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int) -> _
     left, top, _, bottom = _box(text, first)
     apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
     cells = tuple(_cells(text, raw, first, size)) if apart else ()
-    return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else ())
+    return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else (), raw, first)
+
+
+def _pictures(page: pypdfium2.PdfPage) -> int:
+    """Return the number of pictures on a page that are larger than an icon."""
+    count = 0
+    for number in range(min(pdfium.FPDFPage_CountObjects(page), _MOST_OBJECTS)):
+        part = pdfium.FPDFPage_GetObject(page, number)
+        if pdfium.FPDFPageObj_GetType(part) == pdfium.FPDF_PAGEOBJ_IMAGE:
+            left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+            pdfium.FPDFPageObj_GetBounds(part, left, bottom, right, top)
+            count += min(right.value - left.value, top.value - bottom.value) > _ICON
+    return count
+
+
+def _filled(
+    text: pypdfium2.PdfTextPage, placed: list[_PlacedLine], entries: Sequence[FormEntry]
+) -> list[_PlacedLine]:
+    """Return the lines with each value of a form in the line beside which it stands, else below the line above it."""
+    within: dict[int, list[FormEntry]] = {}
+    below: dict[int, list[FormEntry]] = {}
+    for entry in entries:
+        beside = [at for at, line in enumerate(placed) if entry.bottom - _NEAR <= line.y <= entry.top + _NEAR]
+        before = [at for at in beside if placed[at].x <= entry.left]
+        if before:
+            within.setdefault(max(before, key=lambda at: placed[at].x), []).append(entry)
+        elif beside:
+            within.setdefault(min(beside, key=lambda at: placed[at].x), []).append(entry)
+        else:
+            above = [at for at, line in enumerate(placed) if line.first >= 0 and line.y > entry.middle]
+            below.setdefault(min(above, key=lambda at: placed[at].y, default=-1), []).append(entry)
+
+    def alone(at: int) -> list[_PlacedLine]:
+        return [_PlacedLine(PrintedLine(entry.text, is_filled=True), entry.left) for entry in below.get(at, [])]
+
+    lines = alone(-1)
+    for at, line in enumerate(placed):
+        lines += [_with_entries(text, line, within[at]) if at in within else line, *alone(at)]
+    return lines
+
+
+def _with_entries(text: pypdfium2.PdfTextPage, line: _PlacedLine, entries: Sequence[FormEntry]) -> _PlacedLine:
+    """Return a line with values between its characters, by where they stand."""
+    waiting = sorted(entries, key=lambda entry: entry.left)
+    shown, at = "", line.first
+    for sign in line.raw:
+        while waiting and not sign.isspace() and _box(text, at)[0] > waiting[0].left + _NEAR:
+            shown += f" {waiting.pop(0).text} "
+        shown += " " if sign.isspace() else sign
+        at += _units(sign)
+    shown = " ".join([*shown.split(), *(entry.text for entry in waiting)])
+    return replace(line, line=replace(line.line, text=_CONTROL.sub("", shown), is_filled=True), cells=())
 
 
 def _font(text: pypdfium2.PdfTextPage, at: int) -> str:

@@ -490,4 +490,8 @@ MIGRATIONS = (
     ALTER TABLE feedback ADD COLUMN makers TEXT NOT NULL DEFAULT '[]';
     ALTER TABLE human_labels ADD COLUMN makers TEXT NOT NULL DEFAULT '[]';
     """,
+    """
+    ALTER TABLE imports ADD COLUMN left_out TEXT;
+    ALTER TABLE import_sources ADD COLUMN brings TEXT NOT NULL DEFAULT '';
+    """,
 )

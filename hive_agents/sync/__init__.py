@@ -1,7 +1,7 @@
 """Import of a user's files as Markdown documents, with a report of those that can't be read.
 
 It builds on files, the store and the workspace, and doesn't use the index. A new kind of file is a reader `from_…` and
-a line in `conversion`; what all kinds have in common goes to `imported`. `syncing` updates documents from their
+an entry in `registry`; what all kinds have in common goes to `imported`. `syncing` updates documents from their
 sources.
 """
 

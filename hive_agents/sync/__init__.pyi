@@ -10,5 +10,6 @@ from .importing import (
 )
 from .report import (
     ImportReport as ImportReport,
+    LeftOut as LeftOut,
     Skipped as Skipped,
 )

@@ -20,7 +20,6 @@ from hive_agents.documents import document_files
 from hive_agents.index import LEAST_SHARING, LEAST_WORDS, SHARED
 from hive_agents.readers import ImportFailure
 from hive_agents.store import connected
-from hive_agents.sync.including import with_includes
 from hive_agents.sync.records import Records
 from hive_agents.sync.sources import list_files
 from hive_agents.sync.syncing import SyncProgress
@@ -57,7 +56,7 @@ def examine_documents(workspace: Workspace, progress: SyncProgress | None = None
         *_duplicates(bodies),
         *_boilerplate(bodies),
         *_stale(workspace),
-        *_includes(workspace),
+        *_left_out(workspace),
     ]
     return findings or [DocumentFinding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
 
@@ -280,30 +279,28 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
         yield DocumentFinding("stale", "warn", message, "run `hive import`", [sorted(behind)])
 
 
-def _includes(workspace: Workspace) -> Iterator[DocumentFinding]:
-    """Yield a finding of includes that an import dropped."""
+def _left_out(workspace: Workspace) -> Iterator[DocumentFinding]:
+    """Yield a finding of what readers didn't bring over, by kind."""
     if not workspace.database.exists():
         return
-    dropped: dict[str, int] = {}
+    documents: defaultdict[str, list[str]] = defaultdict(list)
+    counted: Counter[str] = Counter()
     with connected(workspace.database) as connection:
         records = Records(connection)
-        for source in records.sources():
-            try:
-                files = {file.file: file for file in list_files(source.path, source.pattern, source.rev).found}
-            except ImportFailure:
-                continue
-            for record in records.of(source).values():
-                file = files.get(PurePosixPath(record.file))
-                if record.doc_id is None or file is None:
-                    continue
-                with suppress(ImportFailure):
-                    number = with_includes(file.read(), file.file, files)[1]
-                    if number:
-                        dropped[record.doc_id] = number
-    if dropped:
+        for record in (record for source in records.sources() for record in records.of(source).values()):
+            for kind, number in record.left_out.items() if record.doc_id is not None else ():
+                documents[kind].append(record.doc_id or "")
+                counted[kind] += number
+    includes = documents.pop("includes", [])
+    if includes:
         message = (
-            f"{sum(dropped.values())} includes in {len(dropped)} documents were dropped: what they name isn't in the "
-            "folder that was imported, or can't be read"
+            f"{counted.pop('includes')} includes in {len(includes)} documents were dropped: what they name isn't in "
+            "the folder that was imported, or can't be read"
         )
         fix = "import the folder around them: one that holds the included files as well"
-        yield DocumentFinding("includes", "warn", message, fix, [sorted(dropped)])
+        yield DocumentFinding("includes", "warn", message, fix, [sorted(includes)])
+    if counted:
+        shown = ", ".join(f"{number} {kind}" for kind, number in counted.most_common())
+        fix = "`hive import --with comments,deleted,hidden` brings more over; docs/import.md says what of which kind"
+        groups = [sorted(each) for each in documents.values()]
+        yield DocumentFinding("left-out", "ok", f"readers left out {shown}", fix, groups)

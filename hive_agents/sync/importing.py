@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -39,6 +39,7 @@ def import_documents(
     to: str | None = None,
     rev: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    brings: Set[str] | None = None,
     theirs: bool = False,
     may_delete: MayDelete = lambda doc_ids, everything: False,
     progress: SyncProgress | None = None,
@@ -47,7 +48,8 @@ def import_documents(
     """Update `documents/` from files, folders, patterns or a revision; by default from all remembered sources.
 
     `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` is remembered, and
-    overrides the fields of each document's front matter. `tell` is called with each skipped file at once.
+    overrides the fields of each document's front matter. `brings` are the settings of readers, remembered as well.
+    `tell` is called with each skipped file at once.
 
     Raises: HIVE-409 for a missing source, or a place outside `documents/`; 402, 403.
 
@@ -77,6 +79,7 @@ def import_documents(
                 request.place,
                 rev if rev is not None else (before.rev if before else None),
                 _non_empty({**(before.metadata if before else {}), **(metadata or {})}),
+                brings if brings is not None else before.brings if before else frozenset(),
             )
             sync = Sync(workspace, connection, source, report, theirs=theirs, progress=progress)
             _sync(records, source, sync, report, request.only, may_delete)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from hive_agents.store import audit, transaction
 
 @dataclass(frozen=True)
 class RememberedSource:
-    """A remembered source; `place` is its folder below `documents/`, "" for `documents/` itself."""
+    """A remembered source; `place` is its folder below `documents/`, "" for `documents/` itself.
+
+    `brings` are the settings of its readers.
+    """
 
     number: int
     path: Path
@@ -24,6 +27,7 @@ class RememberedSource:
     rev: str | None
     metadata: Mapping[str, Any]
     at: str
+    brings: frozenset[str] = frozenset()
 
     @property
     def shown(self) -> str:
@@ -37,7 +41,7 @@ class Record:
 
     `written` is the text of the last completed write, `pending` that of an unfinished one. `moved_from` is the file's
     earlier name while its document is moved. `refused` is the reason why the file could not be imported; `doc_id` is
-    None if it never was.
+    None if it never was. `left_out` counts by kind what the file has and its document hasn't.
     """
 
     file: str
@@ -48,6 +52,7 @@ class Record:
     pending: str | None = None
     moved_from: str | None = None
     refused: str | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class Records:
@@ -58,21 +63,32 @@ class Records:
 
     def sources(self) -> list[RememberedSource]:
         rows = self._connection.execute(
-            "SELECT source, path, pattern, place, rev, metadata, at FROM import_sources ORDER BY source"
+            "SELECT source, path, pattern, place, rev, metadata, at, brings FROM import_sources ORDER BY source"
         )
         return [
-            RememberedSource(number, Path(path), pattern, place, rev, json.loads(metadata), at)
-            for number, path, pattern, place, rev, metadata, at in rows
+            RememberedSource(
+                *(number, Path(path), pattern, place, rev, json.loads(metadata), at), frozenset(brings.split())
+            )
+            for number, path, pattern, place, rev, metadata, at, brings in rows
         ]
 
     def remember(
-        self, path: Path, pattern: str, place: str, rev: str | None, metadata: Mapping[str, Any]
+        self,
+        path: Path,
+        pattern: str,
+        place: str,
+        rev: str | None,
+        metadata: Mapping[str, Any],
+        brings: Set[str] = frozenset(),
     ) -> RememberedSource:
-        """Add a source, or update its revision and metadata; return it."""
+        """Add a source, or update its revision, metadata and settings; return it."""
         self._connection.execute(
-            "INSERT INTO import_sources (path, pattern, place, rev, metadata, at) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET rev = excluded.rev, metadata = excluded.metadata",
-            (str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True), audit.now()),
+            "INSERT INTO import_sources (path, pattern, place, rev, metadata, at, brings) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET rev = excluded.rev, metadata = excluded.metadata, brings = excluded.brings",
+            (
+                *(str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True)),
+                *(audit.now(), " ".join(sorted(brings))),
+            ),
         )
         key = (path, pattern, place)
         return next(source for source in self.sources() if (source.path, source.pattern, source.place) == key)
@@ -88,13 +104,16 @@ class Records:
     def of(self, source: RememberedSource) -> dict[str, Record]:
         """Return the source's records by file."""
         rows = self._connection.execute(
-            "SELECT file, doc_id, file_hash, recipe, written, pending, moved_from, refused FROM imports"
+            "SELECT file, doc_id, file_hash, recipe, written, pending, moved_from, refused, left_out FROM imports"
             " WHERE source = ? ORDER BY file",
             (source.number,),
         )
         return {
-            file: Record(file, doc_id, file_hash, recipe, _text(written), _text(pending), moved_from, refused)
-            for file, doc_id, file_hash, recipe, written, pending, moved_from, refused in rows
+            file: Record(
+                *(file, doc_id, file_hash, recipe, _text(written), _text(pending), moved_from, refused),
+                left_out=json.loads(left_out or "{}"),
+            )
+            for file, doc_id, file_hash, recipe, written, pending, moved_from, refused, left_out in rows
         }
 
     def doc_ids(self) -> set[str]:
@@ -109,7 +128,7 @@ class Records:
             )
             self._connection.executemany(
                 "INSERT OR REPLACE INTO imports (source, file, doc_id, file_hash, recipe, written, pending, moved_from,"
-                " refused, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " refused, left_out, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         source.number,
@@ -121,6 +140,7 @@ class Records:
                         _blob(record.pending),
                         record.moved_from,
                         record.refused,
+                        json.dumps(dict(record.left_out)) if record.left_out else None,
                         audit.now(),
                     )
                     for record in put

@@ -12,6 +12,14 @@ class Skipped(TypedDict):
     message: str
 
 
+class LeftOut(TypedDict):
+    """So many parts of a kind, such as pictures without text, that a reader didn't bring over."""
+
+    file: str
+    kind: str
+    count: int
+
+
 @dataclass
 class ImportReport:
     """The result of an import; documents are named by doc_id.
@@ -20,7 +28,7 @@ class ImportReport:
     `still_skipped` counts those reported before. `kept` were edited by hand, and their source didn't change;
     `conflicts` changed on both sides: the edited document stays, `note` is the file with the source's changes. The
     files of `gone` no longer exist; their documents can be deleted. `beside` are new documents whose preferred name was
-    taken.
+    taken. `left_out` is what the files of `imported` have and their documents haven't.
 
     >>> report = ImportReport(added=["bees.md"])
     >>> report.added, report.unchanged, report.conflicts
@@ -40,6 +48,7 @@ class ImportReport:
     skipped: list[Skipped] = field(default_factory=list)
     still_skipped: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
     tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
     """Called at once with each file that is skipped."""
 

@@ -15,18 +15,18 @@ import glob
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from hive_agents.readers import VERSION, Imported, ImportFailure, convert_bytes, kind_of, unsupported
+from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
 from hive_agents.sync.imported_files import ImportedFiles, with_rows
 from hive_agents.sync.including import with_includes
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
-from hive_agents.sync.report import ImportReport
+from hive_agents.sync.report import ImportReport, LeftOut
 from hive_agents.sync.sources import Listing, SourceFile, list_files
 from hive_agents.workspace import Workspace
 
@@ -62,9 +62,7 @@ class Sync:
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
         self._reported: list[Record] = []
-        self._recipe = hashlib.sha256(
-            f"{VERSION}\0{json.dumps(dict(source.metadata), sort_keys=True)}".encode()
-        ).hexdigest()
+        self._recipes: dict[str | None, str] = {}
 
     def run(self, only: PurePosixPath | None = None) -> list[Record]:
         """Add, change and rename documents; return the records for `delete`, whose files are gone.
@@ -80,7 +78,7 @@ class Sync:
         for why, number in listing.ignored.items():
             self._report.ignored[why] = self._report.ignored.get(why, 0) + number
         for file, why in listing.refused.items():
-            self._refuse(file, self._shown(file), why, None)
+            self._refuse(file, self._shown(file), why)
         gone = self._gone(listing, only)
         if listing.found == [] and len(gone) > 1 and only is None:
             raise ImportFailure(f"holds no file any more; its {len(gone)} documents stay")
@@ -101,6 +99,16 @@ class Sync:
             self._records.synced(self._source)
         remaining = self._records.of(self._source)
         return [record for record in gone if record.file in remaining and self._is_deletable(remaining[record.file])]
+
+    def _recipe(self, source_file: SourceFile) -> str:
+        """Return a hash of what determines the document of a file, besides its bytes."""
+        kind = kind_of(source_file.file.name)
+        if kind not in self._recipes:
+            reader = READERS.get(kind or "")
+            how = [reader.version, *sorted(reader.settings & self._source.brings)] if reader else []
+            text = f"{kind}\0{how}\0{json.dumps(dict(self._source.metadata), sort_keys=True)}"
+            self._recipes[kind] = hashlib.sha256(text.encode()).hexdigest()
+        return self._recipes[kind]
 
     def settle(self) -> None:
         """Finish a killed import."""
@@ -178,24 +186,27 @@ class Sync:
         try:
             if kind_of(source_file.file.name) is None:
                 raise unsupported(source_file.file.name)
-            data, _ = with_includes(source_file.read(), source_file.file, self._files)
+            data, dropped = with_includes(source_file.read(), source_file.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
-            if self._is_unchanged(known, digest):
+            if self._is_unchanged(source_file, known, digest):
                 return
-            text = self._converted(source_file, data)
+            text, left_out = self._converted(source_file, data)
         except ImportFailure as failure:
-            self._refuse(file, source_file.shown, str(failure), digest)
+            self._refuse(file, source_file.shown, str(failure), digest, self._recipe(source_file))
             return
+        if dropped:
+            left_out = {**left_out, "includes": dropped}
         old = next(iter(moved.get(digest, [])), None) if known is None or known.doc_id is None else None
         if old is not None:
             moved[digest].remove(old)
         try:
-            self._place(source_file, digest, text, known, old)
+            made = Record(file, None, digest, self._recipe(source_file), text, left_out=left_out)
+            self._place(source_file, made, known, old)
         except ImportFailure as failure:  # not recorded: its place may become free while the file stays the same
             self._report.skip(source_file.shown, str(failure))
 
-    def _is_unchanged(self, known: Record | None, digest: str) -> bool:
-        if known is None or known.file_hash != digest or known.recipe != self._recipe:
+    def _is_unchanged(self, source_file: SourceFile, known: Record | None, digest: str) -> bool:
+        if known is None or known.file_hash != digest or known.recipe != self._recipe(source_file):
             return False
         if known.doc_id is None:  # refused before, and would be again
             self._report.still_skipped += 1
@@ -209,17 +220,25 @@ class Sync:
             self._report.unchanged += 1
         return True
 
-    def _converted(self, source_file: SourceFile, data: bytes) -> str:
+    def _converted(self, source_file: SourceFile, data: bytes) -> tuple[str, Mapping[str, int]]:
+        """Return the text of a file's document, and what it lacks."""
         root = self._workspace.documents.resolve()
         if self._source.rev is None and Path(source_file.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
         row = source_file.row
-        imported = Imported(row.markdown, row.title) if row else convert_bytes(source_file.file.name, data)
-        return document_text(imported, source_file.origin, self._source.metadata)
+        imported = (
+            Imported(row.markdown, row.title)
+            if row
+            else convert_bytes(source_file.file.name, data, settings=self._source.brings)
+        )
+        return document_text(imported, source_file.origin, self._source.metadata), imported.left_out
 
-    def _place(self, source_file: SourceFile, digest: str, text: str, known: Record | None, old: Record | None) -> None:
-        """Update the document of a file that is new, renamed or changed, or report a conflict."""
-        file = str(source_file.file)
+    def _place(self, source_file: SourceFile, made: Record, known: Record | None, old: Record | None) -> None:
+        """Update the document of a file that is new, renamed or changed, or report a conflict.
+
+        `made` is the record of what the file gives now, without a place.
+        """
+        file, text, digest = made.file, made.written or "", made.file_hash
         if known is None or known.doc_id is None:
             doc_id, current = self._free_place(source_file, text, old.doc_id if old else None)
             preferred = str(PurePosixPath(self._source.place, next(places(source_file.place))))
@@ -232,7 +251,7 @@ class Sync:
         else:
             doc_id, record = known.doc_id, known
             current = self._documents.text(doc_id)
-        final = Record(file, doc_id, digest, self._recipe, written=text)
+        final = replace(made, doc_id=doc_id)
         if old is not None and old.doc_id is not None and current is None:
             self._move(old, final)
         elif current is None and record.written is not None and record.file_hash == digest and not self._theirs:
@@ -314,6 +333,8 @@ class Sync:
             new = pending.written is None
             (self._report.added if new else self._report.changed).append(doc_id)
             self._report.imported.append(doc_id)
+            shown = self._shown(final.file)
+            self._report.left_out += [LeftOut(file=shown, kind=kind, count=n) for kind, n in final.left_out.items()]
             written.append(final)
         self._records.change(self._source, put=written)
 
@@ -325,17 +346,19 @@ class Sync:
             return failure
         return None
 
-    def _refuse(self, file: str, shown: str, why: str, digest: str | None) -> None:
+    def _refuse(
+        self, file: str, shown: str, why: str, digest: str | None = None, recipe: str | None = None
+    ) -> None:
         known = self._known.get(file)
         if known is not None and known.refused == why and known.file_hash == digest:
             self._report.still_skipped += 1
             return
         if known is not None and known.doc_id is not None:
             self._report.skip(shown, f"{why}; documents/{known.doc_id} stays as it was imported before")
-            self._reported.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
+            self._reported.append(replace(known, file_hash=digest, recipe=recipe, refused=why))
             return
         self._report.skip(shown, why)
-        self._reported.append(Record(file, None, digest, self._recipe, refused=why))
+        self._reported.append(Record(file, None, digest, recipe, refused=why))
 
     def _conflict(self, doc_id: str, message: str, note: str | None) -> None:
         self._report.conflicts.append({"doc_id": doc_id, "message": message, "note": note})

@@ -582,7 +582,7 @@ def test_a_broken_book_or_workbook_says_so(content: bytes) -> None:
 
 
 def test_a_whole_folder_of_odd_names_has_kinds(tmp_path: Path) -> None:
-    from hive_agents.readers.conversion import kind_of
+    from hive_agents.readers import kind_of
 
     assert {kind_of(name) for name in ("README.Debian", "copyright", "NEWS.gz", "TODO", "a.log")} == {"text"}
     assert {kind_of(name) for name in ("a.py", "b.png", "c.tar.gz", "d.so", "e.js.gz")} == {None}

@@ -10,8 +10,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from hive_agents.readers import ImportFailure, convert_bytes
-from hive_agents.readers.conversion import rows_in
+from hive_agents.readers import ImportFailure, convert_bytes, rows_in
 from hive_agents.sync import ImportReport, examine_documents, import_documents
 from hive_agents.workspace.workspace import Workspace
 

@@ -1,0 +1,115 @@
+"""Regular HTML tables: spanning cells are expanded, so that every row has every column, and a cell is one line."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from bs4 import BeautifulSoup, Tag
+
+_BLOCKS = ["pre", "table", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote"]
+_HEADINGS = _BLOCKS[5:]
+_PARTS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "colgroup"]
+_MOST, _LONGEST = 200, 2000
+"""Columns of a spanning cell; characters of a cell of a table that isn't for the layout."""
+
+
+def regular_tables(content: Tag) -> None:
+    """Make each table below `content` regular, in place.
+
+    A cell over several rows is repeated in each, so that each row is complete; one over several columns is followed by
+    empty ones. Lists, code and tables in a cell become one line. A table for the layout becomes <div> elements.
+    """
+    for table in content.find_all("table"):  # outer ones first
+        if table.decomposed or content not in table.parents:
+            continue
+        rows = [row for row in table.find_all("tr") if row.find_parent("table") is table]
+        cells = [cell for row in rows for cell in row.find_all(["td", "th"], recursive=False)]
+        if _is_layout(table, rows, cells):
+            _unwrap(table)
+            continue
+        for cell in cells:
+            _flatten(cell)
+        _fill(rows)
+
+
+def _is_layout(table: Tag, rows: list[Tag], cells: list[Tag]) -> bool:
+    wide = max((len(row.find_all(["td", "th"], recursive=False)) for row in rows), default=0)
+    if len(rows) * wide <= 1 or table.get("role") in ("presentation", "none"):
+        return True
+    with_blocks = [cell for cell in cells if cell.find(_BLOCKS) is not None]
+    if not with_blocks:
+        return False
+    return (
+        len(rows) < 2
+        or wide < 2
+        or any(cell.find(_HEADINGS) is not None or len(cell.get_text()) > _LONGEST for cell in with_blocks)
+    )
+
+
+def _unwrap(table: Tag) -> None:
+    own = [part for part in table.find_all(_PARTS[1:]) if part.find_parent("table") is table]
+    for part in [table, *own]:
+        part.name = "div"
+
+
+def _flatten(cell: Tag) -> None:
+    """Put a cell's blocks on one line: items between semicolons, code as spans."""
+    for inner in reversed(cell.find_all("table")):
+        rows = [[_line(part) for part in row.find_all(["td", "th"])] for row in inner.find_all("tr")]
+        inner.replace_with(f" {'; '.join(', '.join(filter(None, row)) for row in rows if any(row))} ")
+    for listed in reversed(cell.find_all(["ul", "ol", "dl"])):
+        items = listed.find_all(["li", "dt", "dd"], recursive=False) or [listed]
+        for before, item in pairwise(items):
+            before.append(": " if before.name == "dt" and item.name == "dd" else "; ")
+        for part in [*items, listed]:
+            part.insert_before(" ")
+            part.insert_after(" ")
+            part.unwrap()
+    for code in cell.find_all("pre"):
+        shown = _cell(" ".join(code.get_text().split()))
+        shown.name = "code"
+        code.replace_with(shown if shown.get_text() else "")
+
+
+def _line(part: Tag) -> str:
+    return part.get_text(" ", strip=True)
+
+
+def _fill(rows: list[Tag]) -> None:
+    below: dict[int, tuple[int, str]] = {}  # column -> (rows still covered, text)
+    for row in rows:
+        column = 0
+        for cell in row.find_all(["td", "th"], recursive=False):
+            column = _covered(cell, column, below)
+            across, down = _span(cell, "colspan"), _span(cell, "rowspan")
+            if down > 1:
+                words = cell.get_text(" ", strip=True)
+                below |= {column + offset: (down, words if offset == 0 else "") for offset in range(across)}
+            for _ in range(across - 1):
+                cell.insert_after(_cell(""))
+            column += across
+        column = _covered(row, column, below)
+        below = {at: (rows_left - 1, words) for at, (rows_left, words) in below.items() if rows_left > 1}
+
+
+def _covered(where: Tag, column: int, below: dict[int, tuple[int, str]]) -> int:
+    """Insert the cells that reach down into this row from `column` on; return the first free column."""
+    while column in below:
+        inserted = _cell(below[column][1])
+        if where.name == "tr":
+            where.append(inserted)
+        else:
+            where.insert_before(inserted)
+        column += 1
+    return column
+
+
+def _span(cell: Tag, name: str) -> int:
+    value = str(cell.get(name, "1")).strip()
+    return max(1, min(int(value), _MOST)) if value.isdigit() else 1
+
+
+def _cell(words: str) -> Tag:
+    cell = BeautifulSoup("", "html.parser").new_tag("td")
+    cell.string = words
+    return cell
