@@ -11,6 +11,7 @@ from hive_agents.copilot.asking import content_terms
 from hive_agents.documents import terms
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
+    Abstention,
     AsyncEvaluator,
     EvaluatorFault,
     FeedbackContext,
@@ -20,6 +21,7 @@ from hive_agents.judging import (
     ModelEvaluator,
     Signal,
     load_rules,
+    slips,
 )
 from hive_agents.models import Chain, Usage
 
@@ -94,7 +96,8 @@ async def judge_answer(
 ) -> Judged:
     """Return the judgment on one answer: rules first, then evidence; at most one model call.
 
-    With a judge model it is the model's opinion, which evidence can contradict but not replace.
+    With a judge model it is the model's opinion. Evidence can contradict a model that accepts, and neither replaces
+    nor contradicts one that rejects.
 
     Raises: HiveError for a faulty goal file.
     """
@@ -120,9 +123,10 @@ def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[s
 def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     """Return an evaluator that compares each sentence with the passages it cites, by words and not by meaning.
 
-    The confidence is the least share of a claim's content words that are in its passages, 0 for a claim without any.
-    With `veto` it is 0 below `VETO` and else 1, which leaves paraphrases to a model. Its reasoning quotes no claim, so
-    that it may be logged.
+    The confidence is the least share of a claim's content words that are in its passages, 0 for a claim without any,
+    and for one whose codes, numbers, units, dates, negation or row of a table are others than theirs. With `veto` it
+    sends the answer back below `VETO`, and else leaves the verdict to a model. Its reasoning quotes no claim, so that
+    it may be logged.
     """
 
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
@@ -131,9 +135,11 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
             raise EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
         passages = {each["n"]: _passage(each) for each in result["passages"]}
         support, why = _covered(result["answer"], passages, language)
-        if veto:
-            support = float(support >= VETO)
         action = JudgmentAction.ACCEPT if support > 0 else JudgmentAction.ESCALATE
+        if veto:
+            if support >= VETO:
+                raise Abstention
+            action, support = JudgmentAction.RETRY, 1.0
         signal = Signal(source="evidence", action=action, confidence=support, detail=why)
         return Judgment(action=action, confidence=support, reasoning=why, signals=[signal])
 
@@ -164,6 +170,10 @@ def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tup
         share = 1 - len(missing) / len(wanted)
         if any(term[0].isdigit() for term in missing):
             share = min(share, FOREIGN_NUMBER)
+        wrong = slips(claim.bare, [f"{each.title}\n\n{each.heading}\n\n{each.text}" for each in cited])
+        if wrong:
+            kinds = ", ".join(dict.fromkeys(slip.kind for slip in wrong))
+            return 0.0, f"Claim {number} differs from the passages that it cites: {kinds}."
         if share < least:
             least, why = share, f"{share:.0%} support: words of claim {number} stand in no passage that it cites."
     return least, why

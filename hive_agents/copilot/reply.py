@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
+UNSURE = "The judge wasn't sure of this answer: check it against the passages."
 UNAVAILABLE = "A model can't be asked at the moment, so there is no answer: these are the passages that were found."
 BY_WORDS = (
     "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
     "question's words."
 )
-WITHHELD = "The judge didn't accept a model's answer, so it is withheld: these are the passages that were found."
+WITHHELD = "Rejected: the judge doesn't accept a model's answer, so these are the passages that were found."
 GONE = "This answer is no longer available."
 LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NOT_FOUND = "I found nothing that answers this."
@@ -373,7 +374,8 @@ def _notice(outcome: TurnOutcome) -> str | None:
     notices += [LEFT_OUT] if outcome.left_out else []
     notices += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
     notices += [WITHHELD] if outcome.status == "rejected" else []
-    notices += [ESCALATED] if outcome.approval_id is not None else []
+    if outcome.status == "answered" and outcome.judgment is not None and outcome.judgment.escalation_reason is not None:
+        notices += [UNSURE if outcome.approval_id is None else ESCALATED]
     return " ".join(notices) or None
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hive_agents import gate
-from hive_agents.access import Principal, Standing
-from hive_agents.base import HiveError
+from hive_agents.access import Principal, Standing, is_open
+from hive_agents.base import HiveError, one_line
 from hive_agents.base.files import require_short
 from hive_agents.copilot.context import CopilotContext
 from hive_agents.copilot.outcome import TurnOutcome
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TRIES = 5
+
+
+MAX_TITLE = 100
+"""The most characters of a question in the title of a request to check its answer."""
 
 
 def require_question(request: Request) -> None:
@@ -260,7 +264,8 @@ class QuestionRun(Run):
         number = runtime.log_decision(
             judged.goal, result, judgment, judge=judged.judge, usage=spent, llm_calls=len(judged.spent)
         )
-        if not judgment.escalated:
+        if not judgment.escalated or is_open(self.workspace):  # in an open workspace its only reader would be asked
             return outcome
-        id = runtime.file_judgment(number, title="check an answer of the copilot", thread_id=thread_id)
+        asked = one_line(self.request.text)[:MAX_TITLE]
+        id = runtime.file_judgment(number, title=f'check the answer to "{asked}"', thread_id=thread_id)
         return outcome.model_copy(update={"approval_id": id})

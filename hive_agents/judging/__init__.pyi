@@ -6,6 +6,9 @@ from .certify import (
     Certificate as Certificate,
     lower_bound as lower_bound,
 )
+from .claims import (
+    slips as slips,
+)
 from .criteria import (
     register_criterion as register_criterion,
     score_criteria as score_criteria,
@@ -14,6 +17,7 @@ from .decision_log import (
     DecisionLog as DecisionLog,
 )
 from .evaluators import (
+    Abstention as Abstention,
     AsyncEvaluator as AsyncEvaluator,
     EvaluatorFault as EvaluatorFault,
     ModelEvaluator as ModelEvaluator,

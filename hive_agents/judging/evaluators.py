@@ -37,6 +37,10 @@ SCHEMA: dict[str, Any] = {
 AsyncEvaluator = Callable[[Goal, Any, FeedbackContext | None], Awaitable[Judgment]]
 
 
+class Abstention(Exception):
+    """Raised by an evaluator that has nothing to say of a result, and leaves the verdict to the others."""
+
+
 class EvaluatorFault(Exception):
     """No usable verdict; `reason` says why a person decides instead.
 
@@ -77,7 +81,8 @@ def fingerprint_of(evaluators: Sequence[Evaluator]) -> str:
 
 
 class FunctionEvaluator:
-    """An async function (goal, result, context) -> Judgment; its errors are faults, and so is a timeout.
+    """An async function (goal, result, context) -> Judgment; its errors are faults, and so is a timeout; by raising
+    `Abstention` it has no opinion.
 
     The deadline, in seconds, takes effect where the function awaits something.
     """
@@ -240,7 +245,7 @@ async def _within(seconds: float, call: Awaitable[Any]) -> Any:
     """Return the answer. Raises: EvaluatorFault for every error but those that end the process or the current task."""
     try:
         return await within(seconds, call)
-    except EvaluatorFault:
+    except (EvaluatorFault, Abstention):
         raise
     except TimeoutError as error:
         raise EvaluatorFault("model_error", f"no answer within {seconds:g} s", outage=True) from error

@@ -15,7 +15,15 @@ from hive_agents.judging.case import Case, HoldReason, ids_of
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
 from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED, storable
-from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, error_text, evaluator, fingerprint_of, signals_of
+from hive_agents.judging.evaluators import (
+    Abstention,
+    Evaluator,
+    EvaluatorFault,
+    error_text,
+    evaluator,
+    fingerprint_of,
+    signals_of,
+)
 from hive_agents.judging.rules import EvaluationRule, decide, in_order, names_of, tried
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction
 
@@ -204,7 +212,9 @@ class HybridJudge:
         if hold == "budget":
             return case.escalate("budget", "The budget for evaluators is spent.")
         calls = [each(case.goal, case.result, context) for each in self._evaluators]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
+        answers = [
+            each for each in await asyncio.gather(*calls, return_exceptions=True) if not isinstance(each, Abstention)
+        ]
         verdicts = [each for each in answers if isinstance(each, Judgment)]
         case.signals += [signal for verdict in verdicts for signal in signals_of(verdict)]
         for fault in answers:
@@ -214,6 +224,8 @@ class HybridJudge:
                 if must_end(fault):
                     raise fault
                 return case.escalate("model_error", error_text(fault))
+        if not verdicts:
+            return case.escalate("no_semantic_evaluator", "No evaluator has anything to say of this.")
         if len({verdict.action for verdict in verdicts}) > 1:
             actions = ", ".join(verdict.action for verdict in verdicts)
             lowest = min(verdict.confidence for verdict in verdicts)

@@ -111,7 +111,21 @@ def ask_for_judgment(
         run_id=decision.run_id,
         thread_id=thread_id,
     )
-    return _filed_once(workspace, filing, f"judgment:{decision.id}").id
+    asked = _asked_before(workspace, decision, filing)
+    return asked or _filed_once(workspace, filing, f"judgment:{decision.id}").id
+
+
+def _asked_before(workspace: Workspace, decision: JudgedCase, filing: Filing) -> str | None:
+    """Return the request that waits for the same question of the same person: one is enough for whoever decides."""
+    question = decision.result.get("question") if isinstance(decision.result, Mapping) else None
+    if not isinstance(question, str) or filing.on_behalf_of is None:
+        return None
+    for request in ApprovalStore(workspace).list("pending", kind="judgment", tenant=filing.tenant):
+        result = request.context.get("result")
+        before = result.get("question") if isinstance(result, Mapping) else None
+        if isinstance(before, str) and before.split() == question.split() and request.asked_for_by(filing.on_behalf_of):
+            return request.id
+    return None
 
 
 def _asked_for(workspace: Workspace, run_id: str | None) -> dict[str, Any]:

@@ -49,7 +49,7 @@ async def test_a_models_answer_is_as_sure_as_its_weakest_claim(
     [
         ({"structured": VERDICT}, ACCEPT, None),
         ({"structured": VERDICT | {"confidence": 0.4}}, ESCALATE, "low_confidence"),
-        ({"structured": VERDICT | {"action": "retry"}}, ESCALATE, "panel_disagreement"),
+        ({"structured": VERDICT | {"action": "retry"}}, RETRY, None),
         ({"structured": VERDICT | {"confidence": 7}}, ESCALATE, "confidence_out_of_range"),
         ({"content": "fine"}, ESCALATE, "unparsable"),
         ({"error": "server"}, ESCALATE, "model_error"),
@@ -119,3 +119,25 @@ async def test_evidence_quotes_no_document(text_workspace: Workspace) -> None:
     judgment = (await judge_answer(text_workspace, "how long?", answer, PASSAGES)).judgment
     assert judgment.escalated
     assert not any(word in judgment.model_dump_json() for word in ("canaries", "penicillin", "Buffers", "a.md"))
+
+
+async def test_a_lenient_model_lets_no_other_number_code_or_row_pass(tmp_path: Path, text_workspace: Workspace) -> None:
+    said = cleaned("Buffers are kept at 4 °C for 30 weeks [1].", PASSAGES)
+    lenient, _ = scripted(tmp_path, {"structured": VERDICT | {"confidence": 1.0}})
+    judged = await judge_answer(text_workspace, "how long?", said, PASSAGES, model=lenient)
+    assert (judged.judgment.action, judged.judgment.escalation_reason) == (ESCALATE, "panel_disagreement")
+    assert not judged.sent_back
+
+
+async def test_a_model_that_rejects_everything_is_told_apart(tmp_path: Path, text_workspace: Workspace) -> None:
+    for text in ("Buffers are kept at 4 °C for 30 weeks [1].", "Buffers are kept at 4 °C for 30 days [1]."):
+        strict, _ = scripted(tmp_path, {"structured": VERDICT | {"action": "retry"}})
+        judged = await judge_answer(text_workspace, "how long?", cleaned(text, PASSAGES), PASSAGES, model=strict)
+        assert (judged.judgment.action, judged.sent_back) == (RETRY, True)
+
+
+async def test_a_rejection_below_the_threshold_is_shown_and_marked(tmp_path: Path, text_workspace: Workspace) -> None:
+    unsure, _ = scripted(tmp_path, {"structured": VERDICT | {"action": "retry", "confidence": 0.5}})
+    said = cleaned("Buffers are kept at 4 °C for 30 days [1].", PASSAGES)
+    judged = await judge_answer(text_workspace, "how long?", said, PASSAGES, model=unsure)
+    assert (judged.judgment.escalation_reason, judged.sent_back) == ("low_confidence", False)

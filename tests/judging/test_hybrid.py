@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from hive_agents import register_criterion
 from hive_agents.goals.goals import Constraint, Goal, SuccessCriterion
-from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
+from hive_agents.judging.evaluators import Abstention, FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import Attempts, HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -439,3 +439,13 @@ def test_capability_levels_are_ordered() -> None:
     assert [level.value for level in sorted(CapabilityLevel, key=lambda level: level.rank)] == [
         "cannot_handle", "uncertain", "can_handle", "best_fit",
     ]  # fmt: skip
+
+
+async def test_an_evaluator_that_abstains_leaves_the_verdict_to_the_others() -> None:
+    async def silent(goal: Goal, result: Any, context: Any) -> Judgment:
+        raise Abstention
+
+    found = await HybridJudge(llm=says(RETRY), panel=[silent]).evaluate(GOAL, {})
+    assert (found.action, found.escalation_reason) == (RETRY, None)
+    alone = await HybridJudge(llm=silent).evaluate(GOAL, {})
+    assert (alone.action, alone.escalation_reason) == (ESCALATE, "no_semantic_evaluator")

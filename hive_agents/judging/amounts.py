@@ -1,0 +1,211 @@
+"""Amounts in a text: numbers and number words with their units, dates, times of day, and codes, which are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+]\w+)*")
+VERSION = re.compile(r"\bv\d+(?:\.\d+)*\b|\b\d+(?:\.\d+){2,}\b")
+_CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?\s?([ap])\.?m\b|\b(\d{1,2}):(\d{2})\b", re.I)
+
+_SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_SMALL += " seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS = {
+    **{word: float(value) for value, word in enumerate(_SMALL.split())},
+    **{word: float(20 + 10 * place) for place, word in enumerate(_TENS.split())},
+    "hundred": 100.0, "thousand": 1000.0, "million": 1e6, "dozen": 12.0, "half": 0.5, "quarter": 0.25,
+    "once": 1.0, "twice": 2.0, "thrice": 3.0, "double": 2.0, "triple": 3.0, "both": 2.0,
+    "zwei": 2.0, "drei": 3.0, "vier": 4.0, "fünf": 5.0, "sechs": 6.0, "sieben": 7.0, "acht": 8.0, "neun": 9.0,
+    "zehn": 10.0, "elf": 11.0, "zwölf": 12.0, "zwanzig": 20.0, "dreißig": 30.0,
+}
+_VAGUE = frozenset({"one", "half", "quarter", "double", "both", "once", "hundred", "thousand", "million"})
+"""Number words that often count nothing: they speak for a claim and never against it."""
+
+UNITS: dict[str, tuple[str, float]] = {}
+for _dimension, _names in {
+    "time": "s=1 sec=1 second=1 min=60 minute=60 h=3600 hr=3600 hour=3600 day=86400 d=86400 week=604800 month=2629800"
+    " quarter=7889400 year=31557600 ms=0.001 millisecond=0.001 tag=86400 woche=604800 monat=2629800 jahr=31557600"
+    " stunde=3600",
+    "length": "mm=0.001 cm=0.01 m=1 km=1000 metre=1 meter=1 kilometre=1000 kilometer=1000 inch=0.0254 ft=0.3048 µm=1e-6"
+    " nm=1e-9 millimetre=0.001 millimeter=0.001 centimetre=0.01",
+    "mass": "mg=1e-6 g=0.001 kg=1 t=1000 gram=0.001 kilogram=1 tonne=1000 lb=0.4536 µg=1e-9 milligram=1e-6",
+    "volume": "ml=0.001 l=1 litre=1 liter=1 µl=1e-6 millilitre=0.001 milliliter=0.001",
+    "temperature": "°c=1 celsius=1",
+    "fahrenheit": "°f=1 fahrenheit=1",
+    "share": "%=1 percent=1 prozent=1",
+    "money": "€=1 eur=1 euro=1",
+    "dollars": "$=1 usd=1 dollar=1",
+    "bytes": "kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
+    "pressure": "bar=1e5 mbar=100 pa=1 kpa=1000 mpa=1e6 psi=6894.76",
+    "power": "w=1 kw=1000 mw=1e6 watt=1 kilowatt=1000",
+    "voltage": "v=1 mv=0.001 kv=1000 volt=1",
+    "current": "a=1 ma=0.001 amp=1 ampere=1",
+    "frequency": "hz=1 khz=1e3 mhz=1e6 ghz=1e9 rpm=0.0166667",
+    "speed": "km/h=1 mph=1.609",
+}.items():
+    for _entry in _names.split():
+        _name, _, _factor = _entry.partition("=")
+        UNITS[_name] = (_dimension, float(_factor))
+
+MONTHS = {name: number for number, names in enumerate(
+    ("january jan januar", "february feb februar", "march mar märz", "april apr", "may mai", "june jun juni",
+     "july jul juli", "august aug", "september sep sept", "october oct oktober", "november nov",
+     "december dec dezember"), start=1) for name in names.split()}  # fmt: skip
+MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+_DATES = (
+    re.compile(r"\b(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b"),
+    re.compile(rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of )?(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.I),
+    re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d)(?:,?\s+(?P<y>\d{{4}}))?", re.I),
+    re.compile(r"\b(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})\b"),
+    re.compile(r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b"),
+    re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<y>\d{{4}})\b", re.I),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    value: float
+    unit: str
+    text: str
+    vague: bool = False
+
+    @property
+    def dimension(self) -> str | None:
+        return UNITS[self.unit][0] if self.unit in UNITS else None
+
+    def same(self, other: Quantity) -> bool:
+        """Return whether both are the same amount; without a unit, the same number."""
+        if self.dimension is not None and self.dimension == other.dimension:
+            a, b = self.value * UNITS[self.unit][1], other.value * UNITS[other.unit][1]
+            return abs(a - b) <= 0.002 * max(abs(a), abs(b))
+        return self.value == other.value and (self.dimension is None or other.dimension is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    year: int | None
+    month: int
+    day: int | None
+    text: str
+
+    def within(self, other: Date) -> bool:
+        """Return whether the other date says all that this one does."""
+        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
+        return all(mine is None or theirs is None or mine == theirs for mine, theirs in pairs)
+
+
+def without_times(text: str) -> str:
+    """Return the text without its dates and times of day, whose numbers count nothing."""
+    for pattern in (*_DATES, _CLOCK):
+        text = pattern.sub(" ; ", text)
+    return text
+
+
+def dates_in(text: str) -> Iterator[Date]:
+    taken: list[tuple[int, int]] = []
+    for pattern in _DATES:
+        for found in pattern.finditer(text):
+            if any(found.start() < end and start < found.end() for start, end in taken):
+                continue
+            parts = found.groupdict()
+            month = MONTHS[parts["n"].lower()] if parts.get("n") else int(parts["m"])
+            day = int(parts["d"]) if parts.get("d") else None
+            if parts.get("n", "").lower() in ("may", "mar") and not parts["n"][0].isupper():
+                continue
+            if month <= 12 and (day is None or day <= 31):
+                taken.append(found.span())
+                yield Date(int(parts["y"]) if parts.get("y") else None, month, day, found[0])
+
+
+def clocks(text: str) -> dict[int, str]:
+    """Return the times of day in a text, in minutes, as they are written."""
+    found = {}
+    for clock in _CLOCK.finditer(text):
+        hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
+        if clock[3]:
+            hour = hour % 12 + (12 if clock[3].lower() == "p" else 0)
+        found[60 * hour + minute] = clock[0]
+    return found
+
+
+def quantities(text: str) -> Iterator[Quantity]:
+    """Return the numbers of a text with the unit after each, also those in words."""
+    text = without_times(text)
+    codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
+    for found in re.finditer(r"(?P<pre>[€$])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
+        start, end = found.span("n")
+        if any(a <= start < b for a, b in codes) or (start and (text[start - 1].isalnum() or text[start - 1] in ".,")):
+            continue
+        sign = found["n"][0] in "-−" and not (start and not text[start - 1].isspace() and text[start - 1] not in "(|")
+        number = float(re.sub(r"[^\d.]", "", found["n"]))
+        yield Quantity(-number if sign else number, (found["pre"] or _unit_after(text, end)), found[0].strip())
+    words = list(re.finditer(r"[^\W\d_]+", text))
+    place = 0
+    while place < len(words):
+        word = words[place][0].casefold()
+        if word not in NUMBER_WORDS:
+            place += 1
+            continue
+        value, first, vague = NUMBER_WORDS[word], place, word in _VAGUE
+        while place + 1 < len(words) and (following := words[place + 1][0].casefold()) in NUMBER_WORDS:
+            more = NUMBER_WORDS[following]
+            if following in ("hundred", "thousand", "million"):
+                value *= more
+            elif value >= 20 and value % 10 == 0 and more < 10 and word.endswith("ty"):
+                value += more
+            else:
+                break
+            vague, place = False, place + 1
+        end = words[place].end()
+        yield Quantity(value, _unit_after(text, end), text[words[first].start() : end], vague)
+        place += 1
+    for found in re.finditer(r"\b(?:an?|one|each|every|per)\s+(?:half\s+)?(?:an?\s+)?([a-z]+)\b", text, re.I):
+        unit = _unit(found[1])
+        if unit:
+            half = 0.5 if " half" in f" {found[0].lower()}" else 1.0
+            yield Quantity(half, unit, found[0], True)
+    for found in re.finditer(r"\bhalf an?\s+([a-z]+)\b", text, re.I):
+        if _unit(found[1]):
+            yield Quantity(0.5, _unit(found[1]), found[0], True)
+
+
+def is_measure(code: str) -> bool:
+    """Return whether what looks like a code is a number with its unit: 30min, 5kg."""
+    found = re.fullmatch(r"\d+(?:\.\d+)?([a-zµ%/]+)", code, re.I)
+    return (found is not None and _unit(found[1]) != "") or re.fullmatch(r"\d+-[a-z]+", code, re.I) is not None
+
+
+def _unit_after(text: str, end: int) -> str:
+    found = re.match(r"[\s\-]{0,2}(°\s?[CF]|[%€$]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
+    if found is None:
+        return ""
+    unit = _unit(found[1].replace(" ", ""))
+    if unit or not re.match(r"\s", text[end : end + 1]):
+        return unit
+    # "30 working days", "5 calendar weeks"
+    second = re.match(r"\s*[^\W\d_]+\s+([^\W\d_]+)", text[end : end + 40])
+    named = _unit(second[1]) if second is not None and len(second[1]) > 2 else ""
+    return named if found[1].casefold() in ("working", "calendar", "full", "business", "consecutive") else ""
+
+
+def _unit(word: str) -> str:
+    word = word.casefold()
+    for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("n"), word.removesuffix("e")):
+        if form in UNITS and (len(form) > 1 or form == word):
+            return form
+    return ""
+
+
+_ADVERBS = "hourly|daily|weekly|monthly|quarterly|yearly|annually"
+_EVERY = re.compile(rf"\b(?:per|an?|each|every)\s+([^\W\d_]+)|\b({_ADVERBS})\b", re.I)
+_OFTEN = {"hourly": "h", "daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}
+_OFTEN["annually"] = "year"
+
+
+def rates(text: str) -> set[float]:
+    """Return the times that something is said to happen by, in seconds."""
+    found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in _EVERY.findall(text)}
+    return {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}

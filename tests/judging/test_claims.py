@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hive_agents.judging import slips
+
+SETS = Path(__file__).parent / "claims"
+
+
+def labelled(name: str) -> list[tuple[str, str, bool]]:
+    """Return (document, claim, whether it is right) of a set."""
+    documents = tomllib.loads((SETS / f"{name}.toml").read_text(encoding="utf-8"))["document"]
+    return [(one["text"], claim, right) for one in documents
+            for key, right in (("right", True), ("wrong", False)) for claim in one[key]]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tuned", "untouched"])
+def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(name: str) -> None:
+    cases = labelled(name)
+    assert len(cases) == 108
+    found = {right: [bool(slips(claim, [text])) for text, claim, is_right in cases if is_right is right]
+             for right in (True, False)}  # fmt: skip
+    assert [len(marks) for marks in found.values()] == [54, 54]
+    assert sum(found[False]) / 54 >= 0.9
+    assert sum(found[True]) / 54 <= 0.05
+
+
+TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 11 kg |\n| KX67 | 6.5 | 14 kg |\n"
+
+
+@pytest.mark.parametrize(
+    ("passage", "right", "wrong", "kind"),
+    [
+        ("The part AB-100 fits.", "AB100 fits.", "AB-101 fits.", "token"),
+        ("Version 2.4.1 is current.", "v2.4.1 is current.", "Version 2.4.2 is current.", "token"),
+        ("Ask Ana Duarte about keys.", "Keys: ask Ana Duarte.", "About keys ask Ana Duarez.", "token"),
+        ("Keys expire after 90 days.", "Keys expire after ninety days.", "Keys expire after 60 days.", "number"),
+        ("Keys expire after 2 weeks.", "Keys expire after 14 days.", "Keys expire after 2 months.", "unit"),
+        ("It holds 1,500 entries.", "It holds 1500 entries.", "It holds 15,000 entries.", "number"),
+        ("A run ends at 14:30.", "A run ends at 2:30 pm.", "A run ends at 2:30 am.", "date"),
+        ("It began on 3 May 2025.", "It began on 2025-05-03.", "It began on 2025-03-05.", "date"),
+        ("Badges must be worn.", "Badges have to be worn.", "Badges may be worn.", "negation"),
+        ("The door isn't locked.", "The door is not locked.", "The door is locked.", "negation"),
+        ("Smoking is forbidden here.", "Smoking is not allowed here.", "Smoking is allowed here.", "negation"),
+        (TABLE, "The KX60 weighs 11 kg.", "The KX60 weighs 14 kg.", "row"),
+        (TABLE, "The pressure of the KX67 is 6.5 bar.", "The pressure of the KX60 is 6.5 bar.", "row"),
+        ("E1 means blocked; E2 means that oil is low.", "E2: oil is low.", "E1 means that oil is low.", "row"),
+        ("Backups run daily.", "Backups run every day.", "Backups run weekly.", "unit"),
+    ],
+)  # fmt: skip
+def test_a_claim_is_held_against_its_passage(passage: str, right: str, wrong: str, kind: str) -> None:
+    assert slips(right, [passage]) == []
+    assert kind in [slip.kind for slip in slips(wrong, [passage])]
+
+
+def test_a_claim_of_two_passages_may_rest_on_both() -> None:
+    claim = "The K1 holds 5 l and costs 20 EUR."
+    assert slips(claim, ["The K1 holds 5 l.", "A K1 costs 20 EUR."]) == []
+    assert slips(claim, ["The K1 holds 5 l."]) != []
+
+
+@pytest.mark.parametrize("text", ["", " ", "|", "| |\n|-|\n", "1" * 400, "((", "-" * 500, "é" * 500, "a1" * 400, "\0"])
+def test_any_text_is_read(text: str) -> None:
+    assert slips(text, []) == slips(text, [])
+    assert isinstance(slips(text, [text]), list)
+    assert isinstance(slips("The K1 holds 5 l.", [text]), list)
