@@ -43,6 +43,9 @@ def command(
         str | None,
         typer.Option("--with", help="Bring comments, deleted (tracked changes) or hidden (rows, slides), too."),
     ] = None,
+    declare: Annotated[
+        bool, typer.Option("--declare", help="Declare the columns of tables, and who wrote mails when, as fields.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running: import whenever a source changes.")] = False,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", help="The tenants of the documents.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
@@ -76,7 +79,8 @@ def command(
                 progress=progress,
                 tell=_skip_reporter(surface),
             )
-        surface.show(_value(report), *_report_lines(place, report))
+        fields, told = _offered(surface, report, declare=declare)
+        surface.show(_value(report) | {"fields": fields}, *_report_lines(place, report), *told)
         return report
 
     report = run_import(sources or [], rev)
@@ -85,6 +89,28 @@ def command(
         for _ in changes(place):
             run_import([], None)
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
+
+
+def _offered(surface: Surface, report: ImportReport, *, declare: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the fields of rows and mails that can be declared, and lines that tell of them; declare them if wanted."""
+    import sys
+
+    from hive_agents.documents import collection_names, declare_fields, load_collection, undeclared_fields
+
+    names = collection_names(surface.workspace) if report.front_matter else []
+    if len(names) != 1:
+        return [], []
+    collection = load_collection(surface.workspace, next(iter(names)))
+    found = undeclared_fields(collection, report.front_matter)
+    fields = [{"name": field.name, "type": field.type, "values": list(field.values[:SHOWN])} for field in found]
+    shown = ", ".join(f"{field.name} ({field.type}, {count(len(field.values), 'value')})" for field in found)
+    if not found:
+        return [], []
+    if not declare and not surface.as_json and not surface.quiet and sys.stdin.isatty():
+        declare = typer.confirm(f"can be filtered and counted: {shown}; declare them?", default=False, err=True)
+    if declare:
+        return fields, [f"declared in {declare_fields(surface.workspace, collection, found)}: {shown}"]
+    return fields, [f"can be filtered and counted once they are declared (--declare): {shown}"]
 
 
 def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete: bool, others: bool) -> None:

@@ -7,6 +7,10 @@ from .conversion import (
 from .decoding import (
     decode as decode,
 )
+from .from_mail import (
+    mails_of as mails_of,
+    unquoted_mail as unquoted_mail,
+)
 from .imported import (
     UNSUPPORTED as UNSUPPORTED,
     Imported as Imported,
@@ -22,4 +26,7 @@ from .registry import (
     is_table as is_table,
     kind_of as kind_of,
     unsupported as unsupported,
+)
+from .rows import (
+    path_part as path_part,
 )

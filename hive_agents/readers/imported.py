@@ -33,9 +33,11 @@ class TableRow(NamedTuple):
     """A row of a table as a document of its own.
 
     `key` identifies it among the rows, and stays the same when others change; `name` is that of a file for it.
+    `fields` are the values of its short columns.
     """
 
     key: str
     name: str
     title: str
     markdown: str
+    fields: dict[str, Any]

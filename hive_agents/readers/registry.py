@@ -17,7 +17,8 @@ SETTINGS = frozenset({"comments", "deleted", "hidden"})
 class Reader:
     """A kind of file. `read` and `rows` are `module:function` in this package, loaded when first needed.
 
-    `rows` gives the rows of a table as documents. `settings` are those of SETTINGS that the reader obeys. `small` is
+    `rows` gives the rows of a table as documents. `settings` are those of SETTINGS that the reader obeys, and for mails
+    "unquoted": without the quote at the end, which is a document already. `small` is
     the size in bytes up to which a file is read in this process: time may grow faster than size. The work of a `flat`
     one is bounded by its size: nothing is unpacked. `version` is raised where the reader gives other documents for the
     same files.
@@ -50,7 +51,9 @@ READERS = {
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows"),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),
         Reader("jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows"),
-        Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", flat=False),
+        Reader(
+            "mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"}), flat=False
+        ),
         Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
         Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from hive_agents.readers.from_text import text_as_markdown
 from hive_agents.readers.html_in_markdown import without_tags
@@ -21,6 +23,12 @@ _TEXTS = """answer reply response body content text description details message 
 nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
 _IDS = frozenset(
     "id key uid uuid guid slug sku code number nr no issue_key issue_id ticket_id article_id product_id item_id".split()
+)
+_NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
+_DAY = re.compile(
+    r"(?P<y1>\d{4})[-/](?P<m1>\d\d?)[-/](?P<d1>\d\d?)(?:[ T]\d\d?:\d\d\S*)?"
+    r"|(?P<d2>\d\d?)\.(?P<m2>\d\d?)\.(?P<y2>\d{4})(?: \d\d?:\d\d\S*)?"
 )
 _LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
 _FILLED, _DIFFERENT = 0.9, 0.5
@@ -52,12 +60,15 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     texts = [at for at, column in enumerate(columns) if _has_texts(head[at], column)]
     title_at = _title_column(head, columns, texts)
     texts = [at for at in texts if at != title_at]
-    if not texts:
-        return None
     id_at = next(
         (at for at, column in enumerate(columns) if head[at].lower().replace(" ", "_") in _IDS and _is_unique(column)),
         None,
     )
+    skipped = {*texts, title_at}
+    fields = {at: _typed(column) for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
+    if not texts and not (id_at is not None and any(at != id_at and _is_shared(columns[at]) for at in fields)):
+        return None
+    title_at = id_at if title_at is None and not texts else title_at
     documents: list[TableRow] = []
     names, keys = _Taken(), _Taken()
     for number, row in enumerate(body):
@@ -67,9 +78,68 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
         name = names.free(path_part(title))
         key = name if id_at is None else keys.free(path_part(plain[id_at]))
         documents.append(
-            TableRow(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts))
+            TableRow(
+                *(key, name, _short(title, _LONGEST_TITLE), _markdown(head, row, plain, title_at, texts)),
+                _fields(head, {at: values[number] for at, values in fields.items()}),
+            )
         )
     return documents
+
+
+def _fields(head: Sequence[str], values: Mapping[int, Any]) -> dict[str, Any]:
+    """Return the values by names of fields; columns of one name give a list. No column says who may view a row."""
+    fields: dict[str, Any] = {}
+    for at, value in values.items():
+        name = re.sub(r"\W+", "_", head[at].lower()).strip("_")
+        name = f"column_{name}" if name in _NOT_FROM_TABLES or name[:1].isdigit() else name
+        if name and value != "":
+            fields[name] = value if name not in fields else [*_listed(fields[name]), value]
+    return fields
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_short(column: Sequence[str]) -> bool:
+    filled = [cell.strip() for cell in column if cell.strip()]
+    if not filled or median(map(len, filled)) > _LONGEST_NAME or max(map(len, filled)) > _LONGEST_TITLE:
+        return False
+    return len(set(filled)) < len(filled) or median(map(_length, filled)) < _NAMED_WORDS
+
+
+def _is_shared(column: Sequence[str]) -> bool:
+    """Return whether rows share values: a status, not a price."""
+    filled = [cell.strip() for cell in column if cell.strip()]
+    return 1 < len(set(filled)) <= len(filled) / 2
+
+
+def _typed(column: Sequence[str]) -> list[Any]:
+    """Return the values of a column as numbers, truth values, ISO dates, or as they stand.
+
+    >>> _typed(["2", "30"]), _typed(["3.9", "3.10"]), _typed(["007"]), _typed(["05.01.2024", ""]), _typed(["true"])
+    ([2, 30], ['3.9', '3.10'], ['007'], ['2024-01-05', ''], [True])
+    """
+    cells = [" ".join(cell.split()) for cell in column]
+    filled = [cell for cell in cells if cell]
+    if all(cell.lower() in ("true", "false") for cell in filled):
+        return [cell and cell.lower() == "true" for cell in cells]
+    if all(map(_NUMBER.fullmatch, filled)) and len({len(cell.partition(".")[2]) for cell in filled}) == 1:
+        return [cell and (float(cell) if "." in cell else int(cell)) for cell in cells]
+    dates = [_iso(cell) for cell in cells]
+    return dates if None not in dates else cells
+
+
+def _iso(cell: str) -> str | None:
+    """Return a date in ISO form, "" for an empty cell, None for what is no date."""
+    found = _DAY.fullmatch(cell)
+    if not found:
+        return None if cell else ""
+    year, month, day = (int(found[f"{part}1"] or found[f"{part}2"]) for part in "ymd")
+    try:
+        return dt.date(year, month, day).isoformat()
+    except ValueError:
+        return None
 
 
 def rows_as_markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -267,8 +267,9 @@ def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
             for record in records.of(source).values():
                 if record.doc_id is None:
                     continue
-                table = str(PurePosixPath(record.file).parent)  # of a row
-                shown = shown_by_file.get(record.file) or shown_by_file.get(table)
+                above = map(str, PurePosixPath(record.file).parents)  # the table of a row, the mailbox of a mail
+                names = [record.file, *above]
+                shown = next((shown_by_file[name] for name in names if name in shown_by_file), None)
                 changed = shown is None
                 with suppress(OSError):
                     changed = changed or (shown is not None and os.stat(shown).st_mtime > synced + 1)

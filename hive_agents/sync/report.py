@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 class Skipped(TypedDict):
@@ -49,6 +49,8 @@ class ImportReport:
     still_skipped: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    front_matter: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    """That of all rows and mails."""
     tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
     """Called at once with each file that is skipped."""
 

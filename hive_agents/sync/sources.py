@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from hive_agents.readers import MAX_BYTES, ImportFailure, TableRow, read
 from hive_agents.sync.ignoring import GitIgnore, file_is_ignored, folder_is_ignored, is_workspaces_own
 
 _GIT_SECONDS = 120
+_IN_A_MAILDIR = re.compile(r"\d+\.[^/]+")
 _OWN = "the workspace's own"
 _NEITHER = "neither a file nor a folder"
 _LINK, _SUBMODULE = "120000", "160000"
@@ -23,26 +25,32 @@ _LINK, _SUBMODULE = "120000", "160000"
 class SourceFile:
     """One file of a source: `file` is its path below the source, `read` returns its bytes (raises ImportFailure).
 
-    A `row` of a table is a file as well, below its table as if that were a folder.
+    A `row` of a table is a file as well, below its table as if that were a folder; so is a mail of a mailbox, and what
+    is attached to one: `within` levels below the file on disk, with its name in `part`. `path` is that of a file that
+    is on disk itself.
     """
 
     file: PurePosixPath
     shown: str
     read: Callable[[], bytes]
     row: TableRow | None = None
+    within: int = 0
+    part: PurePosixPath | None = None
+    path: Path | None = None
+    settings: frozenset[str] = frozenset()
 
     @property
     def origin(self) -> PurePosixPath:
         """The file on disk; for a row its table."""
-        return self.file.parent if self.row else self.file
+        return self.file.parents[self.within - 1] if self.within else self.file
 
     @property
     def place(self) -> PurePosixPath:
         """The path that determines the doc_id."""
-        if self.row is None:
+        if self.part is None:
             return self.file
         table = PurePosixPath(self.origin.name.removesuffix(".gz")).stem
-        return self.origin.parent / table / self.row.name
+        return self.origin.parent / table / self.part
 
 
 @dataclass
@@ -176,7 +184,12 @@ def _matching(root: Path, pattern: str) -> set[Path]:
 
 
 def _on_disk(path: Path, relative: Path) -> SourceFile:
-    return SourceFile(PurePosixPath(_key(relative)), str(path), lambda: read(path))
+    file = PurePosixPath(_key(relative))
+    if file.parent.name in ("cur", "new") and _IN_A_MAILDIR.fullmatch(file.name):
+        # A name that stays the same when the mail is read or flagged.
+        name = re.split(r"[:;!]2,", file.name)[0].replace(".", "-")
+        file = file.parent.parent / f"{name}.eml"
+    return SourceFile(file, str(path), lambda: read(path), path=path)
 
 
 def _key(relative: Path) -> str:

@@ -22,12 +22,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
-from hive_agents.sync.imported_files import ImportedFiles, with_rows
+from hive_agents.sync.imported_files import ImportedFiles
 from hive_agents.sync.including import with_includes
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
 from hive_agents.sync.report import ImportReport, LeftOut
 from hive_agents.sync.sources import Listing, SourceFile, list_files
+from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
@@ -62,7 +63,7 @@ class Sync:
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
         self._reported: list[Record] = []
-        self._recipes: dict[str | None, str] = {}
+        self._recipes: dict[str, str] = {}
 
     def run(self, only: PurePosixPath | None = None) -> list[Record]:
         """Add, change and rename documents; return the records for `delete`, whose files are gone.
@@ -74,7 +75,7 @@ class Sync:
         source = self._source
         listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
         self._files = {source_file.file: source_file for source_file in listing.found}
-        listing = with_rows(listing if only is None else _limited(listing, only))
+        listing = with_parts(listing if only is None else _limited(listing, only), source.brings)
         for why, number in listing.ignored.items():
             self._report.ignored[why] = self._report.ignored.get(why, 0) + number
         for file, why in listing.refused.items():
@@ -102,13 +103,14 @@ class Sync:
 
     def _recipe(self, source_file: SourceFile) -> str:
         """Return a hash of what determines the document of a file, besides its bytes."""
-        kind = kind_of(source_file.file.name)
-        if kind not in self._recipes:
-            reader = READERS.get(kind or "")
-            how = [reader.version, *sorted(reader.settings & self._source.brings)] if reader else []
-            text = f"{kind}\0{how}\0{json.dumps(dict(self._source.metadata), sort_keys=True)}"
-            self._recipes[kind] = hashlib.sha256(text.encode()).hexdigest()
-        return self._recipes[kind]
+        kind = kind_of((source_file.origin if source_file.row else source_file.file).name)
+        reader = READERS.get(kind or "")
+        settings = (self._source.brings | source_file.settings) & reader.settings if reader else ()
+        how = f"{kind}\0{reader.version if reader else 0}\0{sorted(settings)}"
+        if how not in self._recipes:
+            text = f"{how}\0{json.dumps(dict(self._source.metadata), sort_keys=True)}"
+            self._recipes[how] = hashlib.sha256(text.encode()).hexdigest()
+        return self._recipes[how]
 
     def settle(self) -> None:
         """Finish a killed import."""
@@ -189,6 +191,9 @@ class Sync:
             data, dropped = with_includes(source_file.read(), source_file.file, self._files)
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(source_file, known, digest):
+                if known is not None and source_file.part is not None:
+                    row = source_file.row
+                    self._report.front_matter.append(row.fields if row else _front_matter(known.written or ""))
                 return
             text, left_out = self._converted(source_file, data)
         except ImportFailure as failure:
@@ -226,11 +231,14 @@ class Sync:
         if self._source.rev is None and Path(source_file.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
         row = source_file.row
+        settings = self._source.brings | source_file.settings
         imported = (
-            Imported(row.markdown, row.title)
+            Imported(row.markdown, row.title, row.fields)
             if row
-            else convert_bytes(source_file.file.name, data, settings=self._source.brings)
+            else convert_bytes(source_file.file.name, data, settings=settings)
         )
+        if source_file.part is not None:
+            self._report.front_matter.append(imported.metadata)
         return document_text(imported, source_file.origin, self._source.metadata), imported.left_out
 
     def _place(self, source_file: SourceFile, made: Record, known: Record | None, old: Record | None) -> None:
@@ -304,7 +312,7 @@ class Sync:
                 current is None
                 or current == text
                 or doc_id == renamed_from
-                or _origin(current) == source_file.origin.name
+                or _front_matter(current).get(ORIGIN) == source_file.origin.name
             ):
                 return doc_id, current
         raise AssertionError("places never ends")
@@ -376,14 +384,14 @@ def _limited(listing: Listing, only: PurePosixPath) -> Listing:
     return Listing(found, refused)
 
 
-def _origin(text: str) -> Any:
+def _front_matter(text: str) -> dict[str, Any]:
     from hive_agents.base import HiveError
     from hive_agents.base.files import frontmatter
 
     try:
-        return frontmatter.values(frontmatter.split(text, "")[0], "").get(ORIGIN)
+        return frontmatter.values(frontmatter.split(text, "")[0], "")
     except HiveError:
-        return None
+        return {}
 
 
 def _difference(base: str, text: str, doc_id: str) -> str:

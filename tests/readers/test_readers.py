@@ -546,7 +546,10 @@ def test_a_mail_is_who_wrote_what_when() -> None:
         "--x\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=plan.pdf\n\n%PDF\n--x--\n"
     )
     imported = read("a.eml", mail)
-    assert (imported.title, imported.metadata) == ("Prüfung", {"date": "2024-01-05"})
+    assert (imported.title, imported.metadata) == (
+        "Prüfung",
+        {"from": "dana@example.org", "to": ["qa@example.org"], "date": "2024-01-05", "attachments": ["plan.pdf"]},
+    )
     assert imported.markdown.startswith("# Prüfung\n\n- From: Dana \\<dana@example.org>\n- To: qa@example.org\n")
     assert "\n\n\\# of rotors: two\n\nAttached: plan.pdf\n" in imported.markdown
 

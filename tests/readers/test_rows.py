@@ -59,13 +59,13 @@ def test_each_row_of_a_table_of_texts_is_a_document(place: Workspace, tmp_path: 
         "xlsx": packed.getvalue(),
     }
     sync(place, tmp_path / f"FAQ.{kind}", content[kind])
-    front = "---\ntitle: {}\nsource_file: FAQ." + kind + "\n---\n\n"
+    front = "---\ntitle: {}\n{}source_file: FAQ." + kind + "\n---\n\n"
     assert documents(place) == {
-        "faq/how-long-is-leave.md": front.format("How long is leave?")
+        "faq/how-long-is-leave.md": front.format("How long is leave?", "country: 'NO'\n")
         + "# How long is leave?\n\nThirty days in each year.\n\ncountry: NO\n",
-        "faq/where-are-the-keys.md": front.format("Where are the keys?")
+        "faq/where-are-the-keys.md": front.format("Where are the keys?", "country: DE\n")
         + "# Where are the keys?\n\nIn the box beside the door.\n\ncountry: DE\n",
-        "faq/who-mends-a-lamp.md": front.format("Who mends a lamp?")
+        "faq/who-mends-a-lamp.md": front.format("Who mends a lamp?", "")
         + "# Who mends a lamp?\n\nThe caretaker:\n\n- call them\n- or write & wait\n",
     }
 
@@ -257,3 +257,49 @@ def test_a_sign_that_no_text_may_hold_costs_no_row(place: Workspace, tmp_path: P
     report = sync(place, tmp_path / "faq.jsonl", "\n".join(rows).encode())
     assert (len(report.imported), report.skipped) == (3, [])
     assert "\ufffd" in (place.documents / report.imported[0]).read_text(encoding="utf-8")
+
+
+TICKETS = [
+    ["id", "title", "status", "customer", "opened", "hours", "view"],
+    ["T-1", "Printer jams", "open", "Mole Ltd", "2024-05-01", "2", "group:qa"],
+    ["T-2", "Door stuck", "closed", "Fox AG", "2024-05-02", "11", "tenant"],
+    ["T-3", "Lamp is out", "open", "Mole Ltd", "2024-06-01", "3", "tenant"],
+    ["T-4", "No heating", "open", "Fox AG", "2024-06-03", "1", "tenant"],
+]
+
+
+def test_tickets_without_a_text_are_documents_with_typed_fields(place: Workspace, tmp_path: Path) -> None:
+    report = sync(place, tmp_path / "tickets.csv", table(*TICKETS))
+    assert len(report.imported) == 4
+    assert documents(place)["tickets/printer-jams.md"] == (
+        "---\ntitle: Printer jams\nid: T-1\nstatus: open\ncustomer: Mole Ltd\nopened: '2024-05-01'\nhours: 2\n"
+        "column_view: group:qa\nsource_file: tickets.csv\n---\n\n# Printer jams\n\n"
+        "id: T-1; status: open; customer: Mole Ltd; opened: 2024-05-01; hours: 2; view: group:qa\n"
+    )
+    assert report.front_matter[1]["hours"] == 11
+
+
+def test_a_column_never_says_who_may_view_a_row(place: Workspace, tmp_path: Path) -> None:
+    import_documents(place, write(tmp_path / "tickets.csv", table(*TICKETS)), metadata={"view": ["group:hr"]})
+    for text in documents(place).values():
+        assert "\nview:\n- group:hr\n" in text
+
+
+def test_the_columns_of_a_table_are_offered_and_declared(place: Workspace, tmp_path: Path) -> None:
+    from tests.sample import hive
+
+    (place.root / "collections" / "kb.json").write_text('{"name": "kb", "fields": {"title": {"type": "text"}}}')
+    write(tmp_path / "tickets.csv", table(*TICKETS))
+    ran = hive("import", str(tmp_path / "tickets.csv"), "-w", str(place.root), "--json")
+    offered = json.loads(ran.out)["fields"]
+    types = {field["name"]: field["type"] for field in offered}
+    assert (types["status"], types["opened"], types["hours"]) == ("keyword", "date", "number")
+    assert {"name": "status", "type": "keyword", "values": ["open", "closed"]} in offered
+    hive("import", "-w", str(place.root), "--json", "--declare")
+    fields = json.loads((place.root / "collections" / "kb.json").read_text())["fields"]
+    assert fields["status"] == {"type": "keyword", "filterable": True}
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,160 @@
+"""Tables and mailboxes, listed like folders: a file for each row, mail and attachment."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterator, Set
+from contextlib import closing
+from dataclasses import replace
+from email import message_from_bytes, policy
+from email.message import Message
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from hive_agents.readers import (
+    MAX_BYTES,
+    ImportFailure,
+    TableRow,
+    is_table,
+    kind_of,
+    mails_of,
+    path_part,
+    rows_in,
+    unquoted_mail,
+)
+from hive_agents.sync.sources import Listing, SourceFile
+
+_HEAD = 64_000
+_ID = re.compile(rb"(?im)^message-id:\s*(<[^<>\s]+>)")
+_ANSWERS = re.compile(rb"(?im)^in-reply-to:\s*(<[^<>\s]+>)")
+_ATTACHED = re.compile(rb"(?i)\b(?:file)?name\*?\d?\*?=")
+
+
+def with_parts(listing: Listing, settings: Set[str]) -> Listing:
+    """Return the listing with tables of texts replaced by their rows, and mailboxes by their mails and attachments.
+
+    A table that can't be read is refused, so that its documents don't count as deleted.
+    """
+    found: list[SourceFile] = []
+    refused = dict(listing.refused)
+    for file in listing.found:
+        kind = kind_of(file.file.name)
+        packed = file.file.name.lower().endswith(".gz")
+        try:
+            if is_table(file.file.name):
+                found += _rows(file, settings)
+            elif kind == "mailbox" and not packed:
+                found += _mails(file)
+            elif kind == "mail" and not packed:
+                found += [file, *_attachments(file, file.read(), file.read, 0)]
+            else:
+                found.append(file)
+        except ImportFailure as failure:
+            refused[str(file.file)] = str(failure)
+        except OSError as error:
+            refused[str(file.file)] = f"cannot be read: {error.strerror}"
+    return replace(listing, found=found, refused=refused)
+
+
+def _rows(table: SourceFile, settings: Set[str]) -> Iterator[SourceFile]:
+    rows = rows_in(table.file.name, table.read(), settings=settings)
+    if rows is None:
+        yield table
+        return
+    for row in rows:
+        shown = f"{table.shown} ({row.title})"
+        yield SourceFile(table.file / row.key, shown, _bytes(row), row, 1, PurePosixPath(row.name))
+
+
+def _bytes(row: TableRow) -> Callable[[], bytes]:
+    return lambda: f"{row.title}\n\n{row.markdown}".encode()
+
+
+def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
+    """Yield the mails of a mailbox, and what is attached to them; one mail is read at a time."""
+    with closing(_opened(mailbox)) as stream:
+        places = list(mails_of(stream))
+        heads = [_head(stream, place) for place in places]
+        ids = {found[1] for head in heads if (found := _ID.search(head))}
+        taken: dict[str, int] = {}
+        for place, head in zip(places, heads, strict=True):
+            found, answers = _ID.search(head), _ANSWERS.search(head)
+            key = hashlib.sha256(found[1] if found else head).hexdigest()[:20]
+            taken[key] = taken.get(key, 0) + 1
+            key += f"-{taken[key]}" if taken[key] > 1 else ""
+            subject = " ".join(str(message_from_bytes(head, policy=policy.default).get("Subject", "")).split())
+            read = _reader(mailbox, place)
+            mail = SourceFile(
+                mailbox.file / f"{key}.eml",
+                f"{mailbox.shown} ({subject or 'no subject'})",
+                read,
+                within=1,
+                part=PurePosixPath(f"{path_part(subject) if subject else 'no-subject'}.eml"),
+                settings=frozenset({"unquoted"} if answers and answers[1] in ids else ()),
+            )
+            yield mail
+            if place[1] <= MAX_BYTES:
+                yield from _attachments(mail, _slice(stream, place), read, 1)
+
+
+def _opened(mailbox: SourceFile) -> BinaryIO:
+    return mailbox.path.open("rb") if mailbox.path is not None else io.BytesIO(mailbox.read())
+
+
+def _head(stream: BinaryIO, place: tuple[int, int]) -> bytes:
+    stream.seek(place[0])
+    return stream.read(min(place[1], _HEAD)).replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+
+
+def _slice(stream: BinaryIO, place: tuple[int, int]) -> bytes:
+    stream.seek(place[0])
+    return unquoted_mail(stream.read(place[1]))
+
+
+def _reader(mailbox: SourceFile, place: tuple[int, int]) -> Callable[[], bytes]:
+    def read() -> bytes:
+        if place[1] > MAX_BYTES:
+            raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
+        try:
+            with closing(_opened(mailbox)) as stream:
+                return _slice(stream, place)
+        except OSError as error:
+            raise ImportFailure(f"cannot be read: {error.strerror}") from error
+
+    return read
+
+
+def _attachments(mail: SourceFile, data: bytes, read: Callable[[], bytes], within: int) -> Iterator[SourceFile]:
+    """Yield the attachments of a mail that can be documents."""
+    if not _ATTACHED.search(data):
+        return
+    for number, (name, _) in enumerate(_attached(data)):
+        if kind_of(name) is None or name == mail.file.name:
+            continue
+        safe = f"{path_part(PurePosixPath(name).stem)}{PurePosixPath(name).suffix}"
+        yield SourceFile(
+            mail.file.with_suffix("") / f"{number}-{safe}" if within else mail.file / f"{number}-{safe}",
+            f"{mail.shown}: {name}",
+            lambda number=number: _content(read(), number),  # type: ignore[misc]
+            within=within + 1,
+            part=PurePosixPath(mail.part.with_suffix("") if mail.part else "") / safe,
+        )
+
+
+def _attached(data: bytes) -> list[tuple[str, Message]]:
+    try:
+        message = message_from_bytes(data, policy=policy.default)
+        parts = [(str(part.get_filename() or ""), part) for part in message.walk()]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # of a broken header
+        return []
+    return [(name, part) for name, part in parts if name]
+
+
+def _content(data: bytes, number: int) -> bytes:
+    parts = _attached(data)
+    content = parts[number][1].get_payload(decode=True) if number < len(parts) else None
+    if not isinstance(content, bytes):
+        raise ImportFailure("an attachment that can't be decoded")
+    return content
