@@ -22,7 +22,7 @@ from hive_agents.agents.tools import ToolRegistry
 from hive_agents.base import HiveError
 from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
-from hive_agents.judging import Runtime
+from hive_agents.judging import Runtime, load_rules
 from hive_agents.models import Chain, Line, Script, open_chain, require_prices
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, Run, RunOutcome, RunRow, RunStore, leases_of, new_run_id, say
 from hive_agents.workspace import Workspace, is_trusted_model
@@ -91,14 +91,15 @@ class AgentRun(Run):
         With `hold` this process holds its lease; otherwise a host executes it. If a run of the same tenant has `key`
         already, that run is returned, with the agent that it was started with.
 
-        Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
-        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else, and
-        for a limit in dollars where a model's price isn't known.
+        Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent and
+        in rules, HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something
+        else, and for a limit in dollars where a model's price isn't known.
         """
         passed: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
         tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
+        load_rules(workspace)  # one that can't be read would stop the run at its first judgment, after its effects
         standing = Standing.of(workspace, principal) if principal is not None else None
         limits = (limits or Limits.of(workspace.settings.runs)).within(agent.budget)
         value = RunValue.of(agent, goal, accepted_input(agent, input), standing, limits, brought)

@@ -19,12 +19,13 @@ def command(
     behavioral: Annotated[bool, typer.Option("--behavioral", help="Also run the deploy gate (level 3).")] = False,
     golden: GoldenOption = None,
 ) -> None:
-    """Check a config: syntax, semantics, and with --behavioral whether it is better than the active one."""
+    """Check a config, and the judge's rules: syntax, semantics, and with --behavioral whether it is better."""
     from hive_agents.base import has_errors
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.evaluation import load_golden
     from hive_agents.gate import as_seen, check_beside_faults, run_gate
+    from hive_agents.judging import load_rules
     from hive_agents.ranking import check_config, find_active, named_config
 
     place = surface.workspace
@@ -35,6 +36,8 @@ def command(
     stored = queries = None
     with _collecting(findings):
         stored = named_config(place, config)
+    with _collecting(findings):
+        load_rules(place)
     with _collecting(findings):
         queries = load_golden(place, golden) if golden is not None or behavioral else None
     with _collecting(findings):

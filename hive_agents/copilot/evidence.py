@@ -110,7 +110,7 @@ async def judge_answer(
         # A chain's deadline holds for each of its models.
         deadline = settings.models.deadline_seconds * max(1, len(model.models))
         opinion = ModelEvaluator(model, workspace=workspace, deadline=deadline, on_usage=spent.append)
-        judge = build(goal, opinion, [evidence(language, veto=True)])
+        judge = build(goal, opinion, [veto(language)])
     return Judged(goal, await judge.evaluate(goal, as_result(query, answer, passages)), judge, spent)
 
 
@@ -124,9 +124,9 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     """Return an evaluator that compares each sentence with the passages it cites, by words and not by meaning.
 
     The confidence is the least share of a claim's content words that are in its passages, 0 for a claim without any,
-    and for one whose codes, numbers, units, dates, negation or row of a table are others than theirs. With `veto` it
-    sends the answer back below `VETO`, and else leaves the verdict to a model. Its reasoning quotes no claim, so that
-    it may be logged.
+    and for one whose codes, numbers, units, dates, negation or row of a table are others than theirs. With `veto` it is
+    0 below `VETO` and else 1, which leaves paraphrases to a model. Its reasoning quotes no claim, so that it may be
+    logged.
     """
 
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
@@ -135,13 +135,26 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
             raise EvaluatorFault("constraint_not_evaluated", f"No model judges {unjudged[0].id}.")
         passages = {each["n"]: _passage(each) for each in result["passages"]}
         support, why = _covered(result["answer"], passages, language)
-        action = JudgmentAction.ACCEPT if support > 0 else JudgmentAction.ESCALATE
         if veto:
-            if support >= VETO:
-                raise Abstention
-            action, support = JudgmentAction.RETRY, 1.0
+            support = float(support >= VETO)
+        action = JudgmentAction.ACCEPT if support > 0 else JudgmentAction.ESCALATE
         signal = Signal(source="evidence", action=action, confidence=support, detail=why)
         return Judgment(action=action, confidence=support, reasoning=why, signals=[signal])
+
+    return evaluate
+
+
+def veto(language: str) -> AsyncEvaluator:
+    """Return an evaluator that sends back what `evidence` doesn't support, and leaves the verdict on all else to a
+    model: words that stand in the passages don't make an answer right."""
+    supported = evidence(language, veto=True)
+
+    async def evaluate(goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        found = await supported(goal, result, context)
+        if found.action is JudgmentAction.ACCEPT:
+            raise Abstention
+        signal = Signal(source="evidence", action=JudgmentAction.RETRY, confidence=1.0, detail=found.reasoning)
+        return found.model_copy(update={"action": JudgmentAction.RETRY, "confidence": 1.0, "signals": [signal]})
 
     return evaluate
 

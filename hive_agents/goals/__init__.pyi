@@ -12,3 +12,6 @@ from .goals import (
     json_files as json_files,
     load_goal as load_goal,
 )
+from .patterns import (
+    compiled as compiled,
+)

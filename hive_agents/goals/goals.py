@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
@@ -12,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 from hive_agents.goals.expressions import Expression, parse
+from hive_agents.goals.patterns import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -323,9 +322,7 @@ def _twice(key: str, number: int, name: str, file: str, text: str) -> Diagnostic
 def _check_pattern(pattern: Any) -> None:
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
         raise ValueError(f'"target" has to be a regular expression of at most {MAX_PATTERN} characters')
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError, MemoryError) as error:
-            raise ValueError(f"not a regular expression: {error}") from None
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise ValueError(f"not a regular expression that linear time suffices for: {error}") from None

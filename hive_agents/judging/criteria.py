@@ -7,33 +7,16 @@ import contextvars
 import inspect
 import json
 import math
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from hive_agents.goals import Goal, SuccessCriterion
+from hive_agents.goals import Goal, SuccessCriterion, compiled
 from hive_agents.judging.deadline import must_end, within
 
-PATTERN_SECONDS = 1.0
 CUSTOM_SECONDS = 8.0
 MAX_TEXT = 1_000_000
 MAX_PARTS = 100_000
-
-# Python's re can't be stopped, and holds the interpreter's lock: a process of its own can be killed from any thread.
-_SEARCH = """
-import json, re, sys, warnings
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
-except (ImportError, OSError, ValueError):
-    pass
-warnings.simplefilter("ignore")
-pattern, texts = json.load(sys.stdin)
-found = re.compile(pattern)
-print(int(any(found.search(text) for text in texts)))
-"""
 
 Custom = Callable[[Goal, Any], Any]
 _registered: dict[str, Custom] = {}
@@ -186,17 +169,8 @@ def _number(criterion: SuccessCriterion, result: Any) -> float | None:
 
 
 def _matches(pattern: str, texts: list[str]) -> bool | None:
-    """Return whether the pattern is in one of the texts; None where that takes too much time or memory."""
+    """Return whether the pattern is in one of the texts; None where they are too long."""
     if sum(map(len, texts)) > MAX_TEXT:
         return None
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH],
-            input=json.dumps([pattern, texts]).encode(),
-            capture_output=True,
-            timeout=PATTERN_SECONDS,
-            check=False,
-        )
-    except (subprocess.TimeoutExpired, OSError):
-        return None
-    return done.stdout.strip() == b"1" if done.returncode == 0 else None
+    wanted = compiled(pattern)
+    return any(wanted.found_in(text) for text in texts)

@@ -130,3 +130,12 @@ async def test_a_database_that_is_locked_for_a_while_holds_up_nothing_else(place
         await asyncio.sleep(0.2)  # never over where the loop waits for the lock
         assert not waiting.done()
     assert await waiting == "done"
+
+
+def test_a_rule_that_can_not_be_read_stops_the_start_and_not_a_run(place: Workspace) -> None:
+    (place.root / "rules").mkdir(exist_ok=True)
+    rule = {"id": "broken", "condition": "result[", "action": "retry"}
+    (place.root / "rules" / "broken.json").write_text(json.dumps(rule))
+    with pytest.raises(HiveError, match=r"rules/broken\.json"):
+        AgentRun.start(place, "toiler", GIVEN, hold=False, **seams(place.root))
+    assert RunStore(place).list() == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from tests.sample import copied_sample, hive, write_config
 
 
@@ -92,3 +93,12 @@ def test_an_unknown_collection_hides_no_other_fault(tmp_path: Path) -> None:
     write_config(place, "wrong", collection="nowhere", retrieval={"method": "keyword"}, dynamic_k={"enabled": True})
     ran = hive("validate", "wrong", "-w", place.root, "--json")
     assert ran.codes == {"HIVE-204", "HIVE-211"}
+
+
+def test_a_rule_that_can_not_be_read_is_found(text_workspace: Workspace) -> None:
+    (text_workspace.root / "rules").mkdir()
+    rule = {"id": "broken", "condition": "result[", "action": "retry"}
+    (text_workspace.root / "rules" / "broken.json").write_text(json.dumps(rule))
+    ran = hive("validate", "v1", "-w", text_workspace.root, "--json")
+    assert (ran.code, ran.json["ok"]) == (1, False)
+    assert any(one["file"] == "rules/broken.json" for one in ran.json["diagnostics"])

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import Judgment, Runtime, Workspace
+from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.base.errors import HiveError
 from hive_agents.host.decisions import decide, finish
@@ -17,6 +18,7 @@ from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.judging.requests import ask_for_rule, ask_for_thresholds
 from hive_agents.judging.thresholds import Threshold, awaiting, threshold_for
+from hive_agents.runs import AGENT_GRAPH, RunStore
 from hive_agents.store import audit
 from tests.judging.test_calibration import put
 from tests.judging.test_drift import alarm
@@ -160,3 +162,18 @@ def test_requests_of_others_of_these_kinds_are_decided_without_an_effect(text_wo
     found, _ = decide(text_workspace, unknown, "approve", by="bo")
     assert found.outcome == {"refused": "there is no decision 99"}
     assert finish(Workspace(Path(text_workspace.root))) == []
+
+
+def test_one_request_for_a_question_is_enough(text_workspace: Workspace) -> None:
+    dana = Principal("acme", "dana")
+    row, _ = RunStore(text_workspace).insert(AGENT_GRAPH, {}, owner=dana)
+    runtime = Runtime(text_workspace, tenant="acme", run_id=row.run_id)
+    unsure = Judgment(action="escalate", confidence=0.4, reasoning="", escalation_reason="low_confidence")
+    filed = [
+        runtime.file_judgment(runtime.log_decision("answer", {"question": question}, unsure), title="check")
+        for question in ("how long are buffers kept?", "how long  are buffers kept?", "where are buffers kept?")
+    ]
+    assert (filed[0] == filed[1], filed[0] == filed[2]) == (True, False)
+    ApprovalStore(text_workspace).decide(filed[0], "approve", by="bo")
+    again = runtime.log_decision("answer", {"question": "how long are buffers kept?"}, unsure)
+    assert runtime.file_judgment(again) != filed[0]
