@@ -155,6 +155,7 @@ class _Shown:
                 for named in properties.findall(W + "pStyle"):
                     properties.remove(named)
             element.insert(1, _run(f"{label} "))
+        self.left_out["lines of contents"] += style.lower().startswith("toc") and bool(_text(element).strip())
         readings = [reading.get("reading", "") for reading in element.iter() if reading.get("reading")]
         if readings:
             element.append(_run(f" ({' '.join(readings)})"))

@@ -49,7 +49,12 @@ def from_pdf(data: bytes) -> Imported:
     if not any(pages):
         raise ImportFailure(NO_TEXT)
     title = _title(metadata_title) or _largest(pages[0])
-    pages = without_contents(_without_running_lines(pages))
+    printed = sum(map(len, pages))
+    pages = _without_running_lines(pages)
+    running = printed - sum(map(len, pages))
+    pages = without_contents(pages)
+    left_out["headers, footers and page numbers"] = running
+    left_out["lines of contents"] = printed - running - sum(map(len, pages))
     pages = with_bookmarks(pages, bookmarks) if bookmarks else with_headings(pages)
     blocks = [block for page in _continued(pages) for block in _blocks(page)]
     return Imported("\n\n".join(blocks) + "\n", title, left_out=left_out)

@@ -90,6 +90,10 @@ def test_the_table_of_contents_of_a_docx_is_no_text_of_it(handbook_docx: Path) -
     assert not any(word in markdown for word in ("Contents", "Figure", "4"))
 
 
+def test_the_lines_that_a_pdf_repeats_and_its_contents_are_counted(report_pdf: Path) -> None:
+    assert convert(report_pdf).left_out == {"headers, footers and page numbers": 1}
+
+
 def test_pptx_has_a_heading_for_each_slide(deck_pptx: Path) -> None:
     imported = convert(deck_pptx)
     assert imported.title == "Cleaning plan"
