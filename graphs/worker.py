@@ -33,6 +33,7 @@ class WorkerState(TypedDict, total=False):
     decision: dict[str, Any]
     planner: str
     doc_id: str | None
+    tally: dict[str, Any] | None
     depth: int  # how many hits the lanes return; grows when the gate drops some
     candidates: int
     short: bool

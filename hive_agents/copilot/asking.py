@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from hive_agents.copilot.language import LANGUAGES, every_pattern, function_words, language as language_tables
@@ -17,28 +16,6 @@ FieldWeights = Mapping[str, float]
 
 _OPENING = 400
 """Characters of a text that its language is determined by."""
-
-
-@dataclass(frozen=True)
-class PlacedWord:
-    """A word with its place in a sentence."""
-
-    start: int
-    end: int
-    text: str
-    stems: frozenset[str]
-
-
-@lru_cache(maxsize=4096)
-def placed_words(text: str, language: str) -> tuple[PlacedWord, ...]:
-    """Return the words of a text, in order."""
-    stemmed = stemmed_words(text, language)
-    return tuple(PlacedWord(start, end, text[start:end], frozenset(stems)) for start, end, stems in stemmed)
-
-
-def stems_of(words: Sequence[PlacedWord]) -> frozenset[str]:
-    """Return the stems of all the words."""
-    return frozenset(stem for word in words for stem in word.stems)
 
 
 def is_small(word: str) -> bool:
@@ -84,11 +61,6 @@ def weights_in(index: ScopedIndex, question: str) -> FieldWeights:
         term: math.log(1 + (n - count + 0.5) / (count + 0.5)) if count else 0.0
         for term, count in zip(asked, counts, strict=True)
     }
-
-
-def equal_weights(question: str, language: str) -> FieldWeights:
-    """Return the weights of a question's words without statistics of documents: 1 each."""
-    return dict.fromkeys(asked_terms(question, language), 1.0)
 
 
 @lru_cache(maxsize=4096)
@@ -160,4 +132,4 @@ def unnamed(question: str) -> str | None:
 def telling_words(text: str) -> list[str]:
     """Return the words of a text that are function words of no language, without those that give a question's kind."""
     rest = every_pattern("form").sub(" ", text)
-    return [word.text for word in placed_words(rest, "none") if not is_small(word.text)]
+    return [word[0] for word in found_words(rest) if not is_small(word[0])]

@@ -122,7 +122,8 @@ class Chat:
             fix = f"hive runs resume {run.run_id}, and a host answers it; or ask again"
             raise HiveError.of("HIVE-409", why, fix=fix, exit_code=1)
         conclusion = session.conclusion
-        if session.meter.calls:  # models take seconds, in which a token or a permission can end
+        # Models take seconds, in which a token or a permission can end; a figure is made where it is rendered.
+        if session.meter.calls or turn.outcome.tally is not None:
             self._recognise()
             return render_reply(session.index, self.gate, turn, conclusion.model_answer, session.vocabulary)
         return fresh_reply(session.index, turn, conclusion.answer.text if conclusion.answer else None, conclusion.rows)

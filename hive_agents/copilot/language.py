@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-LANGUAGES = {"english": "en", "german": "de"}
+LANGUAGES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 """The code, and file in `languages/`, of each supported language of an index."""
 MOST_CHARACTERS = 4_000
 MOST_WORDS = 120
@@ -54,6 +54,36 @@ def word_table(section: str) -> Mapping[str, str]:
 def function_words(code: str) -> frozenset[str]:
     """Return the words of a language that carry no meaning in a question."""
     return frozenset(language(code)["function_words"].split())
+
+
+def in_english(text: str) -> str:
+    """Return a message in another language with its words for lists and filters in English; all else as typed.
+
+    >>> in_english("Zeige alle Dokumente von mei"), in_english("documents by mei")
+    ('show all documents by mei', 'documents by mei')
+    """
+    distinct = {word.lower for word in words(text)}
+    known = {code: len(distinct & function_words(code)) for code in LANGUAGES.values()}
+    known |= {code: count + len(distinct & _spoken(code)[2]) for code, count in known.items() if code != "en"}
+    code = max(known, key=lambda each: (known[each], each == "en"))
+    if code == "en":
+        return text
+    phrases, english, _ = _spoken(code)
+    return phrases.sub(lambda found: english[" ".join(re.split(r"[\W_]+", found[0].lower()))], text)
+
+
+@cache
+def _spoken(code: str) -> tuple[re.Pattern[str], Mapping[str, str], frozenset[str]]:
+    """Return the pattern of a language's words for lists, their English, and the single words among them."""
+    english = {
+        phrase: name
+        for name, listed in language(code)["spoken"].items()
+        for phrase in (listed.split() if isinstance(listed, str) else listed)
+    }
+    longest = sorted(english, key=len, reverse=True)
+    alternatives = "|".join(r"[\W_]+".join(map(re.escape, phrase.split())) for phrase in longest)
+    single = frozenset(phrase for phrase in english if " " not in phrase)
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.I), english, single
 
 
 @cache

@@ -97,15 +97,26 @@ class Plan(Format):
     steps: Annotated[list[RouterDecision], Field(description="exactly one")]
 
 
+class FieldTally(Format):
+    """What is counted or computed of the documents that meet the filters, for each value of the field `by`."""
+
+    of: Literal["count", "sum", "average", "max", "min"] = "count"
+    field: str | None = None
+    by: str | None = None
+
+
 @dataclass(frozen=True)
 class Routed:
     """A decision, and for `documents.doc_context` the document that it is about.
+
+    `tally` is a figure that is asked for over the listed documents.
 
     Such a turn is ContentOnly when there is something to look for in the document, else MetadataOnly: it is shown.
     """
 
     decision: RouterDecision
     doc_id: str | None = None
+    tally: FieldTally | None = None
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from hive_agents.access import RESERVED, ViewGate
 from hive_agents.base import count
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
-from hive_agents.copilot.asking import weights_in
-from hive_agents.copilot.language import spoken
+from hive_agents.copilot.asking import spoken_language, weights_in
+from hive_agents.copilot.documents import ordered
+from hive_agents.copilot.language import LANGUAGES, spoken
+from hive_agents.copilot.notices import notice
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.passages import BETWEEN, FOLDED, UNFOLDED, WINDOWS, NearChunk, Window, reason, windows
-from hive_agents.copilot.plan import RouterDecision, SearchStrategy
-from hive_agents.copilot.session import Conclusion, TurnSession
-from hive_agents.copilot.steps import how_many, leaves_out
+from hive_agents.copilot.plan import FieldTally, RouterDecision, SearchStrategy
+from hive_agents.copilot.session import MOST_ASKED, Conclusion, TurnSession
+from hive_agents.copilot.steps import how_many, leaves_out, matching
+from hive_agents.copilot.tallies import tallied
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -27,16 +30,7 @@ if TYPE_CHECKING:
     from hive_agents.copilot.evidence import Judged
 
 LIMITED = "Results are limited to documents that you can open."
-ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
-UNSURE = "The judge wasn't sure of this answer: check it against the passages."
-UNAVAILABLE = "A model can't be asked at the moment, so there is no answer: these are the passages that were found."
-BY_WORDS = (
-    "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
-    "question's words."
-)
-WITHHELD = "Rejected: the judge doesn't accept a model's answer, so these are the passages that were found."
 GONE = "This answer is no longer available."
-LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NOT_FOUND = "I found nothing that answers this."
 HELP = (
     "Ask me about the documents that you can open: a question in your own words, a list by their fields, or both. "
@@ -77,10 +71,11 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
         corrected=session.corrected,
-        count=how_many(session, decision),
+        count=None if state.get("tally") is not None else how_many(session, decision),
         by_words=session.by_words,
         removed_citations=removed,
         unfold=session.request.unfold,
+        tally=FieldTally.model_validate(state["tally"]) if _is_tallied(session, decision, state) else None,
         usage=TurnUsage(
             model_calls=meter.calls,
             input_tokens=usage.input_tokens,
@@ -92,7 +87,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     if outcome.status in ("results", "not_found"):
         version, words = _unknown(session, decision, rows)
         left_out = not results and session.knows_all and leaves_out(session, decision)
-        outcome = outcome.model_copy(update={"unknown_version": version, "unknown": words, "left_out": left_out})
+        update = {"unknown_version": version, "unknown": words, "left_out": left_out}
+        outcome = outcome.model_copy(update=update | {"by_meaning": _by_meaning(session, decision, results)})
     if judged is not None:
         judgment = judged.judgment
         shown = AnswerJudgment(action=judgment.action.value, escalation_reason=judgment.escalation_reason)
@@ -102,6 +98,12 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
             changes |= {"status": "answered", "answer_source": "model", "rests_on": rests_on}
         outcome = outcome.model_copy(update=changes)
     return {"outcome": outcome.model_dump(mode="json")}
+
+
+def _is_tallied(session: TurnSession, decision: RouterDecision, state: Mapping[str, Any]) -> bool:
+    """Return whether a figure over the listed documents is asked for, and the list is still the one it is over."""
+    listed = decision.strategy is SearchStrategy.METADATA_ONLY and decision.route == "documents.search"
+    return state.get("tally") is not None and listed and not session.request.cursor
 
 
 def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[ChunkRow]) -> tuple[str | None, list[str]]:
@@ -117,6 +119,22 @@ def _unknown(session: TurnSession, decision: RouterDecision, rows: Sequence[Chun
         searched = set(spoken(decision.query).split())
         words = [word for word in words if word.lower() in searched]
     return version, [word for word in words if word != version]
+
+
+def _by_meaning(
+    session: TurnSession, decision: RouterDecision, results: Sequence[Result]
+) -> Literal["words", "language"] | None:
+    """Return why results were found by meaning: no document has the question's words, or it is in another language."""
+    compared = any(result.relevance_source == "cosine" for result in results)
+    if decision.strategy is SearchStrategy.METADATA_ONLY or not compared or not session.knows_all:
+        return None
+    weights = weights_in(session.known, decision.query).values()
+    known = sum(weight > 0 for weight in weights)
+    language = session.index.language
+    foreign = language in LANGUAGES and spoken_language(decision.query, language) != LANGUAGES[language]
+    if foreign and known * 2 < len(weights):
+        return "language"
+    return None if known else "words"
 
 
 async def _with_canary(session: TurnSession, decision: RouterDecision, results: list[Result]) -> list[Result]:
@@ -208,7 +226,20 @@ def render_reply(
     if rows is None:
         return _reply(turn, _withdrawn(turn.text, outcome), None, []) | {"notice": GONE}
     text = answer.text if outcome.answer_source is not None and answer is not None else None
+    if outcome.tally is not None:
+        text = _tallied(index, gate, outcome)
     return fresh_reply(index, turn, text, rows, unfold=unfold)
+
+
+def _tallied(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome) -> str | None:
+    """Return the figure over the documents that the reader may view now; None where there are too many to ask about."""
+    assert outcome.tally is not None
+    doc_ids = [doc_id for _, doc_id in ordered(index, matching(index, outcome.decision.filters))]
+    if len(doc_ids) > MOST_ASKED:
+        return None
+    may = gate.allowed(doc_ids)
+    rows = [row for row in index.documents() if row[0] in may]
+    return tallied(outcome.tally, rows) if rows else None
 
 
 def fresh_reply(
@@ -347,7 +378,7 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
         "options": decision.options,
         "results": results,
         "judgment": outcome.judgment.model_dump() if outcome.judgment is not None else None,
-        "notice": _notice(outcome),
+        "notice": notice(outcome, results),
         "removed_citations": outcome.removed_citations,
         "next_cursor": outcome.next_cursor,
         "usage": outcome.usage.model_dump(),
@@ -363,27 +394,6 @@ def _counted(number: int, *, filtered: bool) -> str:
     noun = "such document" if filtered else "document"
     documents = count(number, noun) if number else f"no {noun}s"
     return f"There {'is' if number == 1 else 'are'} {documents} that you can open."
-
-
-def _notice(outcome: TurnOutcome) -> str | None:
-    if outcome.status == "unavailable":
-        return BY_WORDS if outcome.by_words else UNAVAILABLE
-    notices = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
-    if outcome.unknown_version is not None:
-        notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
-    notices += [LEFT_OUT] if outcome.left_out else []
-    notices += _unknown_words_notice(outcome.unknown) if outcome.status != "answered" else []
-    notices += [WITHHELD] if outcome.status == "rejected" else []
-    if outcome.status == "answered" and outcome.judgment is not None and outcome.judgment.escalation_reason is not None:
-        notices += [UNSURE if outcome.approval_id is None else ESCALATED]
-    return " ".join(notices) or None
-
-
-def _unknown_words_notice(unknown: Sequence[str]) -> list[str]:
-    if not unknown:
-        return []
-    listed = f'the word "{unknown[0]}"' if len(unknown) == 1 else f"these words: {', '.join(unknown)}"
-    return [f"No document that you may read has {listed}."]
 
 
 def told_before(results: Sequence[dict[str, Any]]) -> list[int | None]:

@@ -6,14 +6,15 @@ import datetime
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from hive_agents.copilot.asking import telling_words, unnamed
-from hive_agents.copilot.language import clean, language, pattern, spoken, word_list, words
+from hive_agents.copilot.language import clean, in_english, language, pattern, spoken, word_list, words
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
 from hive_agents.copilot.sentence import SentenceKind
+from hive_agents.copilot.tallies import tally_in
 from hive_agents.copilot.vocabulary import Vocabulary, is_version, role_of
 
 _MOST_WORDS = 15
@@ -48,16 +49,30 @@ def route(
     """
     asked = clean(text)
     core = without_politeness(asked)
+    english = in_english(core)
     messages = (spoken(asked), spoken(core))
     if any(map(_asks_for_help, messages)):
         return _nothing(asked, "asks what the copilot can do", help_=True)
     if _is_emoji(asked) or _is_sum(core) or any(map(_is_small_talk, messages)):
         return _nothing(asked, "small talk: nothing to look for")
+    if english != core:
+        listed = route(english, vocabulary, reader=reader, today=today, history=history)
+        if listed.decision.strategy is SearchStrategy.METADATA_ONLY:
+            return replace(listed, decision=listed.decision.model_copy(update={"rewritten_query": asked}))
+        if listed.decision.strategy is not SearchStrategy.HYBRID:
+            return _search(asked, core.strip(_CLOSE), [], "a question about content")
+        return listed
     resolved = _resolve(core, vocabulary, reader=reader, today=today, history=history)
     if resolved is not None:
         return _followed(asked, resolved)
     if _refers_to_result(core) and len(words(core)) <= 5:
         return _unclear(asked, vocabulary)
+    counted = tally_in(core, vocabulary)
+    if counted is not None:
+        over = read(counted[1], vocabulary, reader=reader, today=today)
+        if not over.content:
+            reason = f"asks for a figure over {described(over.filters) or 'all documents'}"
+            return replace(_search(asked, None, over.filters, reason), tally=counted[0])
     reading = read(core, vocabulary, reader=reader, today=today)
     filters = reading.filters
     pronoun = None if filters or _has_searched(history) else unnamed(core)

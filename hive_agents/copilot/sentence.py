@@ -29,7 +29,7 @@ EMPTY = FUNCTION | DOCUMENT | VAGUE | _WORDS["listing"] | ORDER | ABOUT | NEGATI
 """Words that carry no content."""
 EDGES = (EMPTY - _WORDS["action"]) | {"'s"}
 """Words that are stripped from both ends of a search, once the filters are cut out."""
-_INSIDE_PHRASES = frozenset({"", "-", "&", "/", "'", "’", "_"})
+_INSIDE_PHRASES = frozenset({"", "-", "&", "/", "'", "’", "_", ".", ",", "(", ")", "[", "]"})
 _FURTHEST = 7
 """How many words from the beginning a word for documents may be behind "which"."""
 

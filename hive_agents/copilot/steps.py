@@ -66,7 +66,12 @@ def _kind(fault: Exception) -> str:
 
 
 def _planned(routed: Routed, planner: str) -> TurnUpdate:
-    return {"decision": routed.decision.model_dump(mode="json"), "doc_id": routed.doc_id, "planner": planner}
+    return {
+        "decision": routed.decision.model_dump(mode="json"),
+        "doc_id": routed.doc_id,
+        "planner": planner,
+        "tally": None if routed.tally is None else routed.tally.model_dump(),
+    }
 
 
 async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
@@ -223,10 +228,11 @@ def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Ma
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
     """Return the chunks in scope of the documents that meet every filter; only pinned ones must have known values."""
     require_known(session.known, session.request.pinned)
-    return _matching(session.index, filters)
+    return matching(session.index, filters)
 
 
-def _matching(index: ScopedIndex, filters: Sequence[DocumentFilter]) -> Mask:
+def matching(index: ScopedIndex, filters: Sequence[DocumentFilter]) -> Mask:
+    """Return the chunks of the documents that meet every filter."""
     masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
@@ -236,8 +242,8 @@ def leaves_out(session: TurnSession, decision: RouterDecision) -> bool:
     searched = session.known.select(session.config.conditions, checked=True)
     if searched is None or decision.strategy is not SearchStrategy.HYBRID:
         return False
-    matching = _matching(session.known, decision.filters)
-    return bool(matching.any()) and not (matching & searched).any()
+    found = matching(session.known, decision.filters)
+    return bool(found.any()) and not (found & searched).any()
 
 
 async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:

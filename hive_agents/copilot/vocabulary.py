@@ -15,7 +15,9 @@ from hive_agents.copilot.plan import FilterValue, RouterDecision
 from hive_agents.documents import Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
-FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "other"]
+FieldRole = Literal[
+    "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
+]
 """What a field means to a reader, by its name."""
 LONGEST = 5
 """Words in the longest phrase that can be a value."""

@@ -88,6 +88,9 @@ def faults(row: dict[str, Any], decided: Routed) -> list[str]:
     search = (decision.search_value or "").casefold()
     if any(word.casefold() not in search for word in row.get("search", [])):
         missed.append(f"search {decision.search_value!r}")
+    tally = ["count"] if decided.tally is None else list(decided.tally.model_dump(exclude_none=True).values())
+    if row.get("tally", ["count"]) != tally:
+        missed.append(f"tally {decided.tally}")
     if decided.doc_id != row.get("doc_id"):
         missed.append(f"document {decided.doc_id}")
     if row.get("route", decision.route) != decision.route:

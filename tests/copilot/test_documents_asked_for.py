@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.access import known_principal
+from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.plan import SearchStrategy
 from hive_agents.copilot.reply import NOT_FOUND
 from hive_agents.copilot.router import route
@@ -23,6 +25,33 @@ def test_a_reader_is_told_how_many_documents_they_can_open(text: str) -> None:
     reply = ask(knowledge_base(), "dana", text)
     assert reply["answer"] == f"There are {OF_ACME} documents that you can open."
     assert (reply["status"], reply["strategy"], reply["answer_source"]) == ("results", "MetadataOnly", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("how many documents per status?", "28 documents by status: effective 14, draft 13, secret 1."),
+        ("documents by status", "28 documents by status: effective 14, draft 13, secret 1."),
+        ("how many drafts per status", "13 documents by status: draft 13."),
+    ],
+)
+def test_figures_over_fields_say_over_how_many_documents_they_are(text: str, answer: str) -> None:
+    reply = ask(knowledge_base(), "dana", text)
+    assert (reply["answer"], reply["strategy"]) == (answer, "MetadataOnly")
+
+
+def test_a_figure_is_made_of_what_its_reader_may_view_when_it_is_shown(tmp_path: Path) -> None:
+    place = copied_knowledge_base(tmp_path / "workspace")
+    before = ask(place, "guest", "how many documents per status?")
+    assert before["answer"] == "27 documents by status: effective 14, draft 13."
+    for n in range(20):
+        (place.documents / f"hidden{n}.md").write_text(PAGES["sops/recall.md"], encoding="utf-8")
+    place.index()
+    assert as_bytes(ask(place, "guest", "how many documents per status?")) == as_bytes(before)
+    chat = Chat(place, known_principal(place, "guest"), before["thread_id"])
+    (place.documents / "faqs" / "lost.md").unlink()
+    place.index()
+    assert chat.transcript()[0]["answer"] in (None, "26 documents by status: effective 14, draft 12.")
 
 
 def test_documents_that_a_reader_may_not_open_are_not_counted(tmp_path: Path) -> None:

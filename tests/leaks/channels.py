@@ -335,7 +335,8 @@ def converse(visit: Visit) -> str:
     visit.say(doc.topic)
     own = visit.chat.thread_id or "t0"
     lines = [
-        f"the {doc.words[0]} near the {doc.words[1]}", "/open 1", "/why 1", "/filters",
+        f"the {doc.words[0]} near the {doc.words[1]}", "/open 1", "/unfold", "/unfold 1", "/why 1",
+        "/filters",
         f"/filters topic={doc.topic[:-1]}", "/filters tenant=acme", "/more", "/good 1", "/wrong 99", "/help",
         "/threads " + visit.strangers[0],
         "/threads " + own, "/new", "newest documents", "/more",

@@ -19,6 +19,7 @@ ARGUMENTS: dict[str, Sequence[Any]] = {
     "question": [ASKED, HIDDEN_QUESTION],
     "text": [ASKED, HIDDEN_QUESTION],
     "search": [MARK],
+    "unfold": [True],
     "filters": [[f"labels={MARK}"], ["labels=plain"], [f"labels={MARK[:-1]}"]],
     "pinned": [[{"field": "labels", "op": "eq", "value": MARK}]],
     "doc_id": [HIDDEN, MISSING, OPEN, f"{MARK}/roto.md"],

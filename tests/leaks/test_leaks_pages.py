@@ -40,6 +40,9 @@ def paths(run: str, thread: str, search: str, request: str, target: str) -> dict
             f"/chat/documents/open/1.md?run={run}&claim=0&n=1",
         ],
         "/chat/runs/{run_id}/why": [f"/chat/runs/{run}/why?doc_id={doc}", f"/chat/runs/{run}/why?doc_id=open/1.md"],
+        "/chat/runs/{run_id}/passages": [
+            f"/chat/runs/{run}/passages?doc_id={doc}", f"/chat/runs/{run}/passages?doc_id=open/1.md",
+        ],
         "/chat/runs/{run_id}/trace": [f"/chat/runs/{run}/trace"],
         "/chat/{thread_id}": [f"/chat/{thread}"],
         "/chat/{thread_id}/turns/{run_id}": [f"/chat/{thread}/turns/{run}"],

@@ -45,12 +45,13 @@ SURFACES = {
         "open unfold why filters more good wrong as new threads help".split(), "conversation"
     ),
     "graph state": dict.fromkeys(
-        "run_id request decision planner doc_id depth candidates short results next_cursor outcome".split(),
+        "run_id request decision planner doc_id tally depth candidates short results next_cursor outcome".split(),
         "graph stream",
     ),
     "turn": dict.fromkeys(
-        "decision doc_id planner pinned status results answer_source rests_on by_words named corrected unknown"
-        " unknown_version left_out count removed_citations judgment approval_id next_cursor unfold usage".split(),
+        "decision doc_id planner pinned status results answer_source rests_on by_words by_meaning named"
+        " corrected unknown unknown_version left_out count removed_citations judgment approval_id next_cursor"
+        " unfold tally usage".split(),
         "thread rows",
     ),
     "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),

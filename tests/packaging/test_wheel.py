@@ -34,6 +34,8 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
         "hive_agents/models/embedding/_minilm/tokenizer.json",
         "hive_agents/copilot/languages/en.toml",
         "hive_agents/copilot/languages/de.toml",
+        "hive_agents/copilot/languages/es.toml",
+        "hive_agents/copilot/languages/fr.toml",
         "hive_agents/_bundled/docs/diagnostics.md",
         "hive_agents/_bundled/workspace/evals/golden.json",
     ):

@@ -1,0 +1,160 @@
+"""Figures over fields of documents: counts by a field's values, sums, averages, the largest and the smallest."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+from hive_agents.base import count
+from hive_agents.copilot.language import Word, at, word_list, word_table, words
+from hive_agents.copilot.plan import FieldTally
+from hive_agents.copilot.vocabulary import Vocabulary, parts
+from hive_agents.documents import terms
+
+MOST_GROUPS = 50
+_NEAR = 4
+"""How many words behind "sum" or "highest" the name of the field may be."""
+
+TitledRow = tuple[str, str, Mapping[str, Any]]
+"""(doc_id, title, metadata) of a document."""
+
+
+def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None:
+    """Return what a message asks to be counted by a field or computed, and the list that it asks for besides.
+
+    >>> from hive_agents.copilot.vocabulary import FieldWords
+    >>> fields = {"kind": FieldWords("keyword", ("memo",)), "owner": FieldWords("keyword")}
+    >>> fields["pages"] = FieldWords("number")
+    >>> tally_in("how many memos per owner?", Vocabulary(fields))
+    (FieldTally(of='count', field=None, by='owner'), 'how many memos')
+    >>> tally_in("sum of the pages of memos", Vocabulary(fields))
+    (FieldTally(of='sum', field='pages', by=None), 'list memos')
+    """
+    sentence = words(text)
+    used: set[int] = set()
+    measured = _measured(sentence, vocabulary, used)
+    by = _grouped(sentence, vocabulary, used)
+    if measured is None and by is None:
+        return None
+    kind, field = measured or ("count", None)
+    return FieldTally(of=cast("Any", kind), field=field, by=by), _rest(sentence, used)
+
+
+def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
+    """Return the measure that is asked for and its field: ("sum", "amount") of "total amount"."""
+    measures = word_table("tallies.measures")
+    for place, word in enumerate(sentence):
+        kind = measures.get(word.lower)
+        for at_field in range(place + 1, place + 1 + _NEAR) if kind is not None else ():
+            types = ("number", "date") if kind in ("max", "min") else ("number",)
+            field = _field(at(sentence, at_field), vocabulary, vocabulary.of_type(*types))
+            if kind is not None and field is not None:
+                used.update(range(place, at_field + 1))
+                return kind, field
+    return None
+
+
+def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str | None:
+    """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"."""
+    groups, ends = word_list("tallies", "groups"), word_list("tallies", "ends")
+    named = [name for name in vocabulary.of_type("keyword", "text") if name in vocabulary.fields]
+    people = vocabulary.in_role("person")
+    if people and at(sentence, 0) == "who" and any(word.lower == "most" for word in sentence):
+        owning = word_table("fields.owning")
+        holds = next((owning[word.lower].split() for word in sentence if word.lower in owning), [])
+        asking = {"who", "most", "the", *owning}
+        used.update(n for n, word in enumerate(sentence) if word.lower in asking)
+        return next((name for hold in holds for name in people if hold in parts(name)), people[0])
+    for place, word in enumerate(sentence):
+        field = _field(at(sentence, place + 1), vocabulary, named) if word.lower in groups else None
+        after = at(sentence, place + 2)
+        if field is None or (after and after not in ends and not sentence[place + 2].opens_clause):
+            continue
+        used.update((place, place + 1))
+        if after in ("have", "has", "own", "wrote"):
+            used.add(place + 2)
+        if at(sentence, place - 1) in ("does", "do", "did", "grouped", "counted"):
+            used.add(place - 1)
+        return field
+    return None
+
+
+def _field(word: str, vocabulary: Vocabulary, names: Collection[str]) -> str | None:
+    """Return the field with that name, unless the word is a value."""
+    stem = terms(word)
+    if not stem or vocabulary.meanings([word]):
+        return None
+    return next((name for name in names if stem[0] in terms(" ".join((parts(name)[-1], parts(name)[0])))), None)
+
+
+def _rest(sentence: list[Word], used: set[int]) -> str:
+    """Return the message without the words for the figure, as one that asks for documents."""
+    kept = [n for n in range(len(sentence)) if n not in used]
+    if [at(sentence, n) for n in kept[:2]] == ["how", "many"]:
+        return " ".join(sentence[n].text for n in kept)
+    leads = word_list("tallies", "leads")
+    while kept and at(sentence, kept[0]) in leads:
+        kept.pop(0)
+    while kept and at(sentence, kept[-1]) in leads:
+        kept.pop()
+    prepositions = word_list("words", "prepositions") - {"of"}
+    head = "list documents " if not kept or at(sentence, kept[0]) in prepositions else "list "
+    return (head + " ".join(sentence[n].text for n in kept)).strip()
+
+
+def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
+    """Return a figure over these documents in words, which say over how many it is.
+
+    >>> rows = [("a.md", "A", {"n": 2, "who": "mei"}), ("b.md", "B", {"n": 5, "who": "sam"}), ("c.md", "C", {})]
+    >>> tallied(FieldTally(by="who"), rows)
+    '3 documents by who: mei 1, sam 1; 1 without who.'
+    >>> tallied(FieldTally(of="sum", field="n"), rows)
+    'The sum of n is 7, over 2 of 3 documents; 1 has none.'
+    >>> tallied(FieldTally(of="max", field="n"), rows[:2])
+    'The largest n is 5 (B), over 2 documents.'
+    """
+    documents = count(len(rows), "document")
+    if tally.by is None:
+        return _figure(tally, rows)
+    groups: dict[str, list[TitledRow]] = {}
+    for row in rows:
+        for value in _values(row, tally.by):
+            groups.setdefault(str(value), []).append(row)
+    without = sum(not _values(row, tally.by) for row in rows)
+    name = tally.by.replace("_", " ")
+    beside = f"; {without} without {name}" if without else ""
+    if tally.of == "count":
+        ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
+        listed = sorted(ranked.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_GROUPS]
+        more = f", and {count(len(ranked) - MOST_GROUPS, 'more value')}" if len(ranked) > MOST_GROUPS else ""
+        return f"{documents} by {name}: {', '.join(f'{value} {n}' for value, n in listed)}{more}{beside}."
+    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in sorted(groups.items())[:MOST_GROUPS]]
+    return "\n".join([f"{documents} by {name}{beside}:", *lines])
+
+
+def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
+    """Return a sum, an average, or the largest or smallest value with the titles of its documents."""
+    if tally.field is None:
+        return f"{count(len(rows), 'document')}."
+    found = [(value, row) for row in rows for value in _values(row, tally.field)]
+    name, have = tally.field.replace("_", " "), len({row[0] for _, row in found})
+    missing = len(rows) - have
+    over = f"over {count(len(rows), 'document')}" if not missing else f"over {have} of {count(len(rows), 'document')}"
+    over += f"; {missing} {'has' if missing == 1 else 'have'} none" if missing else ""
+    if not found:
+        return f"None of {count(len(rows), 'document')} has {name}."
+    if tally.of in ("sum", "average"):
+        total = math.fsum(value for value, _ in found)
+        figure = total if tally.of == "sum" else total / len(found)
+        return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
+    extreme = (max if tally.of == "max" else min)(value for value, _ in found)
+    titles = [row[1] for value, row in found if value == extreme]
+    named = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
+    return f"The {'largest' if tally.of == 'max' else 'smallest'} {name} is {extreme} ({named}), {over}."
+
+
+def _values(row: TitledRow, field: str) -> list[Any]:
+    value = row[2].get(field)
+    return value if isinstance(value, list) else [] if value is None else [value]
