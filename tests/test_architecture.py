@@ -50,6 +50,7 @@ def test_files_that_the_page_names_are_there() -> None:
 
 
 DEFINED_TWICE = {
+    "Certificate": "the gate certifies a config, calibration a judge",
     "Step": "each graph's nodes are steps of its own session and state",
     "Update": "each graph's nodes return an update of its own state",
     "Tool": "what an agent may use, and what a model is told of it",
