@@ -42,14 +42,16 @@ def from_xlsx(data: bytes, settings: Set[str]) -> Imported:
 def xlsx_rows(data: bytes, settings: Set[str]) -> list[TableRow] | None:
     """Return the rows of a workbook whose sheets all have texts, None for any other."""
     documents: list[TableRow] = []
-    sheets = list(_Book(data, settings, shown=False).sheets())
+    book = _Book(data, settings, shown=False)
+    sheets = list(book.sheets())
     for name, (head, *rows) in sheets:
         table = [head, *rows] if len(sheets) == 1 else [[*head, "sheet"], *([*row, name] for row in rows)]
         sheet_rows = rows_of_texts(table)
         if sheet_rows is None:
             return None
         documents += [row._replace(key=f"{path_part(name)} {row.key}") for row in sheet_rows]
-    return documents or None
+    left_out = {kind: number for kind, number in book.left_out.items() if number}
+    return [documents[0]._replace(left_out=left_out), *documents[1:]] if documents else None
 
 
 class _Book:

@@ -33,7 +33,7 @@ class TableRow(NamedTuple):
     """A row of a table as a document of its own.
 
     `key` identifies it among the rows, and stays the same when others change; `name` is that of a file for it.
-    `fields` are the values of its short columns.
+    `fields` are the values of its short columns. `left_out` is that of the whole table, in its first row.
     """
 
     key: str
@@ -41,3 +41,4 @@ class TableRow(NamedTuple):
     title: str
     markdown: str
     fields: dict[str, Any]
+    left_out: dict[str, int] = {}

@@ -233,7 +233,7 @@ class Sync:
         row = source_file.row
         settings = self._source.brings | source_file.settings
         imported = (
-            Imported(row.markdown, row.title, row.fields)
+            Imported(row.markdown, row.title, row.fields, left_out=row.left_out)
             if row
             else convert_bytes(source_file.file.name, data, settings=settings)
         )

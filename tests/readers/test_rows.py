@@ -279,6 +279,19 @@ def test_tickets_without_a_text_are_documents_with_typed_fields(place: Workspace
     assert report.front_matter[1]["hours"] == 11
 
 
+def test_what_a_workbook_of_rows_hides_is_counted(place: Workspace, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in [*TICKETS, ["T-5", "Roof leaks", "closed", "Fox AG", "2024-06-04", "4", ""]]:
+        book.active.append(row)
+    book.active.row_dimensions[3].hidden = True
+    book.save(tmp_path / "tickets.xlsx")
+    report = sync(place, tmp_path / "tickets.xlsx")
+    assert len(report.imported) == 4
+    assert [(entry["kind"], entry["count"]) for entry in report.left_out] == [("hidden rows", 1)]
+    [found] = examine_documents(place)
+    assert (found.name, found.status, found.message) == ("left-out", "ok", "readers left out 1 hidden rows")
+
+
 def test_a_column_never_says_who_may_view_a_row(place: Workspace, tmp_path: Path) -> None:
     import_documents(place, write(tmp_path / "tickets.csv", table(*TICKETS)), metadata={"view": ["group:hr"]})
     for text in documents(place).values():
