@@ -82,7 +82,7 @@ class DocumentSearch:
             fix = "name it as search_documents does, by its doc_id"
             raise HiveError.of("HIVE-409", f"{doc_id} is not found", fix=fix)
         context.documents.add(doc_id)
-        return {"doc_id": doc_id, "title": rows[0].title, "text": "\n\n".join(row.text for row in rows)}
+        return {"doc_id": doc_id, "title": rows[0].title, "text": "\n\n".join(row.in_document for row in rows)}
 
     def _opened(self) -> SearchEngine:
         with self._lock:

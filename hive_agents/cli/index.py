@@ -86,8 +86,7 @@ def _undeclared(place: Workspace) -> list[str]:
 
 def _other_languages(place: Workspace) -> list[str]:
     """Return a line for each collection whose documents mostly aren't in the language of the index's stemmer."""
-    from hive_agents.copilot import language_of_most
-    from hive_agents.documents import collection_names
+    from hive_agents.documents import collection_names, language_of_most
     from hive_agents.ranking import SearchEngine
 
     engine, language, lines = SearchEngine(place), place.settings.index.language, []

@@ -21,9 +21,6 @@ _GENERIC_FIELDS = {
 
 REPEATED = 0.5
 """The score factor of a chunk that consists only of lines that each page of a site repeats."""
-NEAREST = 0.3
-"""Cosine of the best chunk below which nothing is shown: below it are none of the 108 questions in
-benchmarks/answers.jsonl that have an answer, and eleven of the 54 without one."""
 
 _OPEN = """\
 [access]
@@ -69,10 +66,11 @@ def _first_config(path: Path) -> None:
     file = path / "configs" / "v1.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     config["description"] = (
-        "Hybrid search, ten documents; nothing below a cosine of all-MiniLM-L6-v2 that no answer had, but where every "
-        "word of the question stands"
+        "Hybrid search, ten documents, those with the names of the question first; nothing where nothing is near it by "
+        "meaning or by words"
     )
     config["retrieval"]["per_document"] = 1
-    config["abstain"] = {"min_cosine": NEAREST, "unless_all_words": True}
+    config["abstain"] = {"enabled": True}
+    config["lift"] = {"weight": 1.0}
     config["boilerplate"] = {"weight": REPEATED}
     atomic_write_text(file, json.dumps(config, indent=2) + "\n")

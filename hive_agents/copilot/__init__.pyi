@@ -1,9 +1,6 @@
 from . import (
     receipt as receipt,
 )
-from .asking import (
-    language_of_most as language_of_most,
-)
 from .chat import (
     Chat as Chat,
 )

@@ -159,7 +159,7 @@ class Chat:
             )
         drafting.credit_open(self.workspace, self.reader, doc_id)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
-        text = "\n\n".join(row.text for row in rows)
+        text = "\n\n".join(row.in_document for row in rows)
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
 
     def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.copilot.answer import Answer, Passage, claims
-from hive_agents.copilot.asking import content_terms
-from hive_agents.documents import terms
+from hive_agents.documents import content_terms, terms
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
     Abstention,

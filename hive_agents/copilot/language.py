@@ -10,8 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-LANGUAGES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
-"""The code, and file in `languages/`, of each supported language of an index."""
+from hive_agents.documents import LANGUAGES, function_words
+
 MOST_CHARACTERS = 4_000
 MOST_WORDS = 120
 """The words that are read of a text; one that is longer is a pasted page, and has no filters."""
@@ -48,12 +48,6 @@ def word_table(section: str) -> Mapping[str, str]:
         for word in listed.split() if isinstance(listed, str) else listed:
             lists.setdefault(word, name)
     return lists
-
-
-@cache
-def function_words(code: str) -> frozenset[str]:
-    """Return the words of a language that carry no meaning in a question."""
-    return frozenset(language(code)["function_words"].split())
 
 
 def in_english(text: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from hive_agents.base import one_line
-from hive_agents.copilot.asking import FieldWeights, content_terms, stemmed_words, stems_in
+from hive_agents.copilot.asking import FieldWeights
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import TextLine, read, without_marks
-from hive_agents.documents import DEFAULT_LANGUAGE, section_of
+from hive_agents.documents import DEFAULT_LANGUAGE, content_terms, section_of, stemmed_words, stems_in
 from hive_agents.index import BM25Params, ChunkRow, ScopedIndex
+from hive_agents.ranking import name_shares
 
 WINDOWS = 3
 """How many windows of a document are shown."""
@@ -74,7 +75,8 @@ def best_chunks(
     """Return the best `CHUNKS` chunks of each document, each with its cosine, best first.
 
     A word that stands in one row of a long table has to count as much as what all of them are about: the share of the
-    document's best keyword score is added to the cosine. `by_meaning` tells whether the question can be embedded.
+    document's best keyword score is added to the cosine, and names of the question lift both. `by_meaning` tells
+    whether the question can be embedded.
     """
     of_documents = [index.chunks_of(doc_id) for doc_id in doc_ids]
     every = np.concatenate(of_documents)
@@ -87,7 +89,7 @@ def best_chunks(
     for chunks, by_words, near in zip(
         of_documents, np.split(words, ends), np.split(cosines, ends), strict=True
     ):
-        scores = by_words / (by_words.max() or 1.0) + near
+        scores = (by_words / (by_words.max() or 1.0) + near) * (1 + name_shares(index, question, chunks))
         places = np.argsort(-scores, kind="stable")[:CHUNKS].tolist()
         best.append([(int(chunks[place]), round(float(near[place]), 4)) for place in places])
     return best

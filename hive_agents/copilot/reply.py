@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 from hive_agents.access import RESERVED, ViewGate
 from hive_agents.base import count
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
-from hive_agents.copilot.asking import spoken_language, weights_in
+from hive_agents.copilot.asking import passage_weights, weights_in
 from hive_agents.copilot.documents import ordered
-from hive_agents.copilot.language import LANGUAGES, spoken
+from hive_agents.copilot.language import spoken
 from hive_agents.copilot.notices import notice
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.passages import BETWEEN, FOLDED, UNFOLDED, WINDOWS, NearChunk, Window, reason, windows
@@ -23,6 +23,7 @@ from hive_agents.copilot.tallies import tallied
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.unknown import mended, still_known, unknown_version, unknown_words
 from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.documents import LANGUAGES, language_of, spoken_language
 from hive_agents.index import ChunkRow, ScopedIndex
 from hive_agents.models import Chain, ModelError
 
@@ -130,7 +131,7 @@ def _by_meaning(
         return None
     weights = weights_in(session.known, decision.query).values()
     known = sum(weight > 0 for weight in weights)
-    language = session.index.language
+    language = language_of(session.index.language)
     foreign = language in LANGUAGES and spoken_language(decision.query, language) != LANGUAGES[language]
     if foreign and known * 2 < len(weights):
         return "language"
@@ -291,7 +292,7 @@ def result_rows(
 ) -> list[dict[str, Any]]:
     """Return the JSON of results that have passed the gate, best first; `rows` are their chunks."""
     question = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
-    weights = weights_in(index, question) if question else {}
+    weights = passage_weights(index, question) if question else {}
     shown = []
     for rank, (result, row) in enumerate(zip(results, rows, strict=True), start=1):
         found = windows(
@@ -316,7 +317,7 @@ def _candidates(index: ScopedIndex, result: Result) -> list[NearChunk]:
     chunks = index.chunks_of(result.doc_id).tolist()
     rows = index.rows([number for number in numbers if number is not None])
     return [
-        NearChunk(one, cosine, before[chunks.index(number)])
+        NearChunk(one, cosine, before[chunks.index(number)] - one.text[: one.head].count("\n"))
         for one, (number, cosine) in zip(rows, numbers.items(), strict=True)
     ]
 
@@ -325,7 +326,7 @@ def _lines_before(index: ScopedIndex, doc_id: str) -> list[int]:
     """Return how many lines of a document's text stand before each of its chunks; cached for each scope."""
     counts = _lines.setdefault(index, {})
     if doc_id not in counts:
-        texts = [row.text for row in index.rows(index.chunks_of(doc_id).tolist())]
+        texts = [row.in_document for row in index.rows(index.chunks_of(doc_id).tolist())]
         counts[doc_id] = list(accumulate((len(text.splitlines()) + 1 for text in texts[:-1]), initial=0))
     return counts[doc_id]
 

@@ -234,7 +234,7 @@ class TurnSession:
         Raises: `error`, unless it is an outage of the model or engine.
         """
         words = self.config.retrieval.model_copy(update={"method": "keyword"})
-        never = self.config.abstain.model_copy(update={"min_cosine": None})
+        never = self.config.abstain.model_copy(update={"min_cosine": None, "enabled": False})
         self._after_outage(error, {"retrieval": words, "abstain": never})
         self.by_words = True
 

@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from weakref import WeakKeyDictionary
 
-from hive_agents.copilot.asking import asked_terms, content_terms, spoken_language
-from hive_agents.copilot.language import LANGUAGES, Word, at, function_words, word_list, words
+from hive_agents.copilot.asking import asked_terms
+from hive_agents.copilot.language import Word, at, word_list, words
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, QUESTION, Sentence, SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of, version_parts
-from hive_agents.documents import terms
+from hive_agents.documents import (
+    LANGUAGES,
+    content_terms,
+    function_words,
+    language_of,
+    spoken_language,
+    terms,
+)
 from hive_agents.index import ScopedIndex
 from hive_agents.models.embedding import WordPieces
 
@@ -160,10 +167,14 @@ def unknown_words(known: ScopedIndex, vocabulary: Vocabulary, question: str, sho
 
 def _is_missing(word: Word, known: ScopedIndex) -> bool:
     """Return whether no document has the word; 4.1 counts for v4.1."""
-    text = _VERSION_SIGN.sub("", word.text)
-    return not all(known.frequencies(terms(word.text, known.language))) and (
-        text == word.text or not all(known.frequencies(terms(text, known.language)))
-    )
+    return not any(_stands(known, text) for text in {word.text, _VERSION_SIGN.sub("", word.text)})
+
+
+def _stands(known: ScopedIndex, text: str) -> bool:
+    """Return whether documents have a word as it is written, or in all its other writings: café as cafe."""
+    written = terms(text, language_of(known.language))
+    others = terms(text, known.language)[len(written) :]
+    return all(known.frequencies(written)) or (bool(others) and all(known.frequencies(others)))
 
 
 def _is_empty(word: str) -> bool:

@@ -1,9 +1,14 @@
 from .analysis import (
     ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    exact as exact,
+    exact_writings as exact_writings,
     found_words as found_words,
     heading_text as heading_text,
+    is_exact as is_exact,
+    language_of as language_of,
     languages as languages,
+    names_in as names_in,
     terms as terms,
     unmarked as unmarked,
     without_references as without_references,
@@ -19,6 +24,19 @@ from .chunking import (
     Chunk as Chunk,
     chunk_markdown as chunk_markdown,
     first_heading as first_heading,
+    head_of as head_of,
+)
+from .content import (
+    LANGUAGES as LANGUAGES,
+    content_terms as content_terms,
+    function_terms as function_terms,
+    function_words as function_words,
+    is_small as is_small,
+    language_of_most as language_of_most,
+    spoken_language as spoken_language,
+    stemmed_words as stemmed_words,
+    stems_in as stems_in,
+    word_terms as word_terms,
 )
 from .documents import (
     Collection as Collection,

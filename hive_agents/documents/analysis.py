@@ -1,5 +1,9 @@
 """Text analysis: words, which become index terms, lower-cased and stemmed by Snowball (English: Porter 2).
 
+An analyzer is named by its language, and with `+` behind it where exact writings are terms, too: of a word its stem
+without accents and the parts of its camelCase, of a run such as `foo_bar` or `CVE-2024-1234` what it is written
+together, and `C++`. An index keeps the analyzer that it was built with.
+
 Also the removal of marks that sites and note-takers add to Markdown: names for links, wiki links, containers.
 """
 
@@ -23,6 +27,7 @@ SPECIAL_WRITING = "unspaced-1 marks-1"
 
 DEFAULT_LANGUAGE = "english"
 UNSTEMMED = "none"
+_EXACT = "+"
 
 
 def _marks() -> str:
@@ -51,6 +56,18 @@ _CLUSTER = re.compile(
     r"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]?"
 )
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
+
+_RUN = re.compile(r"[^\W_]+(?:[._\-/:@,\\+]+[^\W_]+)+")
+_LONGEST_RUN = 40
+_TELLING = re.compile(r"[\d_.]|::")
+"""A run with none of these is an ordinary compound: joining it finds nothing more."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_BETWEEN = re.compile(r"(?<=\d)[.,]+(?=\d)|(?P<other>[._\-/:@,\\+]+)")
+_SIGNED = re.compile(r"(?<![^\W_])(?:[a-z](?:\+\+|#)|\.net)(?![^\W_])")
+_HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_OTHER_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "ı": "i", "đ": "d", "æ": "ae", "œ": "oe"})
+_DIGIT = re.compile(r"\d")
 _local = threading.local()
 
 _LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
@@ -82,13 +99,32 @@ def is_special_writing(text: str) -> bool:
     return _UNSPACED.search(text) is not None or _MARK.search(text) is not None
 
 
-def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
-    """Return the index terms of a text, in order, with repeats; `language` is a Snowball stemmer's name, or `none`.
+def exact(language: str) -> str:
+    """Return the analyzer of a language that has exact writings as terms.
+
+    >>> exact("english"), is_exact("english+"), language_of("english+")
+    ('english+', True, 'english')
+    """
+    return language + _EXACT
+
+
+def is_exact(analyzer: str) -> bool:
+    return analyzer.endswith(_EXACT)
+
+
+def language_of(analyzer: str) -> str:
+    return analyzer.removesuffix(_EXACT)
+
+
+def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
+    """Return the index terms of a text, with repeats: in order, those of exact writings behind the others.
 
     >>> terms("Rotating keys, rotated keys")
     ['rotat', 'key', 'rotat', 'key']
     >>> terms("Rotating keys", "none")
     ['rotating', 'keys']
+    >>> terms("Zoë's getUserById in C++ v3.14.2", "english+")[-8:]
+    ['2', 'zoe', 'get', 'user', 'by', 'id', '3.14.2', 'c++']
 
     In Chinese, Japanese and Korean each character and each pair of neighbours is a term. In Thai, Lao, Burmese and
     Khmer only pairs of clusters are, as one consonant with its vowels says little.
@@ -96,9 +132,76 @@ def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     >>> terms("API数组的"), terms("ล้างหน้าจอ")
     (['api', '数', '数组', '组', '组的', '的'], ['ล้าง', 'งห', 'หน้า', 'น้าจ', 'จอ'])
     """
+    language = language_of(analyzer)
     if text.isascii() or _UNSPACED.search(text) is None:
-        return [_stem(word, language) for word in words(text)]
-    return [term for word in words(text) for term in _parts(word, language)]
+        found = [_stem(word, language) for word in words(text)]
+    else:
+        found = [term for word in words(text) for term in _parts(word, language)]
+    if not is_exact(analyzer):
+        return found
+    return [*found, *_other_writings(text, language), *exact_writings(text, analyzer)]
+
+
+def names_in(text: str, analyzer: str) -> frozenset[str]:
+    """Return the terms of a text that name something by their form: with a digit, joined or signed.
+
+    >>> sorted(names_in("C++ 17 in foo_bar or a-b", "english+"))
+    ['17', 'c++', 'foobar']
+    """
+    numbered = {term for term in terms(text, analyzer) if _DIGIT.search(term)}
+    return frozenset(numbered.union(exact_writings(text, analyzer)))
+
+
+def exact_writings(text: str, analyzer: str) -> list[str]:
+    """Return the joined and the signed terms of a text; none where they are no terms of the analyzer.
+
+    >>> exact_writings("Node.js, ABC-42, v1.20, 1,234.5 and std::vector; C# on .NET; well-known", "english+")
+    ['nodej', 'abc42', '1.20', '1234.5', 'stdvector', 'c#', '.net']
+    """
+    if not is_exact(analyzer):
+        return []
+    plain = unicodedata.normalize("NFKC", text).lower()
+    runs = (run[0] for run in _RUN.finditer(plain) if run.end() - run.start() <= _LONGEST_RUN)
+    joined = [_BETWEEN.sub(_between, _THOUSANDS.sub("", run)) for run in runs if _TELLING.search(run)]
+    versions = [each[1:] if each[0] == "v" and each[1:2].isdecimal() else each for each in joined]
+    language = language_of(analyzer)
+    return [_stem(each, language) for each in versions] + [signed[0] for signed in _SIGNED.finditer(plain)]
+
+
+def _between(separator: re.Match[str]) -> str:
+    # 3.14.2 and 3.1.42 stay apart.
+    return "" if separator["other"] else "."
+
+
+def _other_writings(text: str, language: str) -> list[str]:
+    """Return the stems of the words without their accents, and of their parts in camelCase."""
+    humps = _HUMP.search(text) is not None
+    if text.isascii() and not humps:
+        return []
+    found = found_words(unicodedata.normalize("NFKC", text))
+    return [stem for word in found for stem in _writings_of(word[0], language)]
+
+
+@lru_cache(maxsize=50_000)
+def _writings_of(word: str, language: str) -> tuple[str, ...]:
+    lower = word.lower()
+    plain = _unaccented(lower)
+    parts = _PART.findall(word) if _HUMP.search(word) else ()
+    return tuple(_stem(each, language) for each in (*([plain] if plain != lower else ()), *map(str.lower, parts)))
+
+
+def _unaccented(word: str) -> str:
+    """Return a word of Latin, Greek or Cyrillic letters without their marks."""
+    if word.isascii():
+        return word
+    kept, base = [], ""
+    for sign in unicodedata.normalize("NFD", word):
+        if not unicodedata.combining(sign):
+            base = sign
+        elif base < "\u0530" or "\u1e00" <= base < "\u2000":
+            continue
+        kept.append(sign)
+    return unicodedata.normalize("NFC", "".join(kept)).translate(_OTHER_LETTERS)
 
 
 def _parts(word: str, language: str) -> Iterator[str]:

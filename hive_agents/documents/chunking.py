@@ -45,31 +45,56 @@ class Chunking(Format):
 class Chunk:
     """A piece of a document; the chunks in order, joined, are the whole text.
 
-    `heading_path` ends with the chunk's own heading; `ancestors` is without it.
+    `heading_path` ends with the chunk's own heading; `ancestors` is without it. `head` is the two head lines of a
+    table, where the chunk begins with one of its later rows: it is searched and shown before the text.
     """
 
     text: str
     heading_path: tuple[str, ...]
     ancestors: tuple[str, ...]
+    head: str = ""
 
     @property
     def heading(self) -> str:
         return " > ".join(self.heading_path)
 
+    @property
+    def searched(self) -> str:
+        return self.head + self.text
+
+    @property
+    def stored(self) -> str:
+        """The text as an index stores it, with a mark between the head and the chunk's own text."""
+        return self.searched if not self.head and _MARK not in self.text else f"{self.head}{_MARK}{self.text}"
+
     def embedded(self, title: str) -> str:
         """Return the text to embed: the document's title, the headings, then the chunk's text."""
         headings = [heading for heading in self.heading_path if heading != title]
-        return "\n".join(filter(None, [title, " > ".join(headings), self.text.strip()]))
+        return "\n".join(filter(None, [title, " > ".join(headings), self.searched.strip()]))
 
 
-def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[Chunk]:
+_MARK = "\ufdd0"  # no character of any text
+
+
+def head_of(stored: str) -> tuple[str, str]:
+    """Return the head and the own text of a chunk as it is stored.
+
+    >>> head_of(Chunk("| a | 1 |", (), (), head="| x | y |\\n|-|-|\\n").stored)
+    ('| x | y |\\n|-|-|\\n', '| a | 1 |')
+    """
+    head, mark, text = stored.partition(_MARK)
+    return (head, text) if mark else ("", stored)
+
+
+def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter, *, heads: bool = True) -> list[Chunk]:
     """Return the chunks of a Markdown text; an empty body is one chunk, so that its title can be found.
 
-    Of a text with more than `MOST_CHUNKS` these are the first, and one more, which tells so.
+    Of a text with more than `MOST_CHUNKS` these are the first, and one more, which tells so. With `heads` the later
+    pieces of a table that is cut have its head.
     """
     if not body.strip():
         return [Chunk(body, (), ())]
-    return list(islice(_Cutter(body, chunking, pieces).chunks(), MOST_CHUNKS + 1))
+    return list(islice(_Cutter(body, chunking, pieces, heads).chunks(), MOST_CHUNKS + 1))
 
 
 def first_heading(body: str) -> str:
@@ -86,11 +111,15 @@ class _Block:
     kind: str
     heading: str = ""
     level: int = 0
+    head: str = ""
+    """Of a table, where this is a later piece of it."""
 
 
 class _Cutter:
-    def __init__(self, body: str, chunking: Chunking, pieces: TokenCounter) -> None:
+    def __init__(self, body: str, chunking: Chunking, pieces: TokenCounter, heads: bool) -> None:
         self.body = body
+        self.heads = heads
+        self.head_pieces: dict[str, int] = {"": 0}
         self.limit = chunking.max_tokens
         self.heading_level = chunking.heading_level
         self.pieces = pieces
@@ -121,7 +150,7 @@ class _Cutter:
             for block in group[1:]:
                 if block.level:
                     _descend(path, block)
-            yield Chunk(self.body[first.start : group[-1].end], heading_path, ancestors)
+            yield Chunk(self.body[first.start : group[-1].end], heading_path, ancestors, first.head)
 
     def _groups(self, blocks: list[_Block]) -> Iterator[list[_Block]]:
         """Yield runs of blocks that fit together; a block that is too long by itself is cut first.
@@ -133,7 +162,7 @@ class _Cutter:
         for block in blocks:
             pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
-                if group and not self._fits(group[0].start, piece.end):
+                if group and not self._fits(group[0].start, piece.end, group[0].head):
                     # Headings at the end of a run go with the text below them.
                     next_group: list[_Block] = []
                     follows = piece
@@ -153,28 +182,43 @@ class _Cutter:
             yield group
 
     def _cut(self, block: _Block) -> Iterator[_Block]:
-        """Yield pieces of a block, cut at lines or a paragraph's sentences, else at words."""
+        """Yield pieces of a block, cut at lines or a paragraph's sentences, else at words.
+
+        Those of a table that begin with a later row of it have its head.
+        """
         pattern = _SENTENCE_END if block.kind == "paragraph" else _LINE_END
         text = self.body[block.start : block.end]
         edges = [mark.end() for mark in pattern.finditer(text) if not self._in_fence(block.start + mark.end())]
         edges.append(len(text))
+        headed = edges[1] if len(edges) > 2 and self._has_head(block, edges[1]) else len(text)
+        head = ""
         start = end = 0
         for edge in edges:
             if edge == end:
                 continue
-            if self._fits(block.start + start, block.start + edge):
+            if self._fits(block.start + start, block.start + edge, head):
                 end = edge
                 continue
             if end > start and _A_WORD.search(text, start, end):
-                yield self._piece(block, start, end)
-                start = end
+                yield self._piece(block, start, end, head)
+                start, head = end, text[:headed] if end >= headed else ""
+            if not self._fits(block.start + start, block.start + edge, head):
+                head = ""  # a row longer than the room beside the head
             while not self._fits(block.start + start, block.start + edge):
                 cut = self._word_edge(text[start:edge])
                 yield self._piece(block, start, start + cut)
                 start += cut
             end = edge
         if end > start:
-            yield self._piece(block, start, end)
+            yield self._piece(block, start, end, head)
+
+    def _has_head(self, block: _Block, end: int) -> bool:
+        """Return whether a block is a table whose head, up to `end`, leaves room for as much again."""
+        return (
+            self.heads
+            and block.kind == "table_open"
+            and 2 * len(self._pieces(self.body[block.start : block.start + end])) <= self.limit
+        )
 
     def _with_words(self, pieces: list[_Block]) -> list[_Block]:
         """Return the pieces of a block; a last one without words, such as the end of a fence, gets the line before."""
@@ -182,13 +226,13 @@ class _Cutter:
             return pieces
         *rest, before, last = pieces
         edge = self.body.rfind("\n", before.start, before.end - 1) + 1
-        if edge <= before.start or not self._fits(edge, last.end):
+        if edge <= before.start or not self._fits(edge, last.end, last.head):
             return pieces
-        return [*rest, replace(before, end=edge), _Block(edge, last.end, last.kind)]
+        return [*rest, replace(before, end=edge), _Block(edge, last.end, last.kind, head=last.head)]
 
-    def _piece(self, block: _Block, start: int, end: int) -> _Block:
+    def _piece(self, block: _Block, start: int, end: int, head: str = "") -> _Block:
         heading = (block.heading, block.level) if start == 0 else ("", 0)
-        return _Block(block.start + start, block.start + end, block.kind, *heading)
+        return _Block(block.start + start, block.start + end, block.kind, *heading, head)
 
     def _word_edge(self, text: str) -> int:
         """Return the last place for a cut after at most `limit` word pieces: after a line, else a word, else any."""
@@ -198,13 +242,16 @@ class _Cutter:
                 return edge
         return max(limit, 1)
 
-    def _fits(self, start: int, end: int) -> bool:
-        if (end - start) * _MOST_PIECES <= self.limit:
+    def _fits(self, start: int, end: int, head: str = "") -> bool:
+        if head not in self.head_pieces:
+            self.head_pieces[head] = len(self._pieces(head))
+        limit = self.limit - self.head_pieces[head]
+        if (end - start) * _MOST_PIECES <= limit:
             return True
         if self._between_words(start) and self._between_words(end):
             first, last = np.searchsorted(self.piece_starts, (start, end))
-            return bool(last - first <= self.limit)
-        return len(self._pieces(self.body[start:end])) <= self.limit
+            return bool(last - first <= limit)
+        return len(self._pieces(self.body[start:end])) <= limit
 
     def _between_words(self, position: int) -> bool:
         """Return whether a cut here changes no word piece of the text on either side."""

@@ -131,6 +131,10 @@ class BM25:
         """Return the df of each term in the scope."""
         return [(self.cache.get(word) or self._load(word)).df for word in terms]
 
+    def having(self, terms: Sequence[str], docs: NDArray[np.intp]) -> list[NDArray[np.bool_]]:
+        """Return for each term which of `docs` have it, in their shape."""
+        return [(self.cache.get(word) or self._load(word)).at(docs) > 0 for word in terms]
+
     def _read(self, terms: Sequence[str]) -> _Query:
         """Return the terms with postings, rarest first: a fixed order, so that scores don't depend on that of words."""
         times: dict[str, int] = {}

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base.files import remove
-from hive_agents.documents import Collection
+from hive_agents.documents import Collection, head_of
 from hive_agents.index.boilerplate import SharedLines
 from hive_agents.index.postings import TokenRuns, build_postings, document_lengths
 from hive_agents.index.vectors import open_vectors, save_vectors, vectors_path
@@ -62,7 +62,7 @@ class IndexedDocument:
     metadata: str
     front_matter: str
     title_tokens: bytes
-    chunks: list[tuple[str, str, bytes, bytes]]  # heading path, text, hash of what is embedded, tokens
+    chunks: list[tuple[str, str, bytes, bytes]]  # heading path, stored text, hash of what is embedded, tokens
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def write_generation(
     body = _runs([documents[d].chunks[n][3] for _, d, n in order])
     title = _runs([documents[d].title_tokens for _, d, _ in order])
     chunk_documents = np.array([d for _, d, _ in order], np.int32)
-    shared = SharedLines.of([documents[d].chunks[n][1] for _, d, n in order], chunk_documents)
+    shared = SharedLines.of(["".join(head_of(documents[d].chunks[n][1])) for _, d, n in order], chunk_documents)
     with transaction(connection):
         stale = _numbers(connection, schema.name, _REPLACED[state])
         number = connection.execute(

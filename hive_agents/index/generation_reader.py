@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import Busy, Diagnostic, HiveError
-from hive_agents.documents import Collection, plain_heading, terms
+from hive_agents.documents import Collection, head_of, plain_heading, terms
 from hive_agents.index.bm25 import BM25, BM25Params, Board
 from hive_agents.index.boilerplate import Boilerplate, SharedLines
 from hive_agents.index.generation import State, find_generation
@@ -143,9 +143,10 @@ class GenerationReader:
                 row[2],
                 plain_heading(row[3]),
                 " > ".join(map(plain_heading, json.loads(row[4]))),
-                row[5],
+                head + text,
                 json.loads(row[6]),
-                boilerplate.without(row[0], row[5]),
+                boilerplate.without(row[0], head + text),
+                len(head),
             )
             for row in self._all(
                 "SELECT c.chunk, c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata FROM chunks c"
@@ -153,6 +154,7 @@ class GenerationReader:
                 f" WHERE c.generation = ? AND c.chunk IN ({marks})",
                 (self._generation, *map(int, chunks)),
             )
+            for head, text in [head_of(row[5])]
         }
         if len(rows) != len(set(chunks)):
             raise StaleIndex
@@ -215,7 +217,7 @@ class GenerationReader:
             (self._generation,),
         )
         for number, (chunk_id, doc_id, title, heading, text, metadata, front, tokens, title_tokens) in enumerate(rows):
-            path = json.loads(heading)
+            path, text = json.loads(heading), "".join(head_of(text))
             words, of_title = (
                 tuple(names[term] for term in np.frombuffer(blob, np.int32).tolist()) for blob in (tokens, title_tokens)
             )

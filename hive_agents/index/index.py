@@ -73,11 +73,18 @@ class SqliteIndex(GenerationReader):
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         return self.term_scores(terms(query, self.language), chunks, params)
 
+    def frequencies(self, words: Sequence[str], params: BM25Params = BM25Params()) -> list[int]:
+        return self._scorer(params).frequencies(words)
+
+    def having(
+        self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params = BM25Params()
+    ) -> list[NDArray[np.bool_]]:
+        return self._scorer(params).having(words, chunks)
+
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         return self.vector_by(self.embed(queries, self._query_vectors), depth, mask)
 
     def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
-        """Return `vector` of queries that are embedded already, shape `(n, dim)`."""
         if len(vectors) == 1:
             return [Lane(*self._ranked_vectors.top(vectors[0], depth, mask=mask))]
         return [Lane(*lane) for lane in self._ranked_vectors.top_many(vectors, depth, mask=mask)]
@@ -105,7 +112,11 @@ class SqliteIndex(GenerationReader):
         """Embed the questions of a golden set, or read their stored vectors: see `question_vectors`."""
         new = [question for question in questions if question not in self._learned]
         if new and self.embedding_model is not None:
-            self._learned |= zip(new, question_vectors(self._workspace, self._embedder, new), strict=True)
+            self._learned |= zip(new, self.stored_vectors(new), strict=True)
+
+    def stored_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts as those of questions, kept on disk: see `question_vectors`."""
+        return question_vectors(self._workspace, self._embedder, texts)
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """Return the index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
@@ -250,15 +261,23 @@ class ScopedIndex:
         scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), whole)
         return scores
 
-    def frequencies(self, words: Sequence[str]) -> list[int]:
-        """Return the number of visible chunks that have each term."""
-        return self._scorer(BM25Params()).frequencies(words)
+    def frequencies(self, words: Sequence[str], params: BM25Params = BM25Params()) -> list[int]:
+        return self._scorer(params).frequencies(words)
+
+    def having(
+        self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params = BM25Params()
+    ) -> list[NDArray[np.bool_]]:
+        return self._scorer(params).having(words, self.whole_numbers[chunks])
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
-        vectors = self._index.embed(queries, self._query_vectors)
-        return [
-            self._lane(lane.chunks, lane.scores) for lane in self._index.vector_by(vectors, depth, self._whole(mask))
-        ]
+        return self.vector_by(self._index.embed(queries, self._query_vectors), depth, mask)
+
+    def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
+        lanes = self._index.vector_by(vectors, depth, self._whole(mask))
+        return [self._lane(lane.chunks, lane.scores) for lane in lanes]
+
+    def stored_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._index.stored_vectors(texts)
 
     def vector_scores(self, query: str, chunks: ChunkNumbers) -> NDArray[np.float32]:
         vector = self._index.embed([query], self._query_vectors)[0]

@@ -29,6 +29,9 @@ from hive_agents.documents import (
     DocumentFolder,
     chunk_markdown,
     collection_names,
+    exact,
+    head_of,
+    is_exact,
     languages,
     load_collection,
     parse_document,
@@ -216,7 +219,7 @@ def index_is_stale(workspace: Workspace) -> bool:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The inputs of an index besides the documents."""
+    """The inputs of an index besides the documents; `language` is its analyzer's name."""
 
     schema: Collection
     language: str
@@ -243,7 +246,7 @@ def _language(workspace: Workspace) -> str:
         raise HiveError.of(
             "HIVE-105", f'no stemmer is called "{language}"', file="hive.toml", path="index.language", fix=fix
         )
-    return language
+    return exact(language)
 
 
 def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool) -> sqlite3.Connection:
@@ -339,7 +342,8 @@ class _Indexer:
             store.drop(self.workspace, self.connection, name, "next")
         elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
             carried = store.load_documents(self.connection, old, unchanged) if old and unchanged else {}
-            documents = [({**carried, **fresh})[doc_id] for doc_id in sorted(indexed)]
+            merged = {**carried, **fresh}
+            documents = [merged[doc_id] for doc_id in sorted(indexed)]
             order = store.chunk_order(documents)
             contents = Contents(documents, order, self._embed(documents, order, recipe))
             self.progress("writing the index", 0, 1)
@@ -403,7 +407,8 @@ class _Indexer:
                 self.report.skipped.append({"file": first.file, "line": first.line, "message": first.message})
                 continue
             self.report.warnings.extend(document.warnings)
-            chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces())
+            heads = is_exact(recipe.language)
+            chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces(), heads=heads)
             if len(chunks) > MOST_CHUNKS:
                 self.report.warnings.append(_too_many_chunks(doc_id))
                 del chunks[MOST_CHUNKS:]
@@ -422,9 +427,9 @@ class _Indexer:
         hashes = [documents[d].chunks[n][2] for _, d, n in order]
         texts = []
         for _, d, n in order:
-            heading, text, *_ = documents[d].chunks[n]
-            path = tuple(json.loads(heading))
-            texts.append(Chunk(text, path, path).embedded(documents[d].title))
+            heading, stored, *_ = documents[d].chunks[n]
+            path, (head, text) = tuple(json.loads(heading)), head_of(stored)
+            texts.append(Chunk(text, path, path, head).embedded(documents[d].title))
         self.report.embedded += cache.missing(hashes)
         vectors = cache.vectors(hashes, texts, lambda done, total: self.progress("embedding", done, total))
         if hashes:
@@ -445,9 +450,9 @@ def _too_many_chunks(doc_id: str) -> Diagnostic:
 def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabulary, language: str) -> IndexedDocument:
     rows = []
     for chunk in chunks:
-        tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.text, language)])
+        tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.searched, language)])
         hashed = text_hash(chunk.embedded(document.title))
-        rows.append((json.dumps(chunk.heading_path, ensure_ascii=False), chunk.text, hashed, tokens))
+        rows.append((json.dumps(chunk.heading_path, ensure_ascii=False), chunk.stored, hashed, tokens))
     return IndexedDocument(
         document.doc_id,
         document.content_hash,

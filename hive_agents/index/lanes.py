@@ -39,6 +39,13 @@ class ChunkRow:
     metadata: Mapping[str, Any]
     own: str | None = None
     """The text without boilerplate; None where there is no boilerplate in it."""
+    head: int = 0
+    """The length of the head of a table that `text` begins with and the document's text at this place doesn't."""
+
+    @property
+    def in_document(self) -> str:
+        """The text as it stands in the document."""
+        return self.text[self.head :]
 
 
 class WordLane(Protocol):
@@ -104,7 +111,7 @@ class LaneIndex(ChunkFactors, Protocol):
 
     @property
     def language(self) -> str:
-        """The analyzer's language."""
+        """The analyzer's name."""
 
     @property
     def n_chunks(self) -> int: ...
@@ -115,8 +122,20 @@ class LaneIndex(ChunkFactors, Protocol):
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         """Return at most `depth` chunks inside `mask` by BM25; statistics are the collection's."""
 
+    def frequencies(self, words: Sequence[str], params: BM25Params) -> list[int]:
+        """Return the number of chunks that have each term."""
+
+    def having(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> list[NDArray[np.bool_]]:
+        """Return for each term which of the chunks have it."""
+
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         """Return a lane for each query by cosine. Raises: HIVE-401 without an embedding model."""
+
+    def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
+        """Return `vector` of queries that are embedded already, shape `(n, dim)`."""
+
+    def stored_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts as those of queries; they are kept on disk."""
 
     def select(self, conditions: Mapping[str, Condition], *, checked: bool = False) -> Mask | None:
         """Return the chunks of the documents that meet every condition; None means all.

@@ -209,6 +209,8 @@ class Impacts:
         """Return the impact in each of `docs`, 0 in documents without the term."""
         if self.row is not None:
             return self.row[docs]
+        if not self.df:
+            return np.zeros(docs.shape, self.impacts.dtype)
         place = np.searchsorted(self.docs, docs)
         place[place == self.df] = 0
         return np.where(self.docs[place] == docs, self.impacts[place], self.impacts.dtype.type(0))

@@ -27,7 +27,7 @@ from hive_agents.index import (
     padded,
 )
 from hive_agents.models.embedding import Recent
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, floor_of, is_answered, name_shares
 
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
@@ -83,6 +83,18 @@ class _Group:
         passing, mask = np.zeros(self.n_chunks, np.bool_), self.mask(key)
         passing[self.whole if mask is None else self.whole[mask]] = True
         return passing
+
+    def name_shares(self, row: int, chunks: IntArray, params: BM25Params) -> Floats:
+        """Return the names' shares of chunks, by number in the whole index, for one query; 0 behind the last."""
+        shares, there = np.zeros(len(chunks)), chunks >= 0
+        numbers = np.searchsorted(self.whole, chunks[there])
+        shares[there] = name_shares(self.index, self.texts[row], numbers, params)
+        return shares
+
+    def answered(self, row: int, first: IntArray, params: BM25Params) -> bool:
+        """Return `is_answered` of one query; `first` are numbers in the whole index, -1 behind the last."""
+        numbers = np.searchsorted(self.whole, first[first >= 0])
+        return is_answered(self.index, self.texts[row], numbers, params)
 
     @cached_property
     def boilerplate_shares(self) -> Floats:
@@ -158,6 +170,35 @@ class CachedLanes:
             rows = [row for row in group.rows if row < len(chunks)]
             shares[rows] = np.take(group.boilerplate_shares, chunks[rows])
         return shares
+
+    def name_shares(self, chunks: IntArray, params: BM25Params) -> Floats:
+        """Return the names' share of each chunk for its row's query: see `ranking.lift`. Rows are the first queries."""
+        shares = np.zeros(chunks.shape)
+        for group in self._groups:
+            for place, row in enumerate(group.rows):
+                if row < len(chunks):
+                    shares[row] = group.name_shares(place, chunks[row], params)
+        return shares
+
+    def answered(self, lane: IntArray, params: BM25Params) -> NDArray[np.bool_]:
+        """Return which queries have a list whatever the cosines: see `ranking.silence`. Rows are the first queries.
+
+        `lane` has the first chunks of the keyword lane.
+        """
+        answered = np.zeros(len(lane), np.bool_)
+        for group in self._groups:
+            for place, row in enumerate(group.rows):
+                if row < len(lane):
+                    answered[row] = group.answered(place, lane[row], params)
+        return answered
+
+    @cached_property
+    def floors(self) -> Floats:
+        """The floor of each query's reader: see `ranking.silence`."""
+        floors = np.empty(self._n)
+        for group in self._groups:
+            floors[group.rows] = floor_of(group.index)
+        return floors
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
         lanes = np.full((self._n, MAX_DEPTH), -1, np.int64)

@@ -31,7 +31,7 @@ from hive_agents.optimizer.fused_lists import (
     joined,
 )
 from hive_agents.optimizer.relevance_table import RelevanceTable
-from hive_agents.ranking import RetrievalConfig, SearchEngine, multipliers, terms_of, worded_depth
+from hive_agents.ranking import RetrievalConfig, SearchEngine, lift_weight, multipliers, terms_of, worded_depth
 
 _POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
 """Sizes of the caches, two sweeps' worth: computing what the last sweep had costs more than everything else."""
@@ -97,6 +97,8 @@ class LaneCache:
         self._plain: Recent[tuple[_PoolKey, object], FusedScores] = Recent(min(_PLAIN, most))
         self._fused: Recent[tuple[object, ...], FusedLists] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
+        self._lifts: Recent[_PoolKey, Floats] = Recent(min(_PLAIN, most))
+        self._worded: Recent[tuple[FilterKey, BM25Params, int], NDArray[np.bool_]] = Recent(_FUSED)
         self._chunk_terms: Recent[int, frozenset[str]] = Recent(_CHUNKS)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
@@ -106,10 +108,10 @@ class LaneCache:
         if not len(self.golden):
             return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0))
         retrieval, dynamic = config.retrieval, config.dynamic_k
-        abstain = (config.abstain.min_cosine, config.abstain.unless_all_words)
+        abstain = (config.abstain.enabled, config.abstain.min_cosine, config.abstain.unless_all_words)
         cut = (retrieval.top_k, retrieval.per_document, *abstain)
         cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
-        key = (self._used_pool(config), _fusion(config), _weighing(config), _reranking(config), *cut, *cliff)
+        key = (self._used_pool(config), _fusion(config), self._weighing(config), _reranking(config), *cut, *cliff)
         return self._scores.get(key, lambda: self._scored(config))
 
     def _scored(self, config: RetrievalConfig) -> Scores:
@@ -217,7 +219,7 @@ class LaneCache:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
         width = max(_PREFIX if retrieval.per_document is None else _THINNED_PREFIX, wanted)
-        key = (pool_key, _fusion(config), _weighing(config), _reranking(config), width, retrieval.per_document)
+        key = (pool_key, _fusion(config), self._weighing(config), _reranking(config), width, retrieval.per_document)
         fused = self._fused.get(key, lambda: self._fuse(config, pool_key, width, wanted))
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
@@ -228,7 +230,22 @@ class LaneCache:
             if config.abstain.unless_all_words and retrieval.keyword:
                 near |= self._with_all_words(config, ~near)
             returned = np.where(near, returned, 0)
+        if config.abstain.enabled:
+            answered = self._answered(config)
+            if not answered.all():
+                near = self._pool(pool_key).best_cosine >= self.lanes.floors[: len(answered)]
+                returned = np.where(answered | near, returned, 0)
         return fused, returned
+
+    def _answered(self, config: RetrievalConfig) -> NDArray[np.bool_]:
+        """Return which queries have a list whatever the cosines."""
+        filters, params, *_ = self._key(config, 0, 0)
+        depth = worded_depth(config) if config.retrieval.keyword else 0
+
+        def computed() -> NDArray[np.bool_]:
+            return self.lanes.answered(self.lanes.keyword(filters, params)[: len(self.golden), :depth], params)
+
+        return self._worded.get((filters, params, depth), computed)
 
     def _with_all_words(self, config: RetrievalConfig, queries: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the queries in a mask have a chunk with all of their words."""
@@ -274,6 +291,9 @@ class LaneCache:
         scores, available = plain.scores, plain.available
         for factors in multipliers(self.lanes, config, pool.chunks):
             scores = np.where(scores >= 0, scores * factors, scores)
+        if weight := lift_weight(config, self._index.language):
+            shares = self._lifts.get(pool_key, lambda: self.lanes.name_shares(pool.chunks, config.bm25.params))
+            scores = np.where(scores >= 0, scores * (1.0 + weight * shares), scores)
         order = best_columns(scores, width)
         places = order + np.arange(0, scores.size, scores.shape[1])[:, None]
         documents = self._index.document_numbers(pool.chunks.take(places))
@@ -307,6 +327,10 @@ class LaneCache:
         key: FilterKey = tuple(sorted(config.conditions.items()))
         return key, config.bm25.params, keyword, vector
 
+    def _weighing(self, config: RetrievalConfig) -> tuple[object, ...]:
+        """Return the settings that multiply the fused scores, as a key."""
+        return boost_key(config.boosts), config.boilerplate.weight, lift_weight(config, self._index.language)
+
     def _pool(self, key: _PoolKey) -> LanePool:
         return self._pools.get(key, lambda: self._join(key))
 
@@ -322,11 +346,6 @@ def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
     """Return the settings that decide the fused scores of a pool, as a key."""
     retrieval, weights = config.retrieval, config.retrieval.weights
     return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector
-
-
-def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
-    """Return the settings that multiply the fused scores, as a key."""
-    return boost_key(config.boosts), config.boilerplate.weight
 
 
 def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:

@@ -27,6 +27,8 @@ LEVERS: dict[str, tuple[Any, ...]] = {
     "bm25.title_boost": (0.0, 1.0, 2.0, 4.0),
     "dynamic_k.gap_threshold_factor": (1.5, 2.0, 3.0, 4.0, 6.0),
     "dynamic_k.min_results": (0, 1, 2, 3),
+    "lift.weight": (0.0, 0.5, 1.0, 2.0),
+    "abstain.enabled": (False, True),
     "abstain.min_cosine": (None, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55),
 }
 WIDER: dict[str, tuple[Any, ...]] = {
@@ -203,7 +205,7 @@ def _needs_vectors(path: str, value: Any) -> bool:
     """Return whether a search with this value takes an embedding model."""
     if path == "retrieval.method":
         return bool(value != "keyword")
-    return path == "abstain.min_cosine" and value is not None
+    return (path == "abstain.min_cosine" and value is not None) or (path == "abstain.enabled" and bool(value))
 
 
 def filter_edits(config: RetrievalConfig, index: AnyIndex) -> Iterator[Edit]:

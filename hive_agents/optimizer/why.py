@@ -19,7 +19,7 @@ from hive_agents.index import HALF_LIFE, AnyIndex, scope_of
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, changes_from, in_words, parsed, sweep
-from hive_agents.ranking import RetrievalConfig, SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine, needs_vectors
 
 MOST = 3
 """The most edits to return of filters, of boosts, and of all other settings."""
@@ -212,15 +212,11 @@ def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
         for edit in sweep(config, index, wide=wide):
             edited = _with(config, edit)
             changes = changes_from(config, edited)
-            if changes and (index.embedding_model or not _needs_vectors(edited)):
+            if changes and (index.embedding_model or not needs_vectors(edited)):
                 setting, distance = _setting(edit, changes)
                 groups.setdefault(setting, {}).setdefault(repr(edit.values), (distance, edit))
     for edits in groups.values():
         yield [edit for _, edit in sorted(edits.values(), key=lambda pair: pair[0])]
-
-
-def _needs_vectors(config: RetrievalConfig) -> bool:
-    return config.retrieval.vector or config.abstain.min_cosine is not None
 
 
 def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], float]:

@@ -53,8 +53,17 @@ from .hits import (
     Ranking as Ranking,
     present as present,
 )
+from .lift import (
+    idf as idf,
+    lift_weight as lift_weight,
+    name_shares as name_shares,
+)
 from .searchable import (
     Workspace as Workspace,
+)
+from .silence import (
+    floor_of as floor_of,
+    is_answered as is_answered,
 )
 from .stages import (
     Search as Search,

@@ -15,7 +15,7 @@ import numpy as np
 from hive_agents.index import Lane, LaneIndex, Mask
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
-from hive_agents.ranking.stages import Search, admitted, fuse, require_words
+from hive_agents.ranking.stages import Search, admitted, fuse, needs_vectors, require_words
 
 Branch = Literal["filter_first", "rank_then_filter"]
 
@@ -58,7 +58,7 @@ def adaptive(
     lanes: dict[str, Lane] = {}
     if config.retrieval.keyword:
         lanes["keyword"] = _overfetched(lambda at: index.keyword(query, at, params, mask), universe, limit, overfetch)
-    if config.retrieval.vector or config.abstain.min_cosine is not None:
+    if needs_vectors(config):
         limit = limit if config.retrieval.vector else 1
         lanes["vector"] = _overfetched(lambda at: index.vector([query], at, mask)[0], universe, limit, overfetch)
     return Adaptive(fuse(index, query, lanes, config), "rank_then_filter", count)

@@ -146,14 +146,25 @@ class Rerank(Format):
 
 
 class Abstain(Format):
-    """Nothing is returned where no cosine reaches `min_cosine`.
+    """Where it is `enabled`, nothing is returned if nothing is near by meaning or by words: see `ranking.silence`.
 
-    With `unless_all_words` a list is returned all the same where one of the keyword lane's first chunks has every word
-    of the query: what somebody typed word for word is there.
+    Nothing is returned either where no cosine reaches `min_cosine`. With `unless_all_words` a list is returned all the
+    same where one of the keyword lane's first chunks has every word of the query: what somebody typed word for word is
+    there.
     """
 
+    enabled: bool = False
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
     unless_all_words: bool = False
+
+
+class Lift(Format):
+    """What the names of a query count in a hybrid ranking: see `ranking.lift`.
+
+    Without a `weight` it is 1 for an index that has exact writings as terms, 0 for an older one, whose rankings stay.
+    """
+
+    weight: Annotated[float, Field(ge=0, le=10)] | None = None
 
 
 class BoilerplateSettings(Format):
@@ -179,6 +190,7 @@ class RetrievalConfig(FileFormat):
     filters: dict[str, ConditionValue] = {}
     boosts: dict[str, Boost] = {}
     boilerplate: BoilerplateSettings = BoilerplateSettings()
+    lift: Lift = Lift()
     distraction_detection: DistractionDetection = DistractionDetection()
     abstain: Abstain = Abstain()
     bm25: BM25Settings = BM25Settings()

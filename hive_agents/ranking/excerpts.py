@@ -7,7 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from hive_agents.documents import DEFAULT_LANGUAGE, heading_text, section_of, terms, unmarked, without_references
+from hive_agents.documents import (
+    DEFAULT_LANGUAGE,
+    heading_text,
+    names_in,
+    section_of,
+    terms,
+    unmarked,
+    without_references,
+)
 from hive_agents.index import ChunkRow
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
@@ -34,8 +42,9 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
 
 def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, int]:
     """Return the excerpt, and the line number (from 0) of its best sentence."""
+    names = names_in(query, language)
     query_terms = set(terms(query, language))
-    numbered = list(_plain_sentences(text))
+    numbered = list(plain_sentences(text))
     if not numbered:
         return "", 0
     lines, sentences = zip(*numbered, strict=True)
@@ -48,7 +57,7 @@ def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, in
             if size > length and end > start:
                 break
             seen |= matches[end]
-        score = len(seen) + (0.5 if matches[start] else 0.0)
+        score = len(seen) + len(seen & names) + (0.5 if matches[start] else 0.0)
         if score > best_score:
             best, best_score = start, score
     shown, last = sentences[best], best
@@ -77,7 +86,7 @@ def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
     return shown, section_of(row.heading, row.text, line)
 
 
-def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
+def plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
     """Yield (line number, text) of each sentence and table row, without marks, and of each line of code."""
     fence = ""
     for number, line in enumerate(_LINE_END.split(markdown)):

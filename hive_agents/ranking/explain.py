@@ -11,6 +11,7 @@ from hive_agents.base import HiveError, did_you_mean
 from hive_agents.index import ChunkNumbers, Condition, Lane, LaneIndex, SqliteIndex
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
+from hive_agents.ranking.lift import lifts
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def _explained(
         "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
         "boost": float(index.factors(config.boosts, chunks[:1])[0]) if len(chunks) else 1.0,
+        "lift": _lift(index, query, candidates[[chunk in own_chunks for chunk in candidates.tolist()]], config),
         "per_document": config.retrieval.per_document,
         "lanes": lanes,
         "candidates": config.retrieval.candidates,
@@ -84,6 +86,8 @@ def explain_text(facts: dict[str, Any]) -> str:
         lanes.append(f"{lane}: {place}")
     if facts["boost"] != 1.0:
         lanes.append(f"boosted by {facts['boost']:.3g}")
+    if facts["lift"] != 1.0:
+        lanes.append(f"lifted by {facts['lift']:.3g} for names of the question")
     where = "; ".join(lanes)
     if facts["returned"]:
         return f"{name} is returned at rank {facts['rank']}. {where}"
@@ -93,6 +97,11 @@ def explain_text(facts: dict[str, Any]) -> str:
         f"{name} is document {facts['fused_documents']} after fusion, its best chunk at rank {facts['fused_rank']} of"
         f" all chunks; the list ended at {facts['cut']['at']} ({facts['cut']['reason']}). {where}"
     )
+
+
+def _lift(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> float:
+    """Return the highest factor of these chunks for the names of the question."""
+    return float(lifts(index, query, chunks, config).max(initial=1.0))
 
 
 def _passes(index: LaneIndex, field: str, condition: Condition, chunks: ChunkNumbers) -> bool:

@@ -20,6 +20,8 @@ from hive_agents.models.embedding import Reranker
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.cutoff import dynamic_k, occurrences
 from hive_agents.ranking.fusion import Fused, boosted, by_boilerplate, rrf
+from hive_agents.ranking.lift import lift_weight, lifts
+from hive_agents.ranking.silence import floor_of, is_answered
 
 WORDED = 10
 """Chunks of the keyword lane that are checked for having every word of the query."""
@@ -93,7 +95,7 @@ def retrieve_many(
 
 def needs_vectors(config: RetrievalConfig) -> bool:
     """Return whether a search by this config embeds its query."""
-    return config.retrieval.vector or config.abstain.min_cosine is not None
+    return config.retrieval.vector or needs_nearness(config)
 
 
 def require_words(query: str) -> None:
@@ -115,7 +117,10 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
     fused = rrf(list(lanes.values()), config.retrieval.lane_weights, config.retrieval.rrf_k)
-    fused = boosted(fused, multipliers(index, config, fused.chunks))
+    factors = list(multipliers(index, config, fused.chunks))
+    if lift_weight(config, index.language):
+        factors.append(lifts(index, query, fused.chunks, config))
+    fused = boosted(fused, factors)
     documents = index.document_numbers(fused.chunks)
     order: NDArray[np.intp] = np.arange(len(fused))
     if abstains:
@@ -133,13 +138,22 @@ def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any])
 
 def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:
     """Return whether no result is near enough."""
-    floor = config.abstain.min_cosine
-    if floor is None or (len(lanes["vector"].scores) and float(lanes["vector"].scores[0]) >= floor):
+    if not needs_nearness(config):
         return False
-    if not (config.abstain.unless_all_words and config.retrieval.keyword):
-        return True
-    first = lanes["keyword"].chunks[: worded_depth(config)]
-    return not has_all_words(index, query, first.tolist())
+    nearest = float(lanes["vector"].scores[0]) if len(lanes["vector"].scores) else -np.inf
+    first = lanes["keyword"].chunks[: worded_depth(config)] if config.retrieval.keyword else np.empty(0, np.intp)
+    floor = config.abstain.min_cosine
+    if floor is not None and nearest < floor:
+        worded = config.abstain.unless_all_words and has_all_words(index, query, first.tolist())
+        if not worded:
+            return True
+    answered = not config.abstain.enabled or is_answered(index, query, first, config.bm25.params)
+    return not answered and nearest < floor_of(index)
+
+
+def needs_nearness(config: RetrievalConfig) -> bool:
+    """Return whether a list depends on how near its nearest chunk is."""
+    return config.abstain.enabled or config.abstain.min_cosine is not None
 
 
 def worded_depth(config: RetrievalConfig) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.copilot.language import LANGUAGES, clean, every_pattern, language, pattern, words
-from hive_agents.documents.analysis import languages
+from hive_agents.copilot.language import clean, every_pattern, language, pattern, words
+from hive_agents.documents import LANGUAGES, function_words, languages
 
 
 def keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -26,7 +26,7 @@ def test_each_file_is_of_a_language_that_an_index_can_have():
 
 @pytest.mark.parametrize("code", LANGUAGES.values())
 def test_a_language_has_function_words_and_every_pattern_of_questions(code: str):
-    assert language(code)["function_words"].split()
+    assert function_words(code)
     assert set(keys(language(code)["asked"])) == set(keys(language("en")["asked"]))
 
 

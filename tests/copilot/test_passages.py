@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hive_agents.copilot.asking import content_terms
 from hive_agents.copilot.passages import FOLDED, UNFOLDED, NearChunk, Window, marked, reason, windows
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.prose import read, split
+from hive_agents.documents import content_terms
 from hive_agents.index.lanes import ChunkRow
 from tests.copilot.scripts import INJECTIONS
 

@@ -1,8 +1,9 @@
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import given, strategies as st
 
-from hive_agents.documents.analysis import terms, words
+from hive_agents.documents.analysis import names_in, terms, words
 
 
 def test_words_are_unicode_and_lower_case() -> None:
@@ -74,3 +75,38 @@ def test_threads_get_the_same_terms() -> None:
 def test_case_never_matters(text: str) -> None:
     assert words(text) == words(text.lower())
     assert all(words(word) for word in words(text))
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("cafe", "café"),
+        ("Ha Noi", "Hà Nội"),
+        ("strasse", "Straße"),
+        ("елка", "ёлка"),
+        ("istanbul", "İSTANBUL"),
+        ("get user by id", "getUserById()"),
+        ("server", "HTTPServerFactory"),
+        ("foobar", "foo_bar"),
+        ("ABC42", "ABC-42"),
+        ("3.14.2", "v3.14.2"),
+        ("1234567.89", "1,234,567.89"),
+        ("nodejs", "Node.js"),
+        ("std::vector", "stdvector"),
+    ],
+)
+def test_an_exact_analyzer_finds_other_writings(asked: str, written: str) -> None:
+    assert set(terms(asked, "english+")) & set(terms(written, "english+"))
+    assert set(terms(written)) <= set(terms(written, "english+"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("C++", "C"), ("C#", "C"), (".NET", "net"), ("3.14.2", "3.1.42"), ("10.20.0.4", "10.200.4")]
+)
+def test_an_exact_analyzer_tells_signs_and_versions_apart(one: str, other: str) -> None:
+    assert names_in(one, "english+") - set(terms(other, "english+"))
+
+
+def test_ordinary_compounds_and_long_runs_are_not_joined() -> None:
+    text = "well-known and/or " + "a1-" * 20 + "a1"
+    assert terms(text, "none+") == terms(text, "none")

@@ -3,7 +3,7 @@ from hypothesis import example, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from hive_agents.documents.blocks import section_of
-from hive_agents.documents.chunking import Chunk, chunk_markdown, first_heading
+from hive_agents.documents.chunking import Chunk, chunk_markdown, first_heading, head_of
 from hive_agents.documents.documents import Chunking
 from hive_agents.models.embedding.minilm import WordPieces
 
@@ -293,3 +293,34 @@ def test_the_section_of_a_paragraph_is_the_same_in_its_chunk_as_in_the_text(
         if text.endswith("P.")
     ]
     assert found == sections
+
+
+TABLE = "# Pumps\n\n| Name | Pressure |\n|---|---|\n" + "".join(f"| KX{n} | {3000 + n} bar |\n" for n in range(60))
+
+
+def test_a_later_piece_of_a_table_begins_with_its_head_within_the_limit() -> None:
+    chunks = cut(TABLE + "\nEnd.\n", max_tokens=120)
+    assert len(chunks) > 3
+    assert chunks[0].head == ""
+    assert {chunk.head for chunk in chunks[1:-1]} == {"| Name | Pressure |\n|---|---|\n"}
+    assert all(len(PIECES.token_offsets(chunk.searched)) <= 120 for chunk in chunks)
+    assert all(chunk.text.startswith("| KX") for chunk in chunks[1:])
+    assert "".join(chunk.text for chunk in chunks) == TABLE + "\nEnd.\n"
+    assert [head_of(chunk.stored) for chunk in chunks] == [(chunk.head, chunk.text) for chunk in chunks]
+
+
+def test_a_head_that_leaves_little_room_is_not_repeated() -> None:
+    wide = "| " + "long name " * 20 + "| x |\n|---|---|\n" + "".join(f"| row {n} | {n} |\n" for n in range(40))
+    assert {chunk.head for chunk in cut(wide, max_tokens=60)} == {""}
+
+
+def test_a_row_longer_than_the_room_beside_the_head_stands_without_it() -> None:
+    rows = "| A | B |\n|---|---|\n| 1 | " + "word " * 200 + "|\n| 2 | b |\n"
+    chunks = cut(rows, max_tokens=50)
+    assert "".join(chunk.text for chunk in chunks) == rows
+    assert all(len(PIECES.token_offsets(chunk.searched)) <= 50 for chunk in chunks)
+
+
+def test_the_mark_of_a_head_in_a_document_is_text() -> None:
+    (chunk,) = cut("a \ufdd0 b")
+    assert head_of(chunk.stored) == ("", "a \ufdd0 b")

@@ -58,7 +58,12 @@ def random_config(rng: random.Random) -> RetrievalConfig:
             },
             "boosts": rng.choice(BOOSTS),
             "boilerplate": {"weight": rng.choice([1.0, 1.0, 0.5, 0.0])},
-            "abstain": {"min_cosine": rng.choice([None, None, 0.4, 0.5]), "unless_all_words": rng.random() < 0.5},
+            "lift": {"weight": rng.choice([None, 0.0, 0.5, 2.0])},
+            "abstain": {
+                "enabled": rng.random() < 0.4,
+                "min_cosine": rng.choice([None, None, 0.4, 0.5]),
+                "unless_all_words": rng.random() < 0.5,
+            },
         }
     )
 

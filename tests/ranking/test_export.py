@@ -32,7 +32,7 @@ WHOLE: dict[str, Any] = {
     "rerank": {"enabled": True, "floor": 0.1},
 }
 LEFT_OUT = {
-    "postgres": {"access", "boosts.updated", "rerank", "retrieval", "retrieval.method"},
+    "postgres": {"access", "boosts.updated", "lift", "rerank", "retrieval", "retrieval.method"},
     "qdrant": {
         "access",
         "abstain.min_cosine",
@@ -40,6 +40,7 @@ LEFT_OUT = {
         "boosts.updated",
         "distraction_detection",
         "dynamic_k",
+        "lift",
         "rerank",
         "retrieval",
         "retrieval.per_document",
@@ -53,6 +54,7 @@ LEFT_OUT = {
         "boosts.updated",
         "distraction_detection",
         "dynamic_k",
+        "lift",
         "rerank",
         "retrieval",
         "retrieval.per_document",
@@ -97,6 +99,7 @@ CHANGED: dict[str, Any] = {
     "bm25": {"k1": 2.0},
     "rerank": {"enabled": True},
     "boilerplate": {"weight": 0.5},
+    "lift": {"weight": 0.5},
 }
 
 
@@ -168,8 +171,9 @@ def test_each_chunk_is_stored_with_the_words_that_it_is_found_by() -> None:
     stored = list(index.stored())
     assert [chunk.chunk_id for chunk in stored] == index.chunk_ids(np.arange(index.n_chunks))
     for chunk in stored:
-        assert list(chunk.words) == [*terms(chunk.ancestors), *terms(chunk.text)]
-        assert list(chunk.title_words) == terms(chunk.title)
+        of_text = terms(chunk.text, index.language)
+        assert list(chunk.words) == [*terms(chunk.ancestors, index.language), *of_text]
+        assert list(chunk.title_words) == terms(chunk.title, index.language)
 
 
 NAMES = st.sampled_from(["dana", "alice", "qa", "lab"])

@@ -158,7 +158,7 @@ def test_a_scope_of_vectors_is_an_index_of_the_visible_documents(indexed: Worksp
 
 def test_a_scope_is_a_lane_index(indexed: Workspace) -> None:
     index: LaneIndex = scope(opened(indexed), ["welcome.md"])
-    assert (index.n_chunks, index.n_documents, index.language) == (1, 1, "english")
+    assert (index.n_chunks, index.n_documents, index.language) == (1, 1, "english+")
 
 
 def test_hidden_documents_do_not_move_a_bit(tmp_path: Path) -> None:

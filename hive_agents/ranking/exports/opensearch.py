@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hive_agents.documents import date_bound
+from hive_agents.documents import date_bound, is_exact, language_of
 from hive_agents.ranking.exports.contents import Content, json_line, json_page
-from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts, not_after_fusion
+from hive_agents.ranking.exports.plan import WORDS_ALONE, Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.ranking.exports.template import parameter
 
 # Lucene's names of Snowball stemmers that differ.
@@ -40,6 +40,8 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
             "bm25", "Lucene keeps a length in 8 bits: of two long texts the shorter may count as equally long"
         )
         yield Difference("retrieval", "words aren't brought to compatibility form: ﬁ isn't found as fi")
+        if is_exact(plan.index.language):
+            yield Difference("retrieval", WORDS_ALONE)
         repeats = title_repeats(config.bm25.title_boost)
         if repeats != 1:
             told = f"the title stands {repeats} times in the words, and in their length"
@@ -60,7 +62,7 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
 
 
 def _index(plan: ExportPlan) -> dict[str, Any]:
-    bm25, language = plan.config.bm25, plan.index.language
+    bm25, language = plan.config.bm25, language_of(plan.index.language)
     filters = ["lowercase"]
     analysis: dict[str, Any] = {
         "char_filter": {"apostrophe": {"type": "mapping", "mappings": ["’=>'"]}},

@@ -10,9 +10,12 @@ from hive_agents.base import HiveError
 from hive_agents.index import HALF_LIFE, Scalar, SqliteIndex, boost_text, filter_text
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.exports.contents import Content
+from hive_agents.ranking.lift import lift_weight
+from hive_agents.ranking.stages import needs_vectors
 from hive_agents.workspace import Workspace
 
 Words = Literal["query", "terms"]
+WORDS_ALONE = "words without accents, parts of camelCase and joined writings such as CVE-2024-1234 aren't indexed apart"
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class ExportPlan:
     @property
     def vector(self) -> bool:
         """Whether a query needs a vector: for a lane, or to abstain by."""
-        return self.config.retrieval.vector or self.config.abstain.min_cosine is not None
+        return needs_vectors(self.config)
 
     @property
     def weights(self) -> list[float]:
@@ -141,6 +144,10 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
         yield Difference("rerank", f"there is no reranker: the list stays in fused order{floor}")
     if config.boilerplate.weight < 1:
         yield Difference("boilerplate", "lines that many documents share aren't known there: they count as any text")
+    if lift_weight(config, plan.index.language):
+        yield Difference("lift", "names aren't lifted: a list stands in the order of its fused scores")
+    if config.abstain.enabled:
+        yield Difference("abstain.enabled", "nothing is held back where nothing is near by meaning or by words")
     for name, age in plan.ages.items():
         yield Difference(
             f"boosts.{name}",

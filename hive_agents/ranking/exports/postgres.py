@@ -8,9 +8,9 @@ from itertools import count, islice
 
 import numpy as np
 
-from hive_agents.documents import date_bound
+from hive_agents.documents import date_bound, is_exact, language_of
 from hive_agents.ranking.exports.contents import Content
-from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts
+from hive_agents.ranking.exports.plan import WORDS_ALONE, Difference, ExportPlan, Parts
 
 _ROWS = 50
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -44,6 +44,8 @@ def function_name(config: str) -> str:
 def _differences(plan: ExportPlan) -> Iterator[Difference]:
     if plan.config.abstain.min_cosine is not None and plan.config.abstain.unless_all_words:
         yield Difference("abstain.unless_all_words", "no chunk is looked for that has every word of the query")
+    if plan.keyword and is_exact(plan.index.language):
+        yield Difference("retrieval", WORDS_ALONE)
     if not plan.keyword:
         yield Difference("retrieval.method", "a question without any word is searched for too")
     if plan.vector:
@@ -124,7 +126,7 @@ CREATE TRIGGER post_words AFTER INSERT OR UPDATE OF title, heading, body ON hive
 
 
 def _schema(plan: ExportPlan) -> str:
-    language = plan.index.language
+    language = language_of(plan.index.language)
     stemmed = language != "none"
     dictionary = (
         "DROP TEXT SEARCH DICTIONARY IF EXISTS hive.stem CASCADE;\n"

@@ -1,0 +1,48 @@
+"""A lift for names: a chunk that has what is rare and exact in a query is moved up, in any wording of the query.
+
+A name is a term with a digit, a joined or signed one, or one that carries at least half of the query's idf.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.documents import is_exact, names_in, terms
+from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
+from hive_agents.ranking.config import RetrievalConfig
+
+
+def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
+    """Return the weight of names in the rankings of a config; 0 where they aren't lifted."""
+    if config.retrieval.method != "hybrid":
+        return 0.0
+    weight = config.lift.weight
+    return float(is_exact(analyzer)) if weight is None else weight
+
+
+def lifts(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> NDArray[np.float64]:
+    """Return the factor of each chunk: 1 + weight · Σ idf of the query's names in it / Σ idf of its known terms."""
+    return 1.0 + lift_weight(config, index.language) * name_shares(index, query, chunks, config.bm25.params)
+
+
+def name_shares(
+    index: LaneIndex, query: str, chunks: ChunkNumbers, params: BM25Params = BM25Params()
+) -> NDArray[np.float64]:
+    """Return for each chunk the idf of the query's names that it has, by that of all its terms in the index."""
+    shares = np.zeros(len(chunks))
+    words = sorted(set(terms(query, index.language)))
+    counts = zip(words, index.frequencies(words, params), strict=True)
+    weights = {word: idf(index, count) for word, count in counts if count}
+    total, by_form = sum(weights.values()), names_in(query, index.language)
+    names = [word for word, weight in weights.items() if word in by_form or 2 * weight >= total]
+    for name, has in zip(names, index.having(names, chunks, params), strict=True):
+        shares += weights[name] * has
+    return shares / total if names else shares
+
+
+def idf(index: LaneIndex, count: int) -> float:
+    """Return the idf of a term that `count` chunks have."""
+    return math.log(1 + (index.n_chunks - count + 0.5) / (count + 0.5))

@@ -1,0 +1,128 @@
+"""Saying nothing: an empty list where nothing in the index is near a query, neither by meaning nor by words.
+
+That is where the best cosine is below the floor of the index, no chunk among the keyword lane's first has half of what
+the query's words weigh, and the query isn't in another language than the documents.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hive_agents.documents import (
+    LANGUAGES,
+    content_terms,
+    exact_writings,
+    function_words,
+    language_of,
+    names_in,
+    terms,
+    words,
+)
+from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
+from hive_agents.ranking.excerpts import plain_sentences
+from hive_agents.ranking.lift import idf
+
+_SENTENCES = 200
+"""Fewer give a floor that depends on which they are."""
+_ENOUGH = 100
+_USUAL = (("all-MiniLM-L6-v2", 0.3),)
+"""Floors of models: over four bodies of documents it was .28 to .37."""
+_QUANTILE = 0.05
+_LEAST_WORDS = 5
+_READ, _NEAREST = 64, 20
+_FOREIGN = 4
+"""The fewest terms by which a query in another language is known."""
+_SHORT = 4
+
+_floors: WeakKeyDictionary[LaneIndex, float] = WeakKeyDictionary()
+
+
+def is_answered(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Params = BM25Params()) -> bool:
+    """Return whether a list is right whatever the cosines: the words are there, or they are of another language.
+
+    `first` are the first chunks of the keyword lane.
+    """
+    return has_half(index, query, first, params) or is_foreign(index, query)
+
+
+def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Params = BM25Params()) -> bool:
+    """Return whether one of these chunks has half of the idf of the query's content; unknown words weigh most.
+
+    What is a name by its form weighs twice: "when was KX67 bought" is about KX67, whatever is told of it.
+    """
+    if not len(first):
+        return False
+    written, names = exact_writings(query, index.language), names_in(query, index.language)
+    content = list(dict.fromkeys([*content_terms(query, index.language), *written]))
+    counts = zip(content, index.frequencies(content, params), strict=True)
+    weights = [idf(index, count) * (2 if term in names else 1) for term, count in counts]
+    found = np.zeros(len(first))
+    for weight, has in zip(weights, index.having(content, first, params), strict=True):
+        found += weight * has
+    return bool(2 * found.max() >= sum(weights))
+
+
+def is_foreign(index: LaneIndex, query: str) -> bool:
+    """Return whether a query has several words, fewer than half of them known, and is a sentence of another language.
+
+    Any sentence has short words. In one of the index's language, most of them are its function words.
+    """
+    language = language_of(index.language)
+    asked = sorted(set(terms(query, language)))
+    unknown = {term for term, count in zip(asked, index.frequencies(asked, BM25Params()), strict=True) if not count}
+    if len(asked) < _FOREIGN or 2 * len(unknown) <= len(asked):
+        return False
+    small = function_words(LANGUAGES[language]) if language in LANGUAGES else frozenset[str]()
+    own = [word for word in words(query) if word in small]
+    short = {term for term in unknown if len(term) <= _SHORT and term.isalpha()}
+    return len(short.difference(own)) > len(own)
+
+
+def floor_of(index: LaneIndex) -> float:
+    """Return the cosine below which nothing is near: of 200 sentences, one in twenty is less near to another document.
+
+    It is measured on what the reader may view, when it is needed first. Of few sentences it is no less than is usual
+    for the model; without any, and for a model that nothing is known of, it is -inf.
+    """
+    if index not in _floors:
+        _floors[index] = _measured(index)
+    return _floors[index]
+
+
+def _measured(index: LaneIndex) -> float:
+    usual = next((floor for name, floor in _USUAL if (index.embedding_model or "").startswith(name)), -np.inf)
+    sampled = list(_sentences(index))
+    if not sampled:
+        return usual
+    vectors = index.stored_vectors([sentence for _, sentence in sampled])
+    lanes = index.vector_by(vectors, _NEAREST, None)
+    own = index.document_numbers(np.array([chunk for chunk, _ in sampled], np.intp))
+    best = []
+    for vector, lane, document in zip(vectors, lanes, own.tolist(), strict=True):
+        others = lane.scores[index.document_numbers(lane.chunks) != document]
+        if not len(others):
+            mask = index.document_numbers(np.arange(index.n_chunks)) != document
+            others = index.vector_by(vector[None], 1, mask)[0].scores
+        best += others[:1].tolist()
+    measured = float(np.quantile(best, _QUANTILE)) if best else -np.inf
+    return measured if len(best) >= _ENOUGH else max(measured, usual)
+
+
+def _sentences(index: LaneIndex) -> Iterator[tuple[int, str]]:
+    """Yield (chunk, sentence) of at most `_SENTENCES` chunks: the same ones as long as their texts stay."""
+    ids = index.chunk_ids(np.arange(index.n_chunks))
+    drawn = sorted((zlib.crc32(chunk_id.encode()), number) for number, chunk_id in enumerate(ids))
+    left = _SENTENCES
+    for start in range(0, len(drawn), _READ):
+        part = drawn[start : start + _READ]
+        for (draw, number), row in zip(part, index.rows([number for _, number in part]), strict=True):
+            told = [text for _, text in plain_sentences(row.text) if len(words(text)) >= _LEAST_WORDS]
+            if told and left:
+                left -= 1
+                yield number, told[draw % len(told)]
+        if not left:
+            return
