@@ -36,6 +36,7 @@ from benchmarks.selection import archive_of, regrets
 from benchmarks.worlds import CACHE, WORLDS, copied, golden, rewrite, workspace_of
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import evaluate, load_golden
+from hive_agents.evaluation.splits import HASHED, split
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
 from hive_agents.optimizer.certify import certify_on_holdout
 from hive_agents.optimizer.lane_cache import LaneCache
@@ -43,7 +44,6 @@ from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import Candidate, by_mean_rank, close_to
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
-from hive_agents.optimizer.splits import HASHED, split
 from hive_agents.ranking.check import stored_from
 from hive_agents.ranking.semantics import check_semantics
 

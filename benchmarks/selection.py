@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
+from hive_agents.evaluation.splits import split
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import (
@@ -31,7 +32,6 @@ from hive_agents.optimizer.selection import (
 )
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
-from hive_agents.optimizer.splits import split
 from hive_agents.ranking.check import stored_from
 from hive_agents.ranking.semantics import check_semantics
 

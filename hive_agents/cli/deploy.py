@@ -8,6 +8,7 @@ import typer
 
 from hive_agents.base import safe_line
 from hive_agents.cli.surface import (
+    AcceptOption,
     ConfigArgument,
     GoldenOption,
     HistoryReasonOption,
@@ -47,6 +48,7 @@ def deploy(
             help="Accept this tag's loss, so that its HIVE-303 doesn't block; repeatable, needs --reason.",
         ),
     ] = None,
+    accept: AcceptOption = None,
     reason: HistoryReasonOption = None,
     golden: GoldenOption = None,
 ) -> None:
@@ -60,13 +62,14 @@ def deploy(
 
     if override and not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
-    if override and accept_tag:
-        why = "--override asks another person to overrule the gate, --accept-tag accepts a tag's loss in your name"
+    accepts = bool(accept_tag or accept)
+    if override and accepts:
+        why = "--override asks another person to overrule the gate, to accept a loss is done in your own name"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
     place = surface.workspace
-    operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
+    operator = surface.asker.operator("deploy configs", *(["approver"] if override or accepts else []))
     requester = surface.asker.requester() if override else ""  # may refuse, so before a use of the holdout is spent
-    reviewer = surface.asker.reviewer() if accept_tag else None
+    reviewer = surface.asker.reviewer() if accepts else None
     viewer = surface.asker.viewer()
     stored, queries = named_config(place, config), load_golden(place, golden)
     outcome = deploy(
@@ -75,6 +78,7 @@ def deploy(
         queries,
         allow_inconclusive=allow_inconclusive,
         accept_tags=accept_tag or (),
+        accept=accept or (),
         reason=reason,
         by=reviewer.by if reviewer else operator,
         authn=surface.asker.authn,
@@ -91,10 +95,13 @@ def deploy(
         parts.append(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
-        lost, accepted = outcome.shown.lost_tags, outcome.shown.accepted_tags
-        if len(lost) == len(outcome.shown.reasons) > 0 and not override:  # only lost tags block it
-            tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
-            parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {tags} --reason "…"'))
+        shown = outcome.shown
+        if len(shown.lost_tags) + len(shown.lost_readers) == len(shown.reasons) > 0 and not override:
+            flags = [f"--accept-tag {shlex.quote(change.tag)}" for change in (*shown.accepted_tags, *shown.lost_tags)]
+            flags += [f"--accept {name}" for name in (*shown.accepted, *shown.lost_readers)]
+            parts.append(
+                safe_line(f'to accept these losses: hive deploy {stored.name} {" ".join(flags)} --reason "…"')
+            )
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester, surface.asker.asking())
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -111,6 +118,8 @@ def decision_line(decision: str, name: str) -> Text:
 
 def gate_parts(result: GateFinding) -> list[Any]:
     """Return the gate's decision and its figures as lines."""
+    from hive_agents.evaluation import readers_lines
+
     lines: list[Any] = [decision_line(result.decision, result.candidate.config)]
     lines += [safe_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
     lines += [f"  watch: {safe_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
@@ -135,6 +144,8 @@ def gate_parts(result: GateFinding) -> list[Any]:
         f"  p = {d.p_value:.4f} against {result.alpha:.4f}, n = {d.n} ({evidence})"
         + (f"; gains from {d.mde:.3f} on would show" if d.mde else ""),
     ]
+    lines += [f"  {line}" for line in readers_lines(result.readers.to_json() if result.readers else None)]
+    lines += [f"  accepted: what readers lose by {name}" for name in result.accepted]
     if result.powered is not None:
         cheap, (low, high) = result.powered, result.powered.ci95
         lines.append(

@@ -11,7 +11,7 @@ from hive_agents.base import HiveError, count
 from hive_agents.cli.doctor_permissions import Check, CheckStatus, check_of, permissions
 from hive_agents.documents import collection_names, load_collection
 from hive_agents.engines import KNN, OpenSearch, find_copy, open_database
-from hive_agents.evaluation import load_golden
+from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate import log_verdict
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.index import Generation, find_generation, index_is_stale
@@ -262,7 +262,7 @@ def _golden(workspace: Workspace) -> Check:
     if not (workspace.root / "evals" / "golden.json").exists():
         return Check("golden set", "warn", "there is none", "write one with `hive label QUERY`")
     golden = load_golden(workspace)
-    held = len(golden.split("holdout"))
+    held = len(held_out(golden) or ())
     return Check("golden set", "ok", f"{len(golden)} queries, {held} of them held out")
 
 

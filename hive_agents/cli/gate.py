@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.base import count, safe_line
-from hive_agents.cli.surface import Surface, figure, with_surface
+from hive_agents.cli.surface import AcceptOption, Surface, figure, with_surface
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
@@ -52,6 +52,7 @@ def command(
         list[str] | None,
         typer.Option("--accept-tag", metavar="TAG", help="Accept this tag's loss; needs --reason."),
     ] = None,
+    accept: AcceptOption = None,
     reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the ledger.")] = None,
     budget: Annotated[
         list[str] | None,
@@ -88,6 +89,7 @@ def command(
             labels,
             ledger=ledger,
             accept_tags=accept_tag or [],
+            accept=accept or [],
             reason=reason,
             budgets=_budgets(budget or []),
             corpus=corpus,
@@ -102,7 +104,7 @@ def command(
 
         atomic_write_text(receipt, gate_receipt(finding, before, after, labels).text)
     surface.warn(finding.warnings)
-    surface.show(finding.report() | {"accepted_reason": reason if accept_tag else None}, *_parts(finding))
+    surface.show(finding.report() | {"accepted_reason": reason if accept_tag or accept else None}, *_parts(finding))
     raise typer.Exit(0 if finding.decision == "passed" else 1)
 
 
@@ -113,6 +115,7 @@ def _finding(
     *,
     ledger: Path | None,
     accept_tags: list[str],
+    accept: list[str],
     reason: str | None,
     budgets: dict[str, float],
     corpus: Path | None,
@@ -123,14 +126,14 @@ def _finding(
     from hive_agents.gate import CheapLabels, gate_rankings, record_acceptance
     from hive_agents.workspace.settings import load_settings
 
-    labels, measured, held_out = files.measured()
+    labels, measured = files.measured()
     user = ""
-    if accept_tags:
+    if accept_tags or accept:
         from hive_agents.access import local_user
         from hive_agents.gate import require_acceptable
 
         user = local_user()
-        require_acceptable(measured, accept_tags, by=user, reason=reason)
+        require_acceptable(measured, accept_tags, accept, by=user, reason=reason)
     opened: list[Workspace] = []
 
     def workspace() -> Workspace:
@@ -151,14 +154,14 @@ def _finding(
         (after.name, new),
         measured,
         gate,
-        held_out=held_out,
         ledger=log,
         accept_tags=accept_tags,
+        accept=accept,
         budgets=budgets,
         cheap=CheapLabels(cheap, *ask_both(before, after, cheap, gate)) if cheap is not None else None,
         known={query.id for query in labels},
     )
-    if accept_tags and finding.ledger:
+    if user:
         record_acceptance(log, finding, user, str(reason))
     leaks = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
     return replace(finding, warnings=(*finding.warnings, *leaks))
@@ -202,7 +205,8 @@ def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path
     Raises: HIVE-409 for another ledger than the workspace's.
     """
     from hive_agents.base import HiveError
-    from hive_agents.gate import home_of, ledger_beside
+    from hive_agents.evaluation import home_of
+    from hive_agents.gate import ledger_beside
     from hive_agents.store import audit
 
     place = opened[0] if opened else home_of(path, labels)

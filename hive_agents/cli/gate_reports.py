@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hive_agents.gate import RankingsFinding
 
 CHECKS = {
-    "HIVE-301": "the mean nUDCG doesn't fall",
+    "HIVE-301": "neither the mean nUDCG nor what readers get falls",
     "HIVE-302": "no more distractors",
     "HIVE-303": "no tag is shown to lose",
     "HIVE-304": "no slower",
@@ -71,10 +71,15 @@ def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
         before, after = old.metrics[key], new.metrics[key]
         if before is not None and after is not None:
             lines.append(f"| {name} | {before:.3f} | {after:.3f} | {after - before:+.3f} |")
+    readers = finding.readers.to_json() if finding.readers else {}
+    for key, pair in readers.items():
+        if isinstance(pair, list):
+            lines.append(f"| readers: {key} | {pair[0]:.3f} | {pair[1]:.3f} | {pair[1] - pair[0]:+.3f} |")
     lines.append("")
     lines += [f"- **{block.code}** {_cell(block.message)}" for block in finding.reasons]
     lines += [f"- watch: {_cell(str(change))}; not shown, so it stops nobody" for change in finding.watch]
-    lines += [f"- accepted: {_cell(str(change))}: {_cell(reason or '')}" for change in finding.accepted_tags]
+    accepted = [*map(str, finding.accepted_tags), *finding.accepted]
+    lines += [f"- accepted: {_cell(loss)}: {_cell(reason or '')}" for loss in accepted]
     changed = most_changed(finding, 10)
     if changed:
         lines += ["", "<details><summary>Queries that change most</summary>", ""]
@@ -104,9 +109,7 @@ def _evidence(finding: RankingsFinding) -> str:
     if finding.use:
         left = count(finding.uses_left or 0, "look")
         return f"{evidence} Holdout, look {finding.use.j} at it, {left} left."
-    if finding.split:
-        return f"{evidence} Holdout, and no look at it: both rank alike."
-    return f"{evidence} No holdout: whoever tries often enough will see one pass."
+    return f"{evidence} Holdout, and no look at it: both rank alike."
 
 
 def _cell(text: str) -> str:

@@ -10,7 +10,8 @@ from hive_agents.cli.surface import GoldenOption, Surface, console, figure, with
 if TYPE_CHECKING:
     from rich.table import Table
 
-CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "interrupted": 130, "unavailable": 3}
+CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "blocked": 1}
+CODES |= {"interrupted": 130, "unavailable": 3}
 NOTHING_MEASURED: dict[str, Any] = {
     "status": "stopped",
     "baseline": None,
@@ -141,6 +142,7 @@ _ENDINGS = {
     "seconds": "time is up",
     "evaluations": "all evaluations used",
     "no_deploy": "as asked, before the deployment",
+    "blocked": "the gate blocked it on questions that nobody tuned to",
     "too_few_queries": "too few queries to decide by",
     "unavailable": "a model could not be asked",
     "interrupted": "interrupted",

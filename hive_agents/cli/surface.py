@@ -38,6 +38,14 @@ FilterOption = Annotated[
         "--filter", "-f", help='field=value, field=a,b, field="a, b", field!=value, field>=value, field<value.'
     ),
 ]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept",
+        metavar="FIGURE",
+        help="Accept what readers lose by answered, recall, first, reach or hidden; repeatable, needs --reason.",
+    ),
+]
 HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the history.")]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 

@@ -32,12 +32,21 @@ class FieldSchema(Format):
     """One field of the documents.
 
     `synonyms`: value → what readers call it ({"effective": ["released"]}). The copilot's router reads them; a search
-    and an index don't, so that a new synonym needs no new index.
+    and an index don't, so that a new synonym needs no new index. What an optimizer may do with a field is said here,
+    too: values of one that `ranks` may be promoted and demoted, those in `may_hide` filtered away, and one that names a
+    `person` is left alone.
     """
 
     type: Annotated[FieldType, AnyCase]
     filterable: bool = False
     synonyms: dict[str, list[str]] = {}
+    ranks: bool = False
+    may_hide: list[str] = []
+    person: bool = False
+
+
+_UNINDEXED = {"synonyms", "ranks", "may_hide", "person"}
+"""What an index doesn't depend on."""
 
 
 class Collection(FileFormat):
@@ -57,9 +66,18 @@ class Collection(FileFormat):
     def filterable(self) -> list[str]:
         return [name for name, field in self.fields.items() if field.filterable]
 
+    def declared_as(self, other: Collection) -> Collection:
+        """Return this collection with what `other` says that an optimizer may do with the fields of both."""
+        fields = dict(self.fields)
+        for name in fields.keys() & other.fields.keys():
+            said = other.fields[name]
+            update = {"ranks": said.ranks, "may_hide": said.may_hide, "person": said.person}
+            fields[name] = fields[name].model_copy(update=update)
+        return self.model_copy(update={"fields": fields})
+
     def digest(self) -> str:
         """Return the hash of everything that affects the index."""
-        relevant = self.model_dump_json(exclude={"description": True, "fields": {"__all__": {"synonyms"}}})
+        relevant = self.model_dump_json(exclude={"description": True, "fields": {"__all__": _UNINDEXED}})
         return hashlib.sha256(relevant.encode()).hexdigest()
 
 

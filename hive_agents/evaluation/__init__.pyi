@@ -41,6 +41,7 @@ from .outside import (
     LabelFiles as LabelFiles,
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
+    home_of as home_of,
 )
 from .powered import (
     PoweredDifference as PoweredDifference,
@@ -53,11 +54,31 @@ from .ranking_sources import (
     Source as Source,
     open_source as open_source,
 )
+from .reach import (
+    demoted as demoted,
+    known_items as known_items,
+    reach as reach,
+    undeclared_hidden as undeclared_hidden,
+)
+from .readers import (
+    READERS as READERS,
+    Reach as Reach,
+    Readers as Readers,
+    readers_lines as readers_lines,
+    unknown_reader as unknown_reader,
+)
 from .results import (
     Evaluation as Evaluation,
     QueryEvaluation as QueryEvaluation,
     percentile as percentile,
     record as record,
+)
+from .splits import (
+    PROVING as PROVING,
+    Regime as Regime,
+    held_out as held_out,
+    missing_labels as missing_labels,
+    split as split,
 )
 from .statistics import (
     PairedDifference as PairedDifference,

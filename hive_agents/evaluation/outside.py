@@ -13,6 +13,8 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import formats, jsontext, read_bytes
 from hive_agents.evaluation.golden import GoldenFile, GoldenQuery, GoldenSet, label_faults
 from hive_agents.evaluation.results import Evaluation, judged
+from hive_agents.evaluation.splits import held_out
+from hive_agents.workspace import Workspace
 
 DEPTH = 10
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
@@ -87,6 +89,15 @@ def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, OutsideQuery
     return golden.only(lines)
 
 
+def home_of(path: Path, labels: GoldenSet) -> Workspace | None:
+    """Return the workspace whose golden set is in the file `path`; None for qrels, and for a file by itself."""
+    folders = path.resolve().parents if labels.collection else ()
+    for folder in folders:
+        if (folder / "collections" / f"{labels.collection}.json").is_file():
+            return Workspace(folder)
+    return None
+
+
 @dataclass(frozen=True)
 class LabelFiles:
     """The label files of a comparison; `cheap` are labels by a model or by clicks."""
@@ -104,15 +115,17 @@ class LabelFiles:
         files = {"qrels": self.qrels, "queries": self.queries, "holdout": self.holdout, "cheap": self.cheap}
         return {name: path for name, path in files.items() if path is not None}
 
-    def measured(self) -> tuple[GoldenSet, GoldenSet, bool]:
-        """Return all labels, those to measure by, and whether these were held out. Raises: as `load_labels`.
+    def measured(self) -> tuple[GoldenSet, GoldenSet]:
+        """Return all labels, and those to measure by, which count as held out. Raises: as `load_labels`.
 
-        The queries held out are those of `holdout`, else the golden set's own holdout; without either all are measured.
+        Those are the queries of `holdout`, else the golden set's own holdout, for a workspace's golden set also the one
+        that its optimizer holds out; without any they are all.
         """
         labels = load_labels(self.qrels, k=self.k, asked=self._asked, relevant_from=self.relevant_from)
         if self.holdout is not None:
-            return labels, load_holdout(self.holdout, labels, self._asked, self.relevant_from), True
-        return (labels, labels.split("holdout"), True) if labels.has_holdout else (labels, labels, False)
+            return labels, load_holdout(self.holdout, labels, self._asked, self.relevant_from)
+        own = labels.has_holdout or home_of(self.qrels, labels) is not None
+        return labels, (held_out(labels) if own else None) or labels
 
     def cheap_labels(self, k: int) -> GoldenSet | None:
         """Return the cheap labels to the depth `k`; None without any. Raises: as `load_labels`."""

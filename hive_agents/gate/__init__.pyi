@@ -6,7 +6,6 @@ from .anybody import (
     CheapLabels as CheapLabels,
     RankingsFinding as RankingsFinding,
     gate_rankings as gate_rankings,
-    home_of as home_of,
     ledger_beside as ledger_beside,
     record_acceptance as record_acceptance,
 )

@@ -1,4 +1,4 @@
-"""Acceptance of a tag's loss, which needs a person, a reason and existing tags."""
+"""Acceptance of a loss of readers, or of a tag's, which needs a person, a reason and existing names."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ from collections.abc import Collection
 
 from hive_agents.approvals import refused
 from hive_agents.base import Diagnostic, HiveError, did_you_mean
-from hive_agents.evaluation import GoldenSet
+from hive_agents.evaluation import READERS, GoldenSet, unknown_reader
 from hive_agents.gate.tags import TagChange
 
 
 def only_people(who: str) -> HiveError:
     fix = "a person who answers for it runs `hive deploy CONFIG --accept-tag TAG --reason …`"
-    return refused("HIVE-415", f"{who} can't accept the loss of a tag", fix)
+    return refused("HIVE-415", f"{who} can't accept a loss of readers", fix)
 
 
-def require_acceptable(golden: GoldenSet, tags: Collection[str], *, by: str, reason: str | None) -> None:
-    """Check an acceptance before the measurement.
+def require_acceptable(
+    golden: GoldenSet, tags: Collection[str], losses: Collection[str] = (), *, by: str, reason: str | None
+) -> None:
+    """Check an acceptance of the loss of tags, or of `losses` of readers, before the measurement.
 
-    Raises: HIVE-409 without a reason or for a tag that no golden query has, HIVE-415 where `by` is no person.
+    Raises: HIVE-409 without a reason, for a tag that no golden query has or for an unknown figure, HIVE-415 where `by`
+    is no person.
     """
-    if not tags:
+    if not tags and not losses:
         return
     if not by.startswith("user:"):
         raise only_people(by)
     if not (reason and reason.strip()):
-        raise HiveError.of("HIVE-409", "to accept the loss of a tag needs a reason", fix='add --reason "…"')
+        raise HiveError.of("HIVE-409", "to accept a loss needs a reason", fix='add --reason "…"')
+    for name in losses:
+        if name not in READERS:
+            raise unknown_reader(name)
     existing = sorted({tag for query in golden for tag in query.tags})
     unknown = [_unknown(tag, existing, golden) for tag in tags if tag not in existing]
     if unknown:

@@ -11,9 +11,8 @@ from typing import Any
 from hive_agents.base import Diagnostic, HiveError, sha256
 from hive_agents.evaluation import FoundList, GoldenSet, PoweredDifference, evaluate_found, powered_difference
 from hive_agents.gate.decision import GateFinding, decide, watch_warning
-from hive_agents.gate.ledger import MAX_USES, HoldoutUse, distinct, spend, was_held_out
+from hive_agents.gate.ledger import MAX_USES, HoldoutUse, distinct, spend
 from hive_agents.store import audit
-from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Gate
 
 UNEVEN = 0.05
@@ -45,12 +44,12 @@ class CheapLabels:
 class RankingsFinding(GateFinding):
     """The gate's finding about two rankings, by the thresholds of `gate` and `budgets`.
 
-    `ledger` names the ledger of holdout uses, None where none was counted.
+    `ledger` names the ledger of holdout uses.
     """
 
     gate: Gate
     budgets: Mapping[str, float]
-    ledger: str | None
+    ledger: str
     warnings: tuple[Diagnostic, ...]
 
     @property
@@ -81,19 +80,19 @@ def gate_rankings(
     labels: GoldenSet,
     gate: Gate,
     *,
-    held_out: bool,
     ledger: audit.Place,
     accept_tags: Collection[str] = (),
+    accept: Collection[str] = (),
     budgets: Mapping[str, float] | None = None,
     cheap: CheapLabels | None = None,
     known: Collection[str] = (),
 ) -> RankingsFinding:
     """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
 
-    With `held_out`, or where the ledger has most of these queries as a holdout, the comparison is a use of the holdout,
-    recorded before the measurement. Repeating a comparison is the same use; identical rankings are none. With `cheap`
-    the proof uses those labels, too; other cheap labels are another use. Their queries with ids in `known`, which may
-    have been tuned to, count only where `labels` has them.
+    The labels are taken as held out: the comparison is a use of them, recorded before the measurement. Repeating a
+    comparison is the same use; identical rankings are none. With `cheap` the proof uses those labels, too; other cheap
+    labels are another use. Their queries with ids in `known`, which may have been tuned to, count only where `labels`
+    has them.
     Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, or `cheap` lacks some of them;
     HIVE-105 where it has no others; HIVE-101 for a damaged ledger.
     """
@@ -101,16 +100,15 @@ def gate_rankings(
         _require_answers(name, rankings, labels)
     compared = _Compared.of(before, after, labels, cheap, known)
     measured = compared.measured
-    held_out = held_out or was_held_out(ledger, measured)
     use = None
-    if held_out and not compared.are_alike:
+    if not compared.are_alike:
         use = spend(ledger, measured, "gate", compared.identity, alpha=gate.alpha)
     finding = compared.decide(
         gate,
-        split="holdout" if held_out else None,
         use=use,
-        fault=_fault(ledger) if held_out else "",
+        fault=_fault(ledger),
         accept_tags=accept_tags,
+        accept=accept,
         budgets=budgets,
     )
     warnings = [*compared.warnings, *(watch_warning(change, measured) for change in finding.watch)]
@@ -119,7 +117,7 @@ def gate_rankings(
         **vars(finding),
         gate=gate,
         budgets=budgets or {},
-        ledger=_name(ledger) if held_out else None,
+        ledger=_name(ledger),
         warnings=tuple(warnings),
     )
 
@@ -130,17 +128,17 @@ def decide_again(
     labels: GoldenSet,
     gate: Gate,
     *,
-    split: str | None,
     use: HoldoutUse | None,
     fault: str,
     accept_tags: Collection[str],
+    accept: Collection[str],
     budgets: Mapping[str, float],
     cheap: CheapLabels | None = None,
     known: Collection[str] = (),
 ) -> GateFinding:
     """Return the decision of `gate_rankings` for a recorded use of a holdout; records nothing. Raises: as it does."""
     compared = _Compared.of(before, after, labels, cheap, known)
-    return compared.decide(gate, split=split, use=use, fault=fault, accept_tags=accept_tags, budgets=budgets)
+    return compared.decide(gate, use=use, fault=fault, accept_tags=accept_tags, accept=accept, budgets=budgets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,10 +186,10 @@ class _Compared:
         self,
         gate: Gate,
         *,
-        split: str | None,
         use: HoldoutUse | None,
         fault: str,
         accept_tags: Collection[str],
+        accept: Collection[str],
         budgets: Mapping[str, float] | None,
     ) -> GateFinding:
         active, candidate = (
@@ -206,10 +204,11 @@ class _Compared:
             candidate,
             active,
             gate,
-            split=split,
+            split="holdout",
             use=use,
             fault=fault,
             accept_tags=accept_tags,
+            accept=accept,
             budgets=budgets,
             powered=powered,
         )
@@ -224,20 +223,11 @@ def ledger_beside(path: Path) -> audit.LogFile:
     return audit.LogFile(path.with_name(f"{path.name}.ledger.jsonl"))
 
 
-def home_of(path: Path, labels: GoldenSet) -> Workspace | None:
-    """Return the workspace whose golden set is in the file `path`; None for qrels, and for a file by itself."""
-    folders = path.resolve().parents if labels.collection else ()
-    for folder in folders:
-        if (folder / "collections" / f"{labels.collection}.json").is_file():
-            return Workspace(folder)
-    return None
-
-
 def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason: str) -> None:
-    """Record that a person accepted the shown loss of tags, if there is one."""
-    if finding.accepted_tags:
+    """Record that a person accepted losses, if there are any."""
+    if finding.accepted_tags or finding.accepted:
         tags = [change.to_json() for change in finding.accepted_tags]
-        audit.append(ledger, "tags_accepted", tags=tags, by=by, reason=reason)
+        audit.append(ledger, "tags_accepted", tags=tags, readers=list(finding.accepted), by=by, reason=reason)
 
 
 def _require_answers(name: str, rankings: Sequence[FoundList], labels: GoldenSet) -> None:

@@ -12,11 +12,15 @@ from typing import Any, Literal
 
 from hive_agents.base import Diagnostic, Severity
 from hive_agents.evaluation import (
+    PROVING,
     Evaluation,
     GoldenSet,
     PairedDifference,
     PoweredDifference,
+    Reach,
+    Readers,
     is_measurable,
+    missing_labels,
     needed_queries,
     paired_difference,
 )
@@ -54,7 +58,8 @@ class GateFinding:
     `split` names the part of the labels that was measured, None for all of them. `use` is None where no holdout was
     used; `difference` is None where there was nothing to compare with, `powered` where no cheap labels were given.
     Of the falling tags, `lost_tags` block, `accepted_tags` would block but for a person's acceptance, and `watch` has
-    those without a proved loss, which don't block. Each is sorted worst first.
+    those without a proved loss, which don't block. Each is sorted worst first. Of the `readers`, whose figures are None
+    without a comparison, those in `lost_readers` block, and those in `accepted` would but for a person's acceptance.
     """
 
     decision: GateDecision
@@ -69,6 +74,9 @@ class GateFinding:
     watch: tuple[TagChange, ...] = ()
     accepted_tags: tuple[TagChange, ...] = ()
     powered: PoweredDifference | None = None
+    readers: Readers | None = None
+    lost_readers: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     def diagnostics(self, file: str) -> list[Diagnostic]:
         """Return the reasons as findings about the candidate's `file`: errors where they block, else warnings."""
@@ -104,6 +112,8 @@ class GateFinding:
             "evidence": "holdout" if self.split else "tuning_set",
             "watch": [change.to_json() for change in self.watch],
             "accepted_tags": [change.to_json() for change in self.accepted_tags],
+            "readers": self.readers.to_json() if self.readers else None,
+            "accepted": list(self.accepted),
             "needed_queries": self.needed_queries,
             "measurable": self.measurable,
             **({"powered": self.powered.to_json()} if self.powered else {}),
@@ -119,14 +129,18 @@ def decide(
     use: HoldoutUse | None = None,
     fault: str = "",
     untrusted: GoldenSet | None = None,
+    of: GoldenSet | None = None,
+    reached: Reach | None = None,
     accept_tags: Collection[str] = (),
+    accept: Collection[str] = (),
     budgets: Mapping[str, float] | None = None,
     powered: PoweredDifference | None = None,
 ) -> GateFinding:
     """Decide on `new` against the active `old` by the thresholds `gate`, at the level of the `use`, if there is one.
 
-    `accept_tags` names tags whose loss a person accepts, `budgets` the share of its mean that a metric may lose; the
-    others are as in `doubt_of`. Blocks are measured by people's labels alone.
+    `of` is the golden set that the questions were held out of: of too few nothing passes. `accept_tags` names tags
+    and `accept` figures of the readers whose loss a person accepts, `budgets` the share of its mean that a metric may
+    lose; the others are as in `doubt_of`. Blocks are measured by people's labels alone.
     """
     alpha = use.alpha if use else gate.alpha
     if old is None:
@@ -138,9 +152,15 @@ def decide(
     falling = tag_changes(new, old, gate)
     lost = tuple(change for change in falling if change.blocks and change.tag not in accept_tags)
     decision: GateDecision
-    if blocked := [*regressions(new, old, gate, lost), *overdrawn(new, old, budgets or {})]:
+    readers = Readers.of(old, new, reached)
+    falls = dict(readers.falls(gate))
+    lost_readers = {name: words for name, words in falls.items() if name not in accept}
+    for_readers = [Reason("HIVE-301", words) for words in lost_readers.values()]
+    if blocked := [*regressions(new, old, gate, lost), *for_readers, *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
-    elif doubt := doubt_of(use, fault, difference, alpha, untrusted, powered):
+    elif doubt := too_few(of, split, difference, alpha) or doubt_of(
+        use, fault, difference, alpha, untrusted, powered
+    ):
         decision, reasons = "inconclusive", [doubt]
     else:
         decision, reasons = "passed", []
@@ -156,6 +176,9 @@ def decide(
         lost_tags=lost,
         watch=tuple(change for change in falling if not change.blocks),
         accepted_tags=tuple(change for change in falling if change.blocks and change.tag in accept_tags),
+        readers=readers,
+        lost_readers=tuple(lost_readers),
+        accepted=tuple(name for name in falls if name in accept),
         powered=powered,
     )
 
@@ -183,6 +206,16 @@ def doubt_of(
     if powered is None and difference.p_value > alpha:
         return Reason("HIVE-306", inconclusive_reason(difference, alpha))
     return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
+
+
+def too_few(of: GoldenSet | None, split: str | None, difference: PairedDifference, alpha: float) -> Reason | None:
+    """Return how many labels are missing until anything can be proved; None where enough questions are held out."""
+    held = difference.n if split else 0
+    if of is None or held >= PROVING:
+        return None
+    labels = missing_labels(of, difference.n + (needed_queries(difference, alpha) or 0) if held else PROVING)
+    had = f"{held} held-out questions prove" if held else "no question is held out, and those that chose a config prove"
+    return Reason("HIVE-306", f"{had} nothing; about {labels} more labels would: at least {PROVING} are held out then")
 
 
 def tag_changes(new: Evaluation, old: Evaluation, gate: Gate) -> list[TagChange]:

@@ -65,6 +65,7 @@ def deploy(
     *,
     allow_inconclusive: bool = False,
     accept_tags: Collection[str] = (),
+    accept: Collection[str] = (),
     reason: str | None = None,
     by: str | None = None,
     authn: str = "local",
@@ -73,13 +74,14 @@ def deploy(
 ) -> Deployment:
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
-    `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays. `before_look` is
-    called after all checks, before the gate measures the candidate. Told is what `viewer` may know, as for `as_seen`.
+    `accept_tags` names tags, `accept` figures of the readers whose loss `by` accepts for `reason`; every other block
+    stays. `before_look` is called after all checks, before the gate measures the candidate. Told is what `viewer` may
+    know, as for `as_seen`.
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
     without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
     by = by or local_user()
-    require_acceptable(golden, accept_tags, by=by, reason=reason)
+    require_acceptable(golden, accept_tags, accept, by=by, reason=reason)
     file = workspace.root / candidate.file
     if file.parent != workspace.configs or not is_inside(file, workspace.configs):
         raise HiveError.of(
@@ -94,7 +96,7 @@ def deploy(
     active = find_active(workspace)
     engine, old = SearchEngine(workspace), active.stored if active else None
     before_look()
-    result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags)
+    result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags, accept=accept)
     shown = result if viewer is None else as_seen(workspace, engine, result, candidate, old, viewer)
     previous = active.stored.name if active else None
     notices = nothing_to_accept(golden, accept_tags, shown.accepted_tags)

@@ -14,12 +14,20 @@ import numpy as np
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic
-from hive_agents.evaluation import Evaluation, GoldenSet, evaluate_interleaved, leakage_warnings, viewable_golden
+from hive_agents.evaluation import (
+    Evaluation,
+    GoldenSet,
+    evaluate_interleaved,
+    held_out,
+    leakage_warnings,
+    reach,
+    viewable_golden,
+)
 from hive_agents.gate.acceptance import only_people
 from hive_agents.gate.certificate import Certificate, certify, log_fault
 from hive_agents.gate.decision import GateFinding, Reason, decide, watch_warning
 from hive_agents.gate.golden_trust import change_warning, is_accepted
-from hive_agents.gate.ledger import distinct, spend, was_held_out
+from hive_agents.gate.ledger import distinct, spend
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.ranking import SearchEngine, StoredConfig
 from hive_agents.workspace import Workspace
@@ -52,23 +60,23 @@ def run_gate(
     active: StoredConfig | None,
     golden: GoldenSet,
     *,
-    holdout: GoldenSet | None = None,
     purpose: str = "gate",
     run_id: str | None = None,
     agent: bool = False,
     accept_tags: Collection[str] = (),
+    accept: Collection[str] = (),
 ) -> GateResult:
-    """Measure candidate and active on the holdout, where there is one, and decide.
+    """Measure candidate and active on the held-out questions, and decide.
 
+    Without held-out ones all are measured, which can block and never prove.
     An `agent` gets no more than inconclusive on a golden set that changed since a person accepted it.
-    `holdout` overrides the golden set's own split; `accept_tags` names tags whose shown loss a person accepts, and
-    whose blocks are lifted. Levels 1 and 2 were checked before, and the index is fresh.
+    `accept_tags` names tags, `accept` figures of the readers whose
+    loss a person accepts: they don't block. Levels 1 and 2 were checked before, and the index is fresh.
     Raises: HIVE-105 when there are no queries to measure with, HIVE-415 for an agent that accepts a loss.
     """
-    if agent and accept_tags:
+    if agent and (accept_tags or accept):
         raise only_people("an agent")
-    if holdout is None and golden.has_holdout:
-        holdout = golden.split("holdout")
+    holdout = held_out(golden)
     measured, warnings = distinct(holdout or golden.asked, golden if holdout else None)
     fault = log_fault(workspace)
     trusted = is_accepted(workspace, golden)
@@ -77,10 +85,9 @@ def run_gate(
     measured.require_queries()
     if holdout is not None:
         warnings += leakage_warnings(measured, golden)
-    held_out = holdout is not None or was_held_out(workspace, measured)
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
-    use = spend(workspace, measured, purpose, run_id) if held_out and compared else None
+    use = spend(workspace, measured, purpose, run_id) if holdout is not None and compared else None
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     new, *others = evaluate_interleaved(engine, configs, measured)
     finding = decide(
@@ -91,7 +98,10 @@ def run_gate(
         use=use,
         fault=fault,
         untrusted=golden if agent and not trusted else None,
+        of=golden,
+        reached=reach(engine, active.config, candidate.config, new) if compared and active else None,
         accept_tags=accept_tags,
+        accept=accept,
     )
     warnings += [watch_warning(change, golden) for change in finding.watch]
     index = engine.index(candidate.config.collection)
@@ -139,7 +149,18 @@ def as_seen(
     if others and len(measured):
         accepted = [change.tag for change in result.accepted_tags]
         gate = result.thresholds
-        finding = decide(new, others[0], gate, split=result.split, use=result.use, accept_tags=accepted)
+        assert active is not None
+        reached = reach(engine, active.config, candidate.config, new, viewer) if result.readers else None
+        finding = decide(
+            new,
+            others[0],
+            gate,
+            split=result.split,
+            use=result.use,
+            reached=reached,
+            accept_tags=accepted,
+            accept=result.accepted,
+        )
     told = {reason.code: reason.message for reason in finding.reasons}
     codes = dict.fromkeys(reason.code for reason in result.reasons)
     everything = "by a measurement of everything; `hive explain {}` says what it means"
@@ -170,6 +191,6 @@ def left_out(
     every = np.ones(len(new), np.bool_) if old is None else old
     total, lost = index.count(every), index.count(every) - index.count(every & new)
     if lost:
-        message = f"its filters keep {lost} of {total} documents that {active.name} finds from every question"
-        fix = "ask the golden set for some of these documents, or prefer the others by `boosts` instead of a filter"
+        message = f"no question finds {lost} of the {total} documents that {active.name} finds: its filters hide them"
+        fix = "prefer the others by `boosts` instead of a filter, or let the schema say that these values `may_hide`"
         yield Diagnostic("HIVE-314", message, candidate.file, "filters", fix, severity="warning")

@@ -7,10 +7,10 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.engines import open_engines
-from hive_agents.evaluation import GoldenSet, evaluate, load_golden
+from hive_agents.evaluation import GoldenSet, evaluate, held_out, load_golden
 from hive_agents.gate.certificate import log_fault
 from hive_agents.gate.decision import decide
-from hive_agents.gate.ledger import distinct, spend, was_held_out
+from hive_agents.gate.ledger import distinct, spend
 from hive_agents.index import Generation, candidates, find_generation, promote, switch
 from hive_agents.ranking import SearchEngine, StoredConfig, find_active
 from hive_agents.store import audit, connected
@@ -89,7 +89,7 @@ def _ask(workspace: Workspace, collection: str) -> _Question:
     except HiveError as error:
         why_not = f"nothing to measure with: {error.diagnostics[0].message}"
         return _Question(collection, waiting, live, stored, None, why_not)
-    if not golden.has_holdout and not golden.asked.queries:
+    if held_out(golden) is None and not golden.asked.queries:
         return _Question(collection, waiting, live, stored, golden, "nobody asked any query of the golden set")
     fits = stored is not None and stored.config.collection == golden.collection == collection
     why_not = "" if fits else "no golden set and active config of this collection to measure with"
@@ -133,16 +133,17 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
         return question.answer("inconclusive", {"code": "HIVE-306", "message": question.why_not})
     golden, config = question.golden, question.active.config
     try:
-        measured, _ = distinct(golden.split("holdout"), golden) if golden.has_holdout else distinct(golden.asked)
+        holdout = held_out(golden)
+        measured, _ = distinct(holdout or golden.asked, golden if holdout else None)
     except HiveError as error:
         diagnostic = error.diagnostics[0]
         return question.answer("inconclusive", {"code": diagnostic.code, "message": diagnostic.message})
     fault = log_fault(workspace)
-    held_out = golden.has_holdout or was_held_out(workspace, measured)
-    use = spend(workspace, measured, "index") if held_out else None
+    use = spend(workspace, measured, "index") if holdout is not None else None
     old = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace))
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
-    finding = decide(new, old, workspace.settings.gate, use=use, fault=fault)
+    split = "holdout" if holdout is not None else None
+    finding = decide(new, old, workspace.settings.gate, split=split, use=use, fault=fault, of=golden)
     assert finding.difference is not None
     evaluation = {
         "n": len(measured),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.evaluation import GoldenSet, load_golden, spent_alpha, viewable_golden
+from hive_agents.evaluation import GoldenSet, held_out, load_golden, spent_alpha, viewable_golden
 from hive_agents.gate.certificate import log_verdict
 from hive_agents.gate.ledger import MAX_USES, spend, uses
 from hive_agents.store import audit
@@ -15,9 +15,10 @@ from hive_agents.workspace import Workspace
 
 def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
     """Return the cost of the next look at a golden set's holdout; None without one, or when it is used up."""
-    if not golden.has_holdout:
+    holdout = held_out(golden)
+    if holdout is None:
         return None
-    j, alpha = len(uses(workspace, golden.split("holdout"))) + 1, workspace.settings.gate.alpha
+    j, alpha = len(uses(workspace, holdout)) + 1, workspace.settings.gate.alpha
     if j > MAX_USES:
         return None
     later = f", at {spent_alpha(j + 1, alpha):.4f} in the look after it" if j < MAX_USES else ", and it is the last"

@@ -63,12 +63,6 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
     return measured.only(kept) if warnings else measured, warnings
 
 
-def was_held_out(place: audit.Place, golden: GoldenSet) -> bool:
-    """Return whether these queries were used as a named holdout before, whether or not they are marked now."""
-    # Without a named holdout an optimizer's run makes its own, and the gate still measures all queries.
-    return any(entry.get("purpose") != "optimize" for entry in uses(place, golden))
-
-
 def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
     """Return the looks at this holdout, or at one that shares over half of it, oldest first."""
     return _uses_among(audit.entries(place, KIND), holdout)

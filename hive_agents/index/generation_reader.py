@@ -88,7 +88,7 @@ class GenerationReader:
             generation = find_generation(self._connection, collection.name, state)
         if generation is None:
             raise self._never_indexed()
-        self.collection = generation.schema
+        self.collection = generation.schema.declared_as(collection)
         self.language = generation.language
         self.embedding_model = generation.embedding_model
         self.index_hash = generation.index_hash

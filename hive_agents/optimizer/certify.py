@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.evaluation import load_golden, needed_queries, paired_difference, spent_alpha
+from hive_agents.evaluation import held_out, load_golden, missing_labels, needed_queries, paired_difference, spent_alpha
 from hive_agents.gate import GateResult, as_seen, run_gate, switch
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
-from hive_agents.optimizer.splits import LEAST, golden_size, split
 from hive_agents.ranking import RetrievalConfig, SearchEngine, find_active
 
 
@@ -16,7 +15,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
     """Return the certificate and the evaluation for a deployment's record; even a resumed run uses the holdout once."""
     golden = load_golden(session.workspace, session.golden_path)
     active, stored = find_active(session.workspace), session.stored(name)
-    engine, holdout = SearchEngine(session.workspace, session.reranker), split(golden).holdout
+    engine, holdout = SearchEngine(session.workspace, session.reranker), held_out(golden)
     if stored.config.rerank.enabled and holdout is not None:
         engine.run(holdout.texts, stored.config)  # before the holdout is used up: an outage is no evidence
     result = run_gate(
@@ -25,7 +24,6 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         stored,
         active.stored if active else None,
         golden,
-        holdout=holdout,
         purpose="optimize",
         run_id=run_id,
         agent=True,
@@ -80,13 +78,13 @@ def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateR
 def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
     """Return roughly how many more queries it takes, at least, to certify the gain that `best` has on the open queries.
 
-    It is a lower bound, as `best` was tuned on these queries; golden sets under `LEAST` are never split.
+    It is a lower bound, as `best` was tuned on these queries.
     """
     alpha = spent_alpha(1, session.workspace.settings.gate.alpha)
     old, new = session.baseline_measured.nudcg.tolist(), session.remeasure(parsed(best)).nudcg.tolist()
     difference = paired_difference(old, new, alpha=alpha)
-    held_out = difference.n + (needed_queries(difference, alpha) or 0)
-    return max(LEAST, golden_size(held_out)) - difference.n
+    wanted = difference.n + (needed_queries(difference, alpha) or 0)
+    return missing_labels(load_golden(session.workspace, session.golden_path), wanted)
 
 
 def deploy_certified(session: OptimizerSession, name: str, evaluation: dict[str, Any], run_id: str) -> None:

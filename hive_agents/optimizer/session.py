@@ -16,7 +16,7 @@ from typing import Any
 from hive_agents.access import Principal
 from hive_agents.base import HiveError, NoModel, has_errors
 from hive_agents.base.files import atomic_write_text, read_bytes
-from hive_agents.evaluation import GoldenSet, viewable_golden
+from hive_agents.evaluation import PROVING, GoldenSet, load_golden, split, viewable_golden
 from hive_agents.gate import TagChange, distinct, falling_tags
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.models import Usage, estimated_usage, price_of, require_prices
@@ -41,7 +41,6 @@ from hive_agents.optimizer.selection import (
 )
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed, sweep
 from hive_agents.optimizer.spending import Spending
-from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
 from hive_agents.ranking import (
     RetrievalConfig,
@@ -62,11 +61,12 @@ UNNAMED = "candidate"
 
 @dataclass(frozen=True)
 class Tuning:
-    """The open queries of a golden set, which the optimizer may learn from."""
+    """The open queries of a golden set, which the optimizer may learn from; `proving` tells whether enough others are
+    held out to prove anything."""
 
     train: GoldenSet
     validation: GoldenSet
-    regime: Regime
+    proving: bool
 
     @property
     def queries(self) -> GoldenSet:
@@ -80,8 +80,10 @@ def load_tuning(workspace: Workspace, path: Path | None, viewer: Principal | Non
     """
     golden = viewable_golden(workspace, viewer, path)
     golden.require_queries()
-    splits = split(golden)
-    if not splits.train:
+    # What a viewer learns from is open in the whole set, too: by itself a part of it is split in another way.
+    splits = split(golden if viewer is None else load_golden(workspace, path))
+    train, validation = (golden.only(query.id for query in part) for part in (splits.train, splits.validation))
+    if not train:
         raise HiveError.of(
             "HIVE-105",
             "every query of the golden set is held out: none is left to learn from",
@@ -89,9 +91,10 @@ def load_tuning(workspace: Workspace, path: Path | None, viewer: Principal | Non
             path="queries",
             fix="add queries with `hive label QUERY`, or take the split off some that nobody has looked at yet",
         )
-    if splits.holdout is not None:
-        distinct(splits.holdout, golden)
-    return Tuning(splits.train, splits.validation, splits.regime)
+    if splits.holdout is None:
+        return Tuning(train, validation, proving=False)
+    measured, _ = distinct(splits.holdout, splits.train.joined(splits.validation))
+    return Tuning(train, validation, proving=len(measured) >= PROVING)
 
 
 def require_text(workspace: Workspace, collection: str) -> None:

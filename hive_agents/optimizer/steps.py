@@ -153,7 +153,7 @@ def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         return {"status": "no_improvement", "best": None, "certificate": None, **ended, **_spent(session)}
     row = next((row for row in state["rows"] if row["identity"] == identity(best)), None)
     chosen = best | {"name": session.write(best, row["reason"] if row else ABLATED, session.baseline.name)}
-    if session.tuning.regime == "uncertified":
+    if not session.tuning.proving:
         needed = {"needed_queries": queries_to_certify(session, chosen), "certificate": None}
         stop = {"status": "stopped", "stopped_by": "too_few_queries"}
         return {"best": chosen, **stop, **ended, **needed, **_spent(session)}
@@ -174,6 +174,8 @@ def certify(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     update: SearchUpdate = {"certificate": certificate, "evaluation": evaluation}
     if not state["deploy"]:
         update |= {"status": "stopped", "stopped_by": "no_deploy"}
+    elif certificate["decision"] == "blocked":  # nobody is asked to deploy what is shown to be worse
+        update |= {"status": "stopped", "stopped_by": "blocked"}
     elif not certificate["measurable"]:  # no person could decide by these figures
         update |= {"status": "stopped", "stopped_by": "too_few_queries"}
     return update | _spent(session)

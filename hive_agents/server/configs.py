@@ -117,7 +117,8 @@ class Changes(Value):
 class Deploy(Body):
     """`override` asks another person to deploy in spite of the gate; it needs a `reason`.
 
-    With `accept_tags` a person with the role approver accepts the losses shown for these tags, for a `reason`. `hash`
+    With `accept_tags` a person with the role approver accepts the losses shown for these tags, and with `accept` those
+    of readers (answered, recall, first, reach, hidden), for a `reason`. `hash`
     is that of the config as it was read, `of` the id in the history of the one active then, 0 for none: where either
     has changed meanwhile, nothing is deployed.
     """
@@ -128,6 +129,7 @@ class Deploy(Body):
     allow_inconclusive: bool = False
     override: bool = False
     accept_tags: Annotated[list[ShortName], FewEntries] = []
+    accept: Annotated[list[ShortName], FewEntries] = []
     reason: LongText | None = None
 
 
@@ -265,10 +267,11 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
     """Run a config through the gate, and activate it if it passes. Each run may spend a use of the holdout."""
     if body.override and not (body.reason and body.reason.strip()):
         raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
-    if body.override and body.accept_tags:
-        why = "an override asks another person, accepted tags are answered for by oneself"
+    accepts = bool(body.accept_tags or body.accept)
+    if body.override and accepts:
+        why = "an override asks another person, accepted losses are answered for by oneself"
         raise HiveError.of("HIVE-409", why, fix="use one of the two", exit_code=2)
-    by = call.asker.reviewer().by if body.accept_tags else call.by
+    by = call.asker.reviewer().by if accepts else call.by
     stored = _config(call, body.config)
     _require_as_seen(call, stored, body)
     outcome = deploy(
@@ -277,6 +280,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
         load_golden(call.workspace),
         allow_inconclusive=body.allow_inconclusive,
         accept_tags=body.accept_tags,
+        accept=body.accept,
         reason=body.reason,
         by=by,
         authn=call.asker.authn,

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import FoundList, GoldenSet
+from hive_agents.evaluation import FoundList, GoldenSet, home_of
 from hive_agents.evaluation.outside import PooledQuery, UnaskedQuery
 from hive_agents.gate import CheapLabels, RankingsFinding, gate_rankings, ledger_beside, run_gate
-from hive_agents.gate.anybody import home_of
 from hive_agents.gate.ledger import KIND, MAX_USES, uses
 from hive_agents.store import audit
 from hive_agents.workspace.settings import Gate
@@ -43,7 +42,7 @@ GOOD, LATE, TRAP = FoundList(("good",)), FoundList(("x", "good")), FoundList(("t
 def judge(
     folder: Path, before: list[FoundList], after: list[FoundList], of: GoldenSet, **options: Any
 ) -> RankingsFinding:
-    options = {"held_out": True, "ledger": ledger_beside(folder / "qrels.txt")} | options
+    options = {"ledger": ledger_beside(folder / "qrels.txt")} | options
     return gate_rankings(("a", before), ("b", after), of, Gate(), **options)
 
 
@@ -92,8 +91,6 @@ def test_a_holdout_in_other_clothes_is_the_same(tmp_path: Path, later: GoldenSet
     found = judge(tmp_path, [LATE] * n, [GOOD] * n, later)
     assert found.use
     assert found.use.j == 2
-    unmarked = judge(tmp_path, [LATE] * n, [GOOD] * n, later, held_out=False)
-    assert (unmarked.split, unmarked.use and unmarked.use.j) == ("holdout", 2)
 
 
 def test_ids_that_differ_by_a_sign_are_two_queries(tmp_path: Path) -> None:
@@ -117,16 +114,9 @@ def test_edited_ledger_proves_nothing(tmp_path: Path, edit: dict[str, Any], same
 def test_lists_that_have_a_document_twice_are_told(tmp_path: Path) -> None:
     """A document's copies push the distractor below it out of the depth that is measured."""
     padded = FoundList(("good",) * 10 + ("trap",))
-    found = judge(tmp_path, [LATE] * 8, [padded] * 8, labels(), held_out=False)
+    found = judge(tmp_path, [LATE] * 8, [padded] * 8, labels())
     (warning,) = (one for one in found.warnings if one.code == "HIVE-111")
     assert warning.message == "b has a document more than once in 8 of 8 lists; the copies take places"
-
-
-def test_without_a_holdout_nothing_is_recorded_and_it_says_so(tmp_path: Path) -> None:
-    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(), held_out=False)
-    assert (found.decision, found.alpha, found.ledger) == ("passed", 0.05, None)
-    assert found.to_json()["evidence"] == "tuning_set"
-    assert not list(tmp_path.iterdir())
 
 
 def test_distractors_block_although_the_right_answer_stays_first(tmp_path: Path) -> None:
@@ -145,13 +135,13 @@ def test_shown_loss_of_a_tag_blocks_until_a_person_accepts_it(tmp_path: Path) ->
 
 def test_pool_that_knows_one_side_better_is_told(tmp_path: Path) -> None:
     strangers = FoundList(("good", "new1", "new2"))
-    found = judge(tmp_path, [LATE] * 8, [strangers] * 8, labels(), held_out=False)
+    found = judge(tmp_path, [LATE] * 8, [strangers] * 8, labels())
     (warning,) = found.warnings
     assert (warning.code, "50% of what a returns and 67% of what b returns" in warning.message) == ("HIVE-305", True)
 
 
 def test_side_that_is_silent_more_often_is_told(tmp_path: Path) -> None:
-    found = judge(tmp_path, [LATE] * 5 + [FoundList(())] * 3, [GOOD] * 8, labels(), held_out=False)
+    found = judge(tmp_path, [LATE] * 5 + [FoundList(())] * 3, [GOOD] * 8, labels())
     (warning,) = (one for one in found.warnings if one.code == "HIVE-107")
     assert warning.message == "a returns nothing for 3 of 8 queries, the other for 0"
     assert warning.severity == "warning"
@@ -174,7 +164,7 @@ def test_configs_get_the_decision_that_a_deployment_would_get(tmp_path: Path) ->
         for name in ("naive", "careful")
     ]
     ours = gate_rankings(
-        ("naive", lists[0]), ("careful", lists[1]), holdout, place.settings.gate, held_out=True, ledger=place
+        ("naive", lists[0]), ("careful", lists[1]), holdout, place.settings.gate, ledger=place
     )
     assert (ours.decision, ours.use and ours.use.j, ours.ledger) == ("passed", 2, audit.FILE)
     untimed = ("latency_ms_p50", "latency_ms_p95")
@@ -201,7 +191,7 @@ def test_p_values_agree_with_exact_arithmetic_over_all_signs(tmp_path: Path, see
         [FoundList(tuple(draw.permutation(["good", "trap", "x", "y", "z"])[: draw.integers(1, 6)])) for _ in range(13)]
         for _ in range(2)
     )
-    found = judge(tmp_path, before, after, labels(13), held_out=False)
+    found = judge(tmp_path, before, after, labels(13))
     assert found.active is not None
     assert found.difference is not None
     expected = exact_p_value(found.active.scores(), found.candidate.scores())
@@ -221,15 +211,12 @@ def null_pair(draw: np.random.Generator, n: int) -> tuple[list[FoundList], list[
 @pytest.mark.slow
 def test_false_passes_over_a_thousand_null_comparisons_stay_within_the_bound(tmp_path: Path) -> None:
     draw, of = np.random.default_rng(22), labels(30)
-    passed = {True: 0, False: 0}
+    passed, alpha = 0, 0.05 * 6 / math.pi**2
     for number in range(1000):
         before, after = null_pair(draw, 30)
-        for held_out in passed:
-            place = audit.LogFile(tmp_path / f"{number}-{held_out}.jsonl")  # what is held out once stays it
-            passed[held_out] += judge(tmp_path, before, after, of, held_out=held_out, ledger=place).decision == "passed"
-    for held_out, alpha in ((False, 0.05), (True, 0.05 * 6 / math.pi**2)):
-        assert passed[held_out] <= 1000 * alpha + 2.33 * math.sqrt(1000 * alpha * (1 - alpha)), (held_out, passed)
-        assert passed[held_out] > 0  # it is no gate that never opens
+        place = audit.LogFile(tmp_path / f"{number}.jsonl")
+        passed += judge(tmp_path, before, after, of, ledger=place).decision == "passed"
+    assert 0 < passed <= 1000 * alpha + 2.33 * math.sqrt(1000 * alpha * (1 - alpha))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ EDIT = {"category": {"not": ["notes"]}}
 
 
 def deployed(workspace: Workspace, name: str, **options: Any) -> Deployment:
-    return deploy(workspace, stored(workspace, name), write_golden(workspace), **options)
+    return deploy(workspace, stored(workspace, name), write_golden(workspace, holdout_queries()), **options)
 
 
 def serving(workspace: Workspace) -> tuple[str, dict[str, Any], list[str]]:
@@ -62,7 +62,7 @@ def test_better_replaces_active_and_is_remembered(topics: Workspace) -> None:
     )
     assert newest.text == (topics.configs / "careful.json").read_text()
     assert newest.evaluation is not None
-    assert newest.evaluation["difference"]["wins"] == 10
+    assert newest.evaluation["difference"]["wins"] == 24
     value = outcome.to_json()
     assert list(value) == [
         "decision",
@@ -141,7 +141,7 @@ def test_config_outside_configs_is_refused(topics: Workspace) -> None:
 
 
 def test_config_is_deployed_by_whatever_path_names_it(topics: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    golden = write_golden(topics)
+    golden = write_golden(topics, holdout_queries())
     folder = topics.root / "evals"
     monkeypatch.chdir(folder)
     assert deploy(topics, named_config(topics, "../configs/naive.json"), golden).deployed == "naive"
@@ -207,7 +207,8 @@ def test_edit_after_deployment_changes_nothing_until_the_gate(topics: Workspace)
     warning = active_config(topics).warnings[0]
     assert (warning.file, warning.path, warning.severity) == ("configs/naive.json", "$", "warning")
     assert warning.fix
-    deploy(topics, named_config(topics, "naive"), write_golden(topics), allow_inconclusive=True)
+    accepted = {"accept": ["reach", "hidden"], "reason": "nobody reads notes", "by": "user:dana"}
+    deploy(topics, named_config(topics, "naive"), write_golden(topics), allow_inconclusive=True, **accepted)
     assert serving(topics) == ("naive", EDIT, [])
 
 

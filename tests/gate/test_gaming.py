@@ -56,11 +56,16 @@ def run(workspace: Workspace, *arguments: object) -> Ran:
     return hive(*arguments, "-w", workspace.root, "--json")
 
 
+def retire(workspace: Workspace, topics: Sequence[str]) -> None:
+    """Let `some` hide the FAQs of these topics."""
+    for topic in topics:
+        write_document(workspace, f"faqs/{topic}.md", f"---\ntitle: {topic}\nstatus: retired\n---\n{topic} {topic}\n")
+
+
 @pytest.fixture(scope="module")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workspace = make_topics(tmp_path_factory.mktemp("world") / "ws")
-    for topic in TOPICS[2:5]:
-        write_document(workspace, f"faqs/{topic}.md", f"---\ntitle: {topic}\nstatus: retired\n---\n{topic} {topic}\n")
+    retire(workspace, TOPICS[2:3])
     write_golden(workspace, holdout_queries())
     write_config(workspace, "mine", "keyword", description="mine")
     write_config(workspace, "some", "keyword", filters=SOME)
@@ -305,7 +310,7 @@ def before(world: Workspace) -> Workspace:
 
 
 def shuffled_labels(world: Workspace) -> None:
-    write_golden(world, [*holdout_queries()[:-1], query(TOPICS[-1], distractors=[], split="holdout")])
+    write_golden(world, [*holdout_queries()[:-1], holdout_queries()[-1] | {"distractors": []}])
 
 
 def other_spelling(world: Workspace) -> None:
@@ -317,7 +322,8 @@ def resplit(world: Workspace) -> None:
 
 
 def no_splits(world: Workspace) -> None:
-    write_golden(world, [query(topic) for topic in TOPICS])
+    """The questions that are held out by a hash then are among those that were."""
+    write_golden(world, [{name: value for name, value in one.items() if name != "split"} for one in holdout_queries()])
 
 
 def padded(world: Workspace) -> None:
@@ -357,7 +363,7 @@ def test_a_query_that_is_copied_counts_once(before: Workspace) -> None:
     copies = [query(TOPICS[2], id=f"copy-{number}", split="holdout") for number in range(50)]
     write_golden(before, holdout_queries() + copies)
     ran = run(before, "deploy", "some")
-    assert (ran.json["decision"], ran.json["evaluation"]["n"]) == ("inconclusive", 8)
+    assert (ran.json["decision"], ran.json["evaluation"]["n"]) == ("inconclusive", 24)
     assert "50 of the queries repeat" in ran.err
 
 
@@ -442,7 +448,12 @@ def turn_the_labels_around(world: Workspace) -> None:
 @boundary("brings a golden set")
 def bring_a_golden_set_of_ones_own(world: Workspace) -> None:
     turned = {"relevant": "faqs", "distractors": "guides"}
-    own = [query(f"the {t}", id=t, **{name: [f"{folder}/{t}.md"] for name, folder in turned.items()}) for t in TOPICS]
+    own = [
+        query(f"the {t} {n}", id=f"{t}-{n}", **{name: [f"{folder}/{t}.md"] for name, folder in turned.items()})
+        | {"split": "holdout"}
+        for n in range(3)
+        for t in TOPICS
+    ]
     path = world.root / "evals" / "own.json"
     path.write_text(json.dumps({"collection": "kb", "queries": own}))
     ran = run(world, "deploy", "mine", "--golden", path)
@@ -454,6 +465,9 @@ def let_a_tag_lose(world: Workspace, others: Sequence[str] = ()) -> None:
     """Where `some` serves, the queries of "rare" find the misleading FAQ alone: five show the loss, p = 1/32."""
     for topic in TOPICS[5:]:
         write_document(world, f"guides/{topic}.md", f"---\ntitle: Setting up\nstatus: retired\n---\nThe {topic}.\n")
+    retire(world, TOPICS[2:5])
+    with (world.root / "hive.toml").open("a") as settings:  # what readers lose has its own tests
+        settings.write("[gate]\nanswered_drop = 1.0\nrecall_drop = 1.0\nreach_drop = 1.0\nfirst_drop = 1.0\n")
     queries = holdout_queries()
     write_golden(world, [one | {"tags": ["rare"] if one["id"] in TOPICS[5:] else [*others]} for one in queries])
 
@@ -560,11 +574,13 @@ def build_another_chunking_from_nothing(world: Workspace) -> None:
     assert run(world, "history").json["versions"][0]["evaluation"]["certificate"]["index_hash"] != now
 
 
-@boundary("scores below 0")
+@fails
 def be_silent_where_the_active_config_misleads(world: Workspace) -> None:
+    """Nothing scores more than a distractor, and readers have no answer any more."""
     run(world, "rollback")
     write_config(world, "silent", "keyword", filters=NOTHING)
-    assert run(world, "deploy", "silent").json["decision"] == "passed"
+    assert run(world, "deploy", "silent").json["decision"] == "blocked"
+    run(world, "deploy", "careful")
 
 
 @boundary("Practice in a copy")
@@ -609,17 +625,17 @@ def work_out_the_mean_of_the_holdout(world: Workspace) -> None:
     assert len(uses(world, load_golden(world).split("holdout"))) == 1  # the deployment of careful
 
 
-@boundary("`evidence: tuning_set`")
+@fails
 def try_often_where_nothing_is_held_out(world: Workspace) -> None:
     lose_records(world)
     without_state(world)
     lose_log(world)
     write_golden(world, [query(topic) for topic in TOPICS])
     relink(world, "naive.json")
-    for _ in range(12):
-        found = gate(world, "some")
+    for name in ("some", "careful"):
+        found = gate(world, name)
         assert (found["decision"], found["j"], found["evidence"]) == ("inconclusive", None, "tuning_set")
-    assert gate(world, "careful")["decision"] == "passed"
+    relink(world, "careful.json")
 
 
 @pytest.mark.parametrize("attempt", FAILS, ids=lambda attempt: attempt.__name__)

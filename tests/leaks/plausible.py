@@ -40,6 +40,7 @@ ARGUMENTS: dict[str, Sequence[Any]] = {
     "parent": ["active"],
     "reason": ["so"],
     "accept_tags": [["places"], [MARK]],
+    "accept": [["answered"], [MARK]],
     "allow_inconclusive": [NONE],
     "override": [NONE],
     "hash": [NONE],

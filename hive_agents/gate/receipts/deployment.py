@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hive_agents.base import HiveError, sha256
-from hive_agents.evaluation import FILE, GoldenSet, evaluate_interleaved, load_golden
+from hive_agents.evaluation import FILE, GoldenSet, evaluate_interleaved, held_out, load_golden
 from hive_agents.gate.certificate import changed_since, log_verdict
 from hive_agents.gate.ledger import distinct
 from hive_agents.gate.receipts.statement import Receipt, Rederived, compared
@@ -77,7 +77,8 @@ def _measured(workspace: Workspace, version: Version) -> Rederived:
 def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet | None:
     try:
         golden = load_golden(workspace, workspace.root / record.get("golden", FILE))
-        return distinct(golden.split("holdout"), golden)[0] if record["split"] else distinct(golden)[0]
+        holdout = held_out(golden) if record["split"] else None
+        return distinct(holdout or golden.asked, golden if holdout else None)[0]
     except HiveError:
         return None
 

@@ -103,6 +103,11 @@ class _GateFacts(Format):
         tags = self.evaluation.get("accepted_tags")
         return [str(one.get("tag")) for one in tags if isinstance(one, dict)] if isinstance(tags, list) else []
 
+    @property
+    def accepted_losses(self) -> list[str]:
+        names = self.evaluation.get("accepted")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
 
 def _derived(facts: _GateFacts) -> Iterator[Rederived]:
     """Yield whether the files lead to the same figures, and figures and thresholds to the same decision."""
@@ -123,8 +128,8 @@ def _derived(facts: _GateFacts) -> Iterator[Rederived]:
     yield Rederived.of("decision", same, "these figures and thresholds lead to another one")
     if facts.use is not None or facts.evaluation.get("split"):
         yield Rederived("look at the holdout", "unknown", "which one it was is in the ledger alone")
-    if facts.accepted:
-        yield Rederived("accepted tags", "unknown", "who accepted them is in the ledger alone")
+    if facts.accepted or facts.accepted_losses:
+        yield Rederived("accepted losses", "unknown", "who accepted them is in the ledger alone")
 
 
 def _decided_again(facts: _GateFacts) -> GateFinding | None:
@@ -134,7 +139,7 @@ def _decided_again(facts: _GateFacts) -> GateFinding | None:
         return None
     files = {name: Path(facts.given[name]) for name in _FILES if name in facts.given}
     asked = LabelFiles(**files, k=facts.k, relevant_from=facts.relevant_from)
-    known, labels, held_out = asked.measured()
+    known, labels = asked.measured()
     many = asked.cheap_labels(labels.k)
     cheap = None if many is None else CheapLabels(many, _ranked(old, many), _ranked(new, many))
     return decide_again(
@@ -142,10 +147,10 @@ def _decided_again(facts: _GateFacts) -> GateFinding | None:
         (new.name, _ranked(new, labels)),
         labels,
         facts.gate,
-        split="holdout" if held_out or facts.evaluation.get("split") else None,
         use=facts.use,
         fault="the ledger was at fault" if "HIVE-413" in facts.reasons else "",
         accept_tags=facts.accepted,
+        accept=facts.accepted_losses,
         budgets=facts.budgets,
         cheap=cheap,
         known={query.id for query in known},

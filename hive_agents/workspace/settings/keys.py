@@ -244,10 +244,17 @@ class Gate(Format):
     """A tag that falls by more than `tag_drop` blocks where the loss is shown, or with `tag_evidence` "any" always.
 
     `alpha` is the level of its tests, shared by all looks at a holdout. Latency (p95) blocks above both
-    `latency_floor_ms` and `latency_ratio` times what it was, and so does a share of `unjudged` documents above that.
+    `latency_floor_ms` and `latency_ratio` times what it was, and so does a share of `unjudged` documents above that. So
+    does what readers lose where it is more than its budget: shares of questions `answered`, answered `first`, of
+    relevant documents found, of documents in `reach` of their title, and the number of documents `hidden`.
     """
 
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    answered_drop: Amount = 0.05
+    recall_drop: Amount = 0.10
+    first_drop: Amount = 0.05
+    reach_drop: Amount = 0.03
+    hidden: Count = 0
     tag_drop: Amount = 0.10
     tag_evidence: Annotated[Literal["proven", "any"], AnyCase] = "proven"
     latency_ratio: Annotated[float, Field(ge=1)] = 1.5

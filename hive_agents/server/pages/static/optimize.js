@@ -37,6 +37,7 @@
       allow_inconclusive: fields.allow_inconclusive.checked,
       override: fields.override.checked,
       accept_tags: fields.accept_tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
+      accept: fields.accept.value.split(",").map((name) => name.trim()).filter(Boolean),
     };
     if (fields.reason.value.trim()) wanted.reason = fields.reason.value.trim();
     const outcome = await hive.api("POST", "/api/deploy", wanted);

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
-from hive_agents.optimizer.splits import split
+from hive_agents.evaluation.splits import split
 
 
 def golden(texts: list[str], splits: list[str | None] | None = None) -> GoldenSet:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hive_agents.base import sha256
-from hive_agents.evaluation import GoldenQuery, GoldenSet, alike, question_key
+from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, question_key
+from hive_agents.evaluation.leakage import alike
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
 """Where train and validation end, as places in [0, 1); the rest is the holdout."""
 LEAST, HASHED = 20, 40
 """The fewest queries for a holdout, and for a validation split beside it."""
+PROVING = 20
+"""The fewest held-out queries that can prove a gain."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,19 @@ def split(golden: GoldenSet) -> Splits:
         golden.only(query for query, place in places.items() if place >= validation),
         regime,
     )
+
+
+def held_out(golden: GoldenSet) -> GoldenSet | None:
+    """Return the only queries that may prove a config: those named holdout, else those that `split` holds out."""
+    return split(golden).holdout
+
+
+def missing_labels(golden: GoldenSet, needed: int) -> int:
+    """Return how many more queries the set needs until at least `needed` are held out, and `PROVING` in any case."""
+    needed = max(needed, PROVING)
+    if golden.has_holdout:
+        return max(0, needed - len(golden.split("holdout")))
+    return max(0, golden_size(needed) - sum(query.split is None for query in golden))
 
 
 def golden_size(held_out: int) -> int:
