@@ -23,15 +23,13 @@ class OptimizerState(TypedDict, total=False):
     deploy: bool  # False with --no-deploy
     baseline: dict[str, Any]
     incumbent: dict[str, Any]
-    archive: list[dict[str, Any]]  # accepted configs, oldest first
     tried: list[str]
     iteration: int
-    fruitless: int
-    wide: bool
+    steps: int  # taken so far
+    replanned: bool  # looking at what the owner could declare
     diagnosis: dict[str, Any]
     first_diagnosis: str
     diagnosed: str  # the hash of the diagnosed config
-    swept: dict[str, Any]  # the gain of each single step from the incumbent
     proposals: list[dict[str, Any]]
     rows: list[dict[str, Any]]  # one for each trial, as in reports
     evaluations: int

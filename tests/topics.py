@@ -44,18 +44,18 @@ def make_topics(root: Path) -> Workspace:
         documents[f"guides/{topic}.md"] = f"---\ntitle: Setting up\nstatus: effective\n---\n{text}"
         documents[f"faqs/{topic}.md"] = f"---\ntitle: {topic}\nstatus: {status}\n---\n{topic} {topic}\n"
     workspace = make_workspace(root, embedding=False, documents=documents)
-    may_hide(workspace, category=["faqs"], status=["draft", "retired"])
+    declare(workspace, category={"ranks": True, "may_hide": ["faqs"]}, status={"may_hide": ["draft", "retired"]})
     write_config(workspace, "naive", "keyword")
     write_config(workspace, "careful", "keyword", filters=NO_FAQS)
     return workspace
 
 
-def may_hide(workspace: Workspace, **values: list[str]) -> None:
-    """Let the schema say that documents of these values may be filtered away."""
+def declare(workspace: Workspace, **fields: dict[str, Any]) -> None:
+    """Let the schema say what an optimizer may do with these fields."""
     path = workspace.root / "collections" / "kb.json"
     schema = json.loads(path.read_text())
-    for name, hidden in values.items():
-        schema["fields"][name]["may_hide"] = hidden
+    for name, said in fields.items():
+        schema["fields"][name] |= said
     path.write_text(json.dumps(schema, indent=2))
 
 
@@ -68,10 +68,15 @@ def query(topic: str, **keys: Any) -> dict[str, Any]:
 def holdout_queries() -> list[dict[str, Any]]:
     """Two queries to train on, and eight topics held out in three wordings each: enough to prove something."""
     learned = [query(topic, split="train") for topic in TOPICS[:2]]
-    return learned + [
+    return learned + in_wordings(TOPICS[2:], 3)
+
+
+def in_wordings(topics: Iterable[str], most: int) -> list[dict[str, Any]]:
+    """Held-out queries on these topics, each in so many wordings that find the same."""
+    return [
         query(topic, id=topic if times == 1 else f"{topic}-{times}", query=" ".join([topic] * times), split="holdout")
-        for times in (1, 2, 3)
-        for topic in TOPICS[2:]
+        for times in range(1, most + 1)
+        for topic in topics
     ]
 
 

@@ -138,7 +138,8 @@ def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
 
 _ENDINGS = {
     "iterations": "all iterations used",
-    "patience": "nothing helped any more",
+    "patience": "nothing else helps",
+    "steps": "a run takes two steps at most",
     "seconds": "time is up",
     "evaluations": "all evaluations used",
     "no_deploy": "as asked, before the deployment",
@@ -156,8 +157,9 @@ _LIMITS = {"evaluations": "--evaluations", "seconds": "--seconds", "max_usd": "-
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
+    from hive_agents.evaluation import readers_lines
     from hive_agents.gate import TagChange
-    from hive_agents.optimizer import ending, in_words, missing, proposed_by, reranking, room_left
+    from hive_agents.optimizer import declarable, ending, in_words, missing, proposed_by, reranking
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
@@ -174,11 +176,8 @@ def parts(result: dict[str, Any]) -> list[Any]:
         outcome = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
         if not result["iterations"] and (option := _LIMITS.get(result["stopped_by"])):
             outcome = f"nothing was tried: looking for what to try took it all; allow more with {option}"
-        return [*lines, outcome, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
+        return [*lines, outcome, *_refused(result), *(f"  {line}" for line in declarable(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
-    lines.append(
-        "  (highest on most resamples of the open queries, or as good with fewer distractors; no change in it is idle)"
-    )
     if certificate:
         (low, high), mde = certificate["ci95"] or (None, None), certificate["mde"]
         lines += [
@@ -196,6 +195,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
         lines += [
             safe_line(f"  {warning['code']}: {warning['message']}") for warning in certificate.get("warnings", ())
         ]
+    lines += [f"  {line}" for line in readers_lines(result.get("readers"))]
     if wanted := missing(result):
         lines.append(f"  {wanted}")
     if result["status"] == "escalated":
@@ -203,7 +203,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
     if result.get("decision"):
         lines.append(f"  {ending(result)}")
     lines += [f"  on the open queries: {safe_line(TagChange(**change, blocks=False))}" for change in result["watch"]]
-    lines += [*_refused(result), *(f"  {line}" for line in room_left(result)), report]
+    lines += [*_refused(result), *(f"  {line}" for line in declarable(result)), report]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
     return lines
@@ -235,13 +235,9 @@ def _what_next(result: dict[str, Any]) -> str:
     best, by = result["best"]["config"], result["stopped_by"]
     search_again = "search on: hive optimize"
     if by == "too_few_queries":
-        judged = "would judge it by the very queries that chose it: evidence `tuning_set`"
-        if result["certificate"] and result["certificate"].get("named"):
-            judged = "would look at the same holdout again, and have to prove it at a stricter level"
-        return (
-            f"nothing was deployed; {best} stays in configs/; add queries with `hive label QUERY`, then: hive optimize"
-            f" (`hive deploy {best}` {judged})"
-        )
+        return f"nothing was deployed; {best} stays in configs/; label more (`hive label QUERY`), then: hive optimize"
+    if by == "blocked":
+        return f"nothing was deployed: it is worse on questions that nobody tuned to; {best} stays in configs/"
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"
     if by == "rejected":

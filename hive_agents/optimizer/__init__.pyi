@@ -5,11 +5,11 @@ from .context import (
     OptimizerContext as OptimizerContext,
 )
 from .report import (
+    declarable as declarable,
     ending as ending,
     missing as missing,
     proposed_by as proposed_by,
     reranking as reranking,
-    room_left as room_left,
 )
 from .run import (
     OptimizeRun as OptimizeRun,

@@ -45,6 +45,8 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "distractors_after": result.candidate.metrics["distractors"],
         "recall_before": result.active.metrics["recall"] if result.active else None,
         "recall_after": result.candidate.metrics["recall"],
+        "readers": result.readers.to_json() if result.readers else None,
+        "lost_readers": list(result.lost_readers),
         "lost_tags": [change.tag for change in result.lost_tags],
         "difference": difference.difference if difference else None,
         "ci95": list(difference.ci95) if difference else None,

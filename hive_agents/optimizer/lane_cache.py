@@ -17,6 +17,7 @@ from hive_agents.access import Principal
 from hive_agents.documents import terms
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
+from hive_agents.evaluation.readers import WITHIN
 from hive_agents.index import BM25Params, boost_key
 from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
@@ -54,6 +55,11 @@ class Scores:
     nudcg: Floats
     distractors: Floats
     results: IntArray
+    answered: Floats
+    """1 where a relevant document is in the list, nan where none exists; so are `recall`, the share of them among the
+    first ten, and `first`, 1 where the list begins with one."""
+    recall: Floats
+    first: Floats
     rerank_seconds: Floats
     """The time that reranking took when it was computed, 0 where nothing is reranked."""
 
@@ -106,7 +112,8 @@ class LaneCache:
         if self.budget is not None:
             self.budget.spend()
         if not len(self.golden):
-            return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0))
+            none = np.empty(0)
+            return Scores(none, none, np.empty(0, np.int64), none, none, none, none)
         retrieval, dynamic = config.retrieval, config.dynamic_k
         abstain = (config.abstain.enabled, config.abstain.min_cosine, config.abstain.unless_all_words)
         cut = (retrieval.top_k, retrieval.per_document, *abstain)
@@ -122,7 +129,12 @@ class LaneCache:
         gained = (counted * self._discounts[: counted.shape[1]]).cumsum(axis=1)[:, -1]
         scores = self._normalized(gained, returned)
         seconds = np.zeros(len(scores)) if fused.rerank_seconds is None else fused.rerank_seconds
-        return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k), seconds)
+        found = counted > 0
+        with np.errstate(invalid="ignore"):
+            answered, recall = found.any(axis=1) / self._answerable, found[:, :WITHIN].sum(axis=1) / self._relevant
+        first = found[:, :1].any(axis=1) / self._answerable
+        distractors = (counted < 0).sum(axis=1).astype(np.float64)
+        return Scores(scores, distractors, np.minimum(returned, k), answered, recall, first, seconds)
 
     def relevant_returned(self, config: RetrievalConfig) -> int:
         """Return the number of relevant documents within k over all queries. Costs no budget."""
@@ -133,26 +145,6 @@ class LaneCache:
         """Return the labels of each list's first k places, 0 for repeated documents and after the list's end."""
         inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
         return np.where(inside, fused.counted, np.int8(0))
-
-    def by_length(self, config: RetrievalConfig) -> Floats:
-        """Return each query's nUDCG for a list of 0, 1, … k results, shape `(n, k + 1)`, whatever the config's cut.
-
-        A list is no longer than the candidates. Costs no budget: it is one ranking, not a config.
-        """
-        k = self.golden.k
-        fused, _ = self._cut(config, self._used_pool(config), k)
-        counted = fused.counted
-        gained, scores = np.zeros(len(counted)), np.empty((len(counted), k + 1))
-        scores[:, 0] = self._normalized(gained, np.zeros(len(counted), np.int64))
-        for length in range(1, k + 1):
-            if length <= counted.shape[1]:
-                gained = gained + np.where(length <= fused.available, counted[:, length - 1], 0) * discount(length)
-            scores[:, length] = self._normalized(gained, np.minimum(fused.available, length))
-        return scores
-
-    def returned(self, config: RetrievalConfig) -> IntArray:
-        """Return the length of each query's list, which may be more than k. Costs no budget."""
-        return self._cut(config, self._used_pool(config), max(config.retrieval.top_k, self.golden.k))[1]
 
     def _normalized(self, gained: Floats, returned: IntArray) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -195,6 +187,15 @@ class LaneCache:
         return np.array([discount(rank) for rank in range(1, self.golden.k + 1)])
 
     @cached_property
+    def _relevant(self) -> Floats:
+        """The number of relevant documents of each query, nan without any."""
+        return np.array([len(query.relevant) or np.nan for query in self.golden])
+
+    @cached_property
+    def _answerable(self) -> Floats:
+        return self._relevant / self._relevant
+
+    @cached_property
     def _ideal(self) -> Floats:
         return np.array([ideal_dcg(len(query.relevant), self.golden.k) for query in self.golden])
 
@@ -206,12 +207,6 @@ class LaneCache:
     def number_of(self, doc_id: str) -> int:
         """Return the document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
         return self._doc_numbers.get(doc_id, -2)
-
-    @property
-    def best_cosines(self) -> Floats:
-        """The best cosine of each query over all documents."""
-        best: Floats = self.lanes.vector(())[1][: len(self.golden)]
-        return best
 
     def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[FusedLists, IntArray]:
         """Return the fused lists, of `wanted` columns or more where there are as many, and each list's length."""

@@ -13,14 +13,14 @@ from hive_agents.base import HiveError, one_line
 from hive_agents.models import Chain, Message, ModelError, open_chain
 from hive_agents.optimizer.briefing import briefing
 from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, diagnostic_line, edit_of
-from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
-from hive_agents.optimizer.space import Edit, apply, identity, parsed
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Situation
+from hive_agents.optimizer.space import Edit, apply, identity
 from hive_agents.optimizer.spending import Spending
 from hive_agents.workspace import Workspace, is_trusted
 from hive_agents.workspace.settings import Optimizer
 
-MOST = TARGETED // 2
-"""The most edits of a model; the heuristic's best take the other places, so that a poor model does little harm."""
+MOST = 4
+"""The most edits of a model; they stand beside the heuristic's, under the same rule."""
 
 SEND_BACKS = 2
 FAILURES = 2
@@ -55,16 +55,15 @@ class ModelProposer:
         self._dead = ""
 
     def propose(self, situation: Situation) -> Proposed:
-        """Return the model's sound edits before the heuristic's best; without sound ones, the heuristic's alone."""
+        """Return the model's sound edits before the heuristic's; without sound ones, the heuristic's alone."""
         heuristic = self._heuristic.propose(situation)  # first: a spent budget ends the run before a model is paid
         sound, faulty, why = self._model_edits(situation)
         if not sound:
             nothing = "none of the model's patches could be used" if faulty else "the model proposed nothing"
-            return Proposed((*heuristic.edits, *faulty), why or nothing, heuristic.swept)
+            return Proposed((*heuristic.edits, *faulty), why or nothing)
         proposed = {identity(apply(situation.config, edit.values)) for edit in sound}
         rest = [edit for edit in heuristic.edits if identity(apply(situation.config, edit.values)) not in proposed]
-        best = _best(rest, situation)[: TARGETED - len(sound)]
-        return Proposed((*sound, *best, *faulty), swept=heuristic.swept)
+        return Proposed((*sound, *rest, *faulty))
 
     def _model_edits(self, situation: Situation) -> tuple[list[Edit], list[Edit], str | None]:
         """Return the model's sound edits, its faulty ones, and why it gave no answer, if it didn't."""
@@ -136,14 +135,6 @@ class ModelProposer:
             names = settings.models.of("optimizer")
             self._chain = open_chain(names, settings, meter=self._spending.meter, workspace=self._workspace)
         return self._chain
-
-
-def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
-    """Return the edits by gain on the training queries, ties in their order. Raises: `SearchBudgetExhausted`."""
-    scores = [
-        float(situation.cache.evaluate(parsed(apply(situation.config, edit.values))).nudcg.mean()) for edit in edits
-    ]
-    return [edits[place] for place in sorted(range(len(edits)), key=lambda place: -scores[place])]
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.base.files import atomic_write, read_bytes
+from hive_agents.evaluation import readers_lines
 from hive_agents.gate import TagChange
-from hive_agents.optimizer.report import ending, missing, proposed_by, reranking, room_left
+from hive_agents.optimizer.report import declarable, ending, missing, proposed_by, reranking
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.ranking import RetrievalConfig
@@ -46,8 +47,8 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
         _head(result),
         _certificate(result["certificate"]),
         _rejected(result["rejected"]),
-        "<h2>Progress</h2>" + _chart(result, (result["headroom"] or {}).get("best")),
-        "".join(f"<p>{escape(line)}.</p>" for line in room_left(result)),
+        "<h2>Progress</h2>" + _chart(result),
+        "".join(f"<p>{escape(line)}.</p>" for line in declarable(result)),
         "<h2>What changes</h2>" + _changes(best["changes"]),
         "<h2>Diagnosis of the starting point</h2><p>" + escape(result["first_diagnosis"] or "–") + "</p>",
         "<h2>Queries, before and after</h2>" + _queries(session, before, after),
@@ -119,6 +120,7 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
     ]
     if certificate.get("recall_after") is not None:  # runs of earlier releases didn't keep it
         rows.insert(5, ("recall", f"{_number(certificate['recall_before'])} → {_number(certificate['recall_after'])}"))
+    rows += [("readers", escape(line)) for line in readers_lines(certificate.get("readers"))]
     findings = [*certificate["reasons"], *certificate.get("warnings", ())]
     rows += [(escape(one["code"]), escape(one["message"])) for one in findings]
     rows += [("reranking", escape(line)) for line in reranking(certificate)]
@@ -148,8 +150,8 @@ def _rejected(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
-    """Return the best training and validation nUDCG after each iteration as a chart, with the headroom line."""
+def _chart(result: Mapping[str, Any]) -> str:
+    """Return the training and validation nUDCG after each step that was taken as a chart."""
     train = [result["baseline"]["train"]]
     validation = [result["baseline"]["validation"]]
     last = max((row["n"] for row in result["iterations"]), default=0)
@@ -157,7 +159,7 @@ def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
         new = [row for row in result["iterations"] if row["n"] == n and row["config"]]
         train.append(new[-1]["train"] if new else train[-1])
         validation.append(new[-1]["validation"] if new else validation[-1])
-    values = [value for value in (*train, *validation, headroom) if value is not None]
+    values = [value for value in (*train, *validation) if value is not None]
     low, high = min(0.0, *values), max(1.0, *values)
 
     def x(n: int) -> float:
@@ -177,18 +179,10 @@ def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
         for v in marks
     )
     axis = "".join(f'<text x="{x(n):.1f}" y="258" text-anchor="middle">{n}</text>' for n in range(last + 1))
-    top = ""
-    if headroom is not None:
-        top = (
-            f'<line x1="50" x2="690" y1="{y(headroom):.1f}" y2="{y(headroom):.1f}" stroke="var(--dim)"'
-            ' stroke-dasharray="2 4"/>'
-            f'<text x="690" y="{y(headroom) - 5:.1f}" text-anchor="end">headroom {headroom:.3f}: best of many random'
-            " configs on the training queries, optimistic</text>"
-        )
     return (
         '<div class="wide"><svg viewBox="0 0 700 270" width="700" role="img" aria-label="nUDCG by iteration">'
-        f"{grid}{axis}{top}{line(train, 'var(--bar)')}{line(validation, 'var(--good)', '6 4')}</svg></div>"
-        '<p class="dim">Solid: training queries. Dashed: validation queries. By iteration.</p>'
+        f"{grid}{axis}{line(train, 'var(--bar)')}{line(validation, 'var(--good)', '6 4')}</svg></div>"
+        '<p class="dim">nUDCG, the steps that were taken. Solid: training queries. Dashed: validation queries.</p>'
     )
 
 

@@ -78,7 +78,8 @@ def _refused(
 ) -> Iterator[tuple[ConfigData, Measured, _Rejection]]:
     """Yield the configs above `bar` that a rule or the gate refused, best first, down to `best`."""
     best = state.get("best")
-    measured = {identity(data): (data, scores) for data, scores in session.measured(state.get("rows", []))}
+    rows = [row for row in state.get("rows", []) if row["verdict"] != "undeclared"]
+    measured = {identity(data): (data, scores) for data, scores in session.measured(rows)}
     if best is not None:
         measured[identity(best)] = (best, session.remeasure(parsed(best)))
     for data, scores in sorted(measured.values(), key=lambda pair: -pair[1].mean):
@@ -87,26 +88,30 @@ def _refused(
         if best is not None and identity(data) == identity(best):
             yield data, scores, _by_gate(state)
             return  # nobody needs to accept a config that is worse than the best
-        if refusal := session.refusal(scores):
+        if refusal := session.refusal(session.trial(data)):
             yield data, scores, _by_rule(refusal)
 
 
 def _by_rule(refusal: Refusal) -> _Rejection:
-    flags = ["--override"] if refusal.more else _accepting(refusal.tags)
+    flags = ["--override"] if refusal.more else [*_accepting(refusal.tags), *_losing(refusal.readers)]
     return _Rejection(f"{refusal.why} on the open queries", flags)
 
 
 def _by_gate(state: Mapping[str, Any]) -> _Rejection:
     certificate = state.get("certificate")
     if certificate is None:
-        return _Rejection("too few queries to prove anything", ["--allow-inconclusive"])
+        return _Rejection("too few held-out questions to prove anything", ["--allow-inconclusive"])
     reason = stopped_by_gate(certificate)
     if state["status"] == "escalated":
         return _Rejection(reason, approval=state["approval_id"])
     if certificate["decision"] == "inconclusive":
         return _Rejection(reason, ["--allow-inconclusive"])
-    only_tags = all(one["code"] == "HIVE-303" for one in certificate["reasons"])
-    return _Rejection(reason, _accepting(certificate["lost_tags"]) if only_tags else ["--override"])
+    lost = [*_accepting(certificate["lost_tags"]), *_losing(certificate.get("lost_readers", ()))]
+    return _Rejection(reason, lost if len(certificate["reasons"]) == len(lost) else ["--override"])
+
+
+def _losing(readers: Sequence[str]) -> list[str]:
+    return [f"--accept {name}" for name in readers]
 
 
 def _accepting(tags: Sequence[str]) -> list[str]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.optimizer.rejected import rejected
-from hive_agents.optimizer.session import UNNAMED, OptimizerSession
+from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.trial import Measured
 
+MOST = 3
 ROW = (
     *("n", "config", "changes", "step", "reason", "cause", "proposer"),
     *("train", "validation", "distractors", "verdict", "feedback"),
@@ -22,10 +23,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
     best = state.get("best")
     status, stopped_by = state.get("status", "stopped"), state.get("stopped_by")
     if interrupted:
-        best = best or session.select(state.get("rows", []))
-        if best is not None and best["name"] == UNNAMED:
-            name = session.write(best, "the best so far when the run was interrupted", session.baseline.name)
-            best = best | {"name": name}
+        best = best or (state["incumbent"] if state.get("steps") else None)
         status, stopped_by = "stopped", "interrupted"
     base = _entry(session.baseline.name, [], session.baseline_measured)
     best_entry = base if best is None else _entry(best["name"], session.changes(best), session.remeasure(parsed(best)))
@@ -34,7 +32,6 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         base = base | {"holdout": certificate["before"]}
         best_entry = best_entry | {"holdout": certificate["after"]}
     rows = [{key: row[key] for key in ROW} for row in state.get("rows", [])]
-    headroom = None if interrupted else session.headroom(session.baseline if best is None else parsed(best))
     evaluations, seconds = session.budget.evaluations, state.get("seconds", 0.0)
     return {
         "run_id": run_id,
@@ -46,7 +43,8 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         # A resumed run may find something better.
         "rejected": [] if interrupted else rejected(session, state),
         "watch": [change.to_json() for change in watch],
-        "headroom": headroom.to_json() if headroom else None,
+        "readers": _readers(session, best, certificate),
+        "undeclared": undeclared(state.get("rows", [])),
         "iterations": rows,
         "proposer": proposers(rows),
         "usage": session.spending.to_json(),
@@ -62,20 +60,36 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
     }
 
 
-def room_left(result: Mapping[str, Any]) -> list[str]:
-    """Return the headroom as sentences; none where it wasn't measured."""
-    headroom = result["headroom"]
-    if headroom is None:
-        return []
-    lines = [
-        f"headroom on the training queries: {result['best']['train']:.3f} chosen, {headroom['best']:.3f} the best of"
-        f" {headroom['trials']} trials (optimistic: chosen there), {headroom['each_query']:.3f} with a config for each"
-        " query"
+def _readers(
+    session: OptimizerSession, best: ConfigData | None, certificate: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """Return the figures of readers, of the holdout where it was measured, else of the open queries."""
+    if certificate:
+        figures: dict[str, Any] | None = certificate["readers"]
+        return figures
+    return None if best is None else session.trial(best).measured.readers(session.baseline_measured)
+
+
+def undeclared(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the best changes of fields that the owner could declare, at most three, with the gain on open queries."""
+    found = [
+        {"field": row["changes"][0]["path"].partition(".")[2], "step": row["step"], "gain": row["gain"]}
+        for row in rows
+        if row["verdict"] == "undeclared" and row["changes"] and row["gain"] and row["gain"] > 0
     ]
-    for one in headroom["out_of_reach"]:
-        queries = len(one["queries"])
-        lines.append(f"out of reach of every trial: {one['points']:.3f} in {queries} queries, where {one['reason']}")
-    return lines
+    return sorted(found, key=lambda one: (-one["gain"], one["step"]))[:MOST]
+
+
+def declarable(result: Mapping[str, Any]) -> list[str]:
+    """Return sentences on what the owner could declare.
+
+    >>> declarable({"undeclared": [{"field": "status", "step": "status: retired × 0.3", "gain": 0.04}]})
+    ['the schema would have to allow status: retired × 0.3 (+0.040 on the open queries): `hive fields` says how']
+    """
+    return [
+        f"the schema would have to allow {one['step']} ({one['gain']:+.3f} on the open queries): `hive fields` says how"
+        for one in result.get("undeclared", ())
+    ]
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -132,7 +146,8 @@ def missing(result: Mapping[str, Any]) -> str | None:
         return None
     needed, certificate = result["needed_queries"], result["certificate"]
     if certificate is None:
-        return f"too few queries to hold any out: at least about {needed} more would show a gain like this one"
+        told = f"about {needed} more labels would show a gain like this one"
+        return f"too few questions are held out to prove anything: {told}"
     change = f"so few of the {certificate['n']} held-out queries change that nothing could be proof"
     return change if needed is None else f"{change}: about {needed} more of them would show this gain"
 

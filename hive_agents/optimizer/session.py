@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,17 @@ from typing import Any
 from hive_agents.access import Principal
 from hive_agents.base import HiveError, NoModel, has_errors
 from hive_agents.base.files import atomic_write_text, read_bytes
-from hive_agents.evaluation import PROVING, GoldenSet, load_golden, split, viewable_golden
+from hive_agents.evaluation import (
+    PROVING,
+    GoldenSet,
+    Reach,
+    demoted,
+    known_items,
+    load_golden,
+    split,
+    undeclared_hidden,
+    viewable_golden,
+)
 from hive_agents.gate import TagChange, distinct, falling_tags
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.models import Usage, estimated_usage, price_of, require_prices
@@ -24,24 +34,14 @@ from hive_agents.models.embedding import CachedReranker, open_reranker
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
-from hive_agents.optimizer.headroom import Headroom, headroom
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import diagnostic_line
 from hive_agents.optimizer.model_proposer import ModelProposer
-from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
-from hive_agents.optimizer.selection import (
-    EQUAL,
-    Candidate,
-    ConfigChange,
-    ablated,
-    best_mean,
-    by_mean_rank,
-    close_to,
-    fewest_distractors,
-)
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed, sweep
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
+from hive_agents.optimizer.selection import EQUAL, Candidate, ConfigChange
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed
 from hive_agents.optimizer.spending import Spending
-from hive_agents.optimizer.trial import Measured, Refusal, refusal
+from hive_agents.optimizer.trial import Measured, Refusal, Trial, refusal
 from hive_agents.ranking import (
     RetrievalConfig,
     SearchEngine,
@@ -228,7 +228,7 @@ class OptimizerSession:
         return HeuristicProposer()
 
     def propose(self, config: RetrievalConfig, diagnosis: Diagnosis, state: Mapping[str, Any]) -> Proposed:
-        """Return the edits to try next. Raises: `SearchBudgetExhausted`."""
+        """Return the edits to try next."""
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
@@ -236,19 +236,13 @@ class OptimizerSession:
             index=self.index(config.collection),
             tried=frozenset(state.get("tried", [])),
             iteration=state["iteration"],
-            seed=self.settings.seed,
-            wide=state.get("wide", False),
             history=tuple(state.get("rows", [])),
             reranker=self.reranker is not None,
-            swept=Sweep.read(state.get("swept")),
+            declared=not state.get("replanned", False),
         )
-        return self.proposer.propose(situation)
-
-    def headroom(self, chosen: RetrievalConfig) -> Headroom | None:
-        """Return the headroom on the training queries, searched from `chosen`."""
-        cache = LaneCache(self.engine, self.tuning.train, lanes=self.open.lanes)
-        index = self.index(self.baseline.collection)
-        return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
+        # A model is asked for what may be tried, not for what could be declared.
+        proposer = self.proposer if situation.declared else HeuristicProposer()
+        return proposer.propose(situation)
 
     def faults(self, data: ConfigData) -> list[str]:
         """Return what levels 1 and 2 find wrong with a proposed config; if empty, it may be measured."""
@@ -290,68 +284,42 @@ class OptimizerSession:
         before, after = self.baseline_measured.nudcg.tolist(), self.remeasure(config).nudcg.tolist()
         return falling_tags(tags, before, after, self.workspace.settings.gate)
 
-    def refusal(self, measured: Measured) -> Refusal | None:
-        return refusal(measured, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
+    def trial(self, data: ConfigData, *, taken: bool = False) -> Trial:
+        """Return a measured config with what readers lose by it, which is asked for only where it gains; costs no
+        budget."""
+        config = parsed(data)
+        measured = self.remeasure(config)
+        if measured.mean > self.baseline_measured.mean + EQUAL:
+            measured = replace(measured, reached=self.reached(config))
+        filtered = [field for field in config.filters if config.filters[field] != self.baseline.filters.get(field)]
+        return Trial(measured, ", ".join(filtered), taken)
 
-    def select(self, rows: Sequence[Mapping[str, Any]]) -> ConfigData | None:
-        """Return the config for the gate out of those measured in these rows of trials."""
-        return self.choose(self.measured(rows))
-
-    def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
-        """Return the config that ranks highest on the open queries, or one as good with fewer distractors.
-
-        It has no changes that don't pay, and its mean is close to the best permitted one. Single steps from the highest
-        are candidates, too. None where no config gains without harm.
-        """
-
-        def allowed(candidate: Candidate) -> bool:
-            return self._mean_with(candidate.changes) is not None
-
-        ranked = by_mean_rank([self._candidate(self.changes(data), scores) for data, scores in measured])
-        best = best_mean(ranked, allowed)
-        if best is None:
+    def reached(self, config: RetrievalConfig) -> Reach | None:
+        """Return what those lose who know a document's title; None where it would take calls of a reranker."""
+        if config.rerank.enabled or self.baseline.rerank.enabled:
             return None
-        # The reranker may become unavailable meanwhile; then the config that was allowed before is chosen.
-        leader = self._without_idle(next(filter(allowed, close_to(best, ranked)), best))
-        near = fewest_distractors(leader, close_to(best, [*ranked, *self._beside(leader)]))
-        return self.restored(self._without_idle(next(filter(allowed, near), leader)).changes)
+        index, cache = self.index(config.collection), self.known
+        old, new = cache.evaluate(self.baseline), cache.evaluate(config)
+        left_out = demoted(index, config)
+        relevant = [set(query.relevant) for query in cache.golden]
+        counted = [place for place, documents in enumerate(relevant) if not documents <= left_out]
+        pair = (float(old.answered[counted].mean()), float(new.answered[counted].mean())) if counted else None
+        silent = ((old.results > 0) & (new.results == 0)).nonzero()[0].tolist()
+        hidden = undeclared_hidden(index, self.baseline, config).union(*(relevant[place] for place in silent))
+        return Reach(pair, len(hidden))
 
-    def _candidate(self, changes: Sequence[ConfigChange], measured: Measured) -> Candidate:
-        return Candidate(changes, measured.nudcg - self.baseline_measured.nudcg, measured.distractors)
+    @cached_property
+    def known(self) -> LaneCache:
+        """A question for each known title."""
+        return LaneCache(self.engine, known_items(self.index(self.baseline.collection)), reader=self.viewer)
 
-    def _beside(self, leader: Candidate) -> Iterator[Candidate]:
-        """Yield the configs one step from the leader; none where each would call a reranker."""
-        config = parsed(self.restored(leader.changes))
-        if config.rerank.enabled:
-            return
-        for step in sweep(config, self.index(config.collection)):
-            changed = parsed(next_data(config, step))
-            yield self._candidate(changes_from(self.baseline, changed), self.remeasure(changed))
+    def candidate(self, data: ConfigData, measured: Measured) -> Candidate:
+        changes = self.changes(data)
+        gain = measured.nudcg - self.baseline_measured.nudcg
+        return Candidate(changes, gain, measured.distractors, any(c["path"].startswith("boosts.") for c in changes))
 
-    def _without_idle(self, candidate: Candidate) -> Candidate:
-        """Return the candidate without changes that neither raise its mean nor exclude distractors."""
-
-        def mean_of(changes: Sequence[ConfigChange]) -> float | None:
-            mean = self._mean_with(changes)
-            if mean is None:
-                return None
-            more = self.remeasure(parsed(self.restored(changes))).distractors > candidate.distractors + EQUAL
-            return None if more else mean
-
-        changes = ablated(candidate.changes, mean_of)
-        return self._candidate(changes, self.remeasure(parsed(self.restored(changes))))
-
-    def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
-        """Return the mean over the open queries with these changes; None if faulty, harmful or not measurable now."""
-        data = self.restored(changes)
-        if self.faults(data):
-            return None
-        try:
-            measured = self.remeasure(parsed(data))
-        except NoModel as error:
-            self.unavailable = diagnostic_line(error.diagnostics[0])
-            return None
-        return None if self.refusal(measured) else measured.mean
+    def refusal(self, trial: Trial) -> Refusal | None:
+        return refusal(trial, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
     def write(self, data: ConfigData, reason: str, parent: str) -> str:
         """Write a config as the next `configs/v<n>.json`, unless it has a file already, and return its name."""

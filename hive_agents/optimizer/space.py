@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import load_value
+from hive_agents.documents import FieldSchema
 from hive_agents.evaluation import changed
 from hive_agents.index import HALF_LIFE, AnyIndex
 from hive_agents.ranking import RetrievalConfig, canonical_hash
@@ -48,6 +49,8 @@ FACTORS = (0.3, 2.0)
 WIDER_FACTORS = (0.0, 0.6, 1.5, 4.0)
 HALF_LIVES = (90.0, 365.0, 1095.0)
 WIDER_HALF_LIVES = (30.0, 180.0, 730.0, 2190.0)
+PEOPLE = frozenset({"owner", "author", "authors", "assignee"})
+"""Names of fields that are never levers."""
 MAX_VALUES = 16
 """A field with more values than this is an identifier, not a category."""
 
@@ -201,6 +204,34 @@ def sweep(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False, reran
     yield from boost_edits(config, index, wide=wide)
 
 
+def single_edits(
+    config: RetrievalConfig, index: AnyIndex, *, reranker: bool = False, declared: bool = True
+) -> Iterator[Edit]:
+    """Yield every edit of `config` by one lever that an optimizer may try; never one that abstains.
+
+    Boosts are of fields that the collection lets rank, filters of values that it lets hide. Not `declared` are the
+    boosts and filters of other fields, which the owner could declare.
+    """
+    fields = index.collection.fields
+    for edit in sweep(config, index, reranker=reranker):
+        (path, value), *_ = edit.values
+        block, _, field = path.partition(".")
+        if block in ("filters", "boosts"):
+            hides = _may_hide(fields[field], config.filters.get(field), value)
+            if (value is None or (fields[field].ranks if block == "boosts" else hides)) == declared:
+                yield edit
+        elif declared and block != "abstain":
+            yield edit
+
+
+def _may_hide(field: FieldSchema, before: Any, value: Any) -> bool:
+    """Return whether a filter hides no more than what the field's schema lets it hide."""
+    if not isinstance(value, dict) or "not" not in value:
+        return False
+    hidden = set(before["not"]) if isinstance(before, dict) and "not" in before else set()
+    return set(value["not"]) - hidden <= {*field.may_hide}
+
+
 def _needs_vectors(path: str, value: Any) -> bool:
     """Return whether a search with this value takes an embedding model."""
     if path == "retrieval.method":
@@ -276,12 +307,12 @@ def random_edit(rng: Random, index: AnyIndex) -> Edit:
 
 
 def filterable_values(index: AnyIndex) -> dict[str, list[str]]:
-    """Return the values of each field with two to `MAX_VALUES` values: those fields are categories."""
+    """Return the values of each field with two to `MAX_VALUES` values, which is a category; none of people."""
     fields = index.collection.fields
     values_of = {
         name: [value for value, _ in index.values(name)]
         for name in index.collection.filterable
-        if fields[name].type in ("keyword", "boolean")
+        if fields[name].type in ("keyword", "boolean") and not (fields[name].person or name.lower() in PEOPLE)
     }
     return {name: values for name, values in values_of.items() if 1 < len(values) <= MAX_VALUES}
 

@@ -7,6 +7,7 @@ holdout is used once per run, an existing deployment or request is found again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hive_agents.access import Principal, asked_by
@@ -15,8 +16,8 @@ from hive_agents.base import NoModel, Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import SearchBudgetExhausted
 from hive_agents.optimizer.model_answer import diagnostic_line
-from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.rejected import stopped_by_gate
+from hive_agents.optimizer.selection import step
 from hive_agents.optimizer.session import OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trials
@@ -24,7 +25,8 @@ from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
-ABLATED = "as good as the best on the open queries, with the fewest distractors and without changes that don't pay"
+STEPS = 2
+"""The most steps of a run."""
 SearchState = Mapping[str, Any]
 SearchUpdate = dict[str, Any]
 
@@ -48,27 +50,21 @@ def diagnose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Propose edits of the incumbent, and one merge of two configs that win on different queries."""
+    """Propose edits of the incumbent by one lever each, and what a model proposes beside them."""
     if state.get("stopped_by"):
         return {"proposals": []}
     incumbent = parsed(state["incumbent"])
-    tried = state.get("tried", [])
     try:
-        diagnosis = session.diagnosed(incumbent)
-        proposed = session.propose(incumbent, diagnosis, state)
+        proposed = session.propose(incumbent, session.diagnosed(incumbent), state)
     except SearchBudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
     except NoModel as error:
         return {"proposals": [], **_outage(error), **_spent(session)}
     proposals = [_proposal({} if edit.faults else next_data(incumbent, edit), edit) for edit in proposed.edits]
-    merge = _merge(session, state)
-    if merge and identity(merge["data"]) not in {*tried, *(identity(p["data"]) for p in proposals)}:
-        proposals.append(merge)
     fallbacks = list(state.get("fallbacks", []))
     if proposed.fallback:
         fallbacks.append({"iteration": state["iteration"], "reason": proposed.fallback})
-    swept = {"swept": proposed.swept.to_json()} if proposed.swept else {}
-    return {"proposals": proposals, "fallbacks": fallbacks, **swept, **_spent(session)}
+    return {"proposals": proposals, "fallbacks": fallbacks, **_spent(session)}
 
 
 def validate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
@@ -103,40 +99,45 @@ def evaluate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Accept or refuse each trial; then go on, widen the sweep, or stop."""
-    incumbent_data = state["incumbent"]
+    """Take the step of the rule, if there is one; then look for a second, or for what the owner could declare, or stop.
+
+    A run takes two steps at most. Without a first one it looks once at what isn't declared, and takes none of it.
+    """
+    incumbent_data, proposals = state["incumbent"], state["proposals"]
+    replanned, steps = state.get("replanned", False), state.get("steps", 0)
     base, incumbent = session.baseline_measured, session.remeasure(parsed(incumbent_data))
-    rows, accepted = list(state.get("rows", [])), []
-    trials = [session.remeasure(parsed(proposal["data"])) for proposal in state["proposals"]]
+    trials = [session.trial(proposal["data"]) for proposal in proposals]
+    kept = {
+        place: session.candidate(proposals[place]["data"], trial.measured)
+        for place, trial in enumerate(trials)
+        if not replanned and session.refusal(trial) is None
+    }
+    best = step([*kept.values()], session.candidate(incumbent_data, incumbent) if steps else None)
+    taken = next((place for place, candidate in kept.items() if candidate is best), None)
+    trials = [replace(trial, taken=place == taken) for place, trial in enumerate(trials)]
     verdicts = judge_trials(trials, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
-    for proposal, trial, (verdict, feedback) in zip(state["proposals"], trials, verdicts, strict=True):
-        rows.append(_row(session, state, proposal, trial, verdict, feedback))
-        if verdict == "accept":
-            accepted.append((trial.mean, proposal, rows[-1]))
-    archive = list(state.get("archive", []))
-    update: SearchUpdate = {}
-    if accepted:
-        _, best, row = max(accepted, key=lambda entry: entry[0])
-        name = session.write(best["data"], best["reason"], str(incumbent_data["name"]))
-        row["config"] = name
-        incumbent_data = best["data"] | {"name": name}
-        archive += [incumbent_data if proposal is best else proposal["data"] for _, proposal, _ in accepted]
-        update = {"fruitless": 0, "wide": False}
-    else:
-        fruitless = state.get("fruitless", 0) + 1
-        update = {"fruitless": fruitless, "wide": fruitless >= session.settings.patience}
+    rows = list(state.get("rows", []))
+    for place, (proposal, trial, (verdict, feedback)) in enumerate(zip(proposals, trials, verdicts, strict=True)):
+        rows.append(_row(session, state, proposal, trial.measured, "undeclared" if replanned else verdict, feedback))
+        if place == taken:
+            name = session.write(proposal["data"], proposal["reason"], str(incumbent_data["name"]))
+            rows[-1]["config"] = name
+            incumbent_data, steps = proposal["data"] | {"name": name}, steps + 1
     new = rows[len(state.get("rows", [])) :]
     columns = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
     _record(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in columns} for row in new])
     stopped = state.get("stopped_by")
-    if not stopped and update["fruitless"] >= 2 * session.settings.patience:
+    if not stopped and taken is None and (steps or replanned or session.settings.patience == 1):
         stopped = "patience"
+    if not stopped and steps == STEPS:
+        stopped = "steps"
     if not stopped and state["iteration"] >= session.settings.iterations:
         stopped = "iterations"
-    return update | {
+    return {
         "rows": rows,
-        "archive": archive,
         "incumbent": incumbent_data,
+        "steps": steps,
+        "replanned": replanned or taken is None,
         "stopped_by": stopped,
         "proposals": [],
         **_spent(session),
@@ -144,15 +145,13 @@ def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Choose the config for the gate out of all measured ones, by all open queries."""
+    """End the search with the steps that were taken."""
     from hive_agents.optimizer.certify import queries_to_certify
 
     ended = {"search_ended_by": state.get("stopped_by")}
-    best = session.select(state.get("rows", []))
-    if best is None:
+    if not state.get("steps"):
         return {"status": "no_improvement", "best": None, "certificate": None, **ended, **_spent(session)}
-    row = next((row for row in state["rows"] if row["identity"] == identity(best)), None)
-    chosen = best | {"name": session.write(best, row["reason"] if row else ABLATED, session.baseline.name)}
+    chosen = state["incumbent"]
     if not session.tuning.proving:
         needed = {"needed_queries": queries_to_certify(session, chosen), "certificate": None}
         stop = {"status": "stopped", "stopped_by": "too_few_queries"}
@@ -268,19 +267,6 @@ def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
     }
 
 
-def _merge(session: OptimizerSession, state: SearchState) -> dict[str, Any] | None:
-    """Return a merge of the two accepted configs with the best mean of each query's higher nUDCG; None under two."""
-    archive = state.get("archive", [])
-    if len(archive) < 2:
-        return None
-    scores = [session.remeasure(parsed(data)).nudcg for data in archive]
-    pairs = [(float((scores[a].clip(min=scores[b])).mean()), a, b) for a in range(len(archive)) for b in range(a)]
-    _, a, b = max(pairs, key=lambda pair: (pair[0], -pair[1], -pair[2]))
-    edits = [[(change["path"], change["b"]) for change in session.changes(archive[number])] for number in (a, b)]
-    edit = merged(*edits)
-    return _proposal(next_data(session.baseline, edit), edit)
-
-
 def _record(session: OptimizerSession, state: SearchState, type: EventType, payloads: list[dict[str, Any]]) -> None:
     """Record one event per payload, with ids by which a repeated step records nothing twice."""
     run, at = RunStore(session.workspace).get(state["run_id"]), f"{state['run_id']}/{state['iteration']}"
@@ -320,6 +306,7 @@ def _row(
         "train": measured.train_nudcg if measured else None,
         "validation": measured.validation_nudcg if measured else None,
         "distractors": measured.distractors if measured else None,
+        "gain": measured.mean - session.baseline_measured.mean if measured else None,
         "verdict": verdict,
         "feedback": feedback,
         "identity": identity(proposal["data"]),

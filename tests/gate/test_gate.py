@@ -29,9 +29,9 @@ from tests.topics import (
     NO_DRAFTS,
     NOTHING,
     TOPICS,
+    declare,
     holdout_queries,
     indexed_engine,
-    may_hide,
     query,
     stored,
     write_golden,
@@ -263,10 +263,10 @@ def test_only_a_person_accepts_what_readers_lose_and_by_a_known_name(topics: Wor
 
 def test_documents_of_a_value_that_may_be_hidden_are_hidden_and_others_are_not(topics: Workspace) -> None:
     queries = [*holdout_queries()]
-    may_hide(topics, category=[])
+    declare(topics, category={"may_hide": []})
     result = gate(topics, "careful", "naive", queries)
     assert (result.decision, result.lost_readers) == ("blocked", ("reach", "hidden"))
-    may_hide(topics, category=["faqs"])
+    declare(topics, category={"may_hide": ["faqs"]})
     result = gate(topics, "careful", "naive", queries)
     assert (result.decision, result.reasons) == ("passed", [])
 

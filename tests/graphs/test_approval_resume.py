@@ -25,8 +25,6 @@ from hive_agents.store import audit
 from tests.sample import copied_sample, hive, write_config
 
 SETTINGS = '[approvals]\non_timeout = "reject"\n'
-EVERY = 5
-"""Of the golden set every fifth query: enough to find something better, too few to prove it, and quick to measure."""
 CHECKOUT = Path(__file__).parents[2]
 
 KILLED = """
@@ -61,9 +59,6 @@ def waiting_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workspace = copied_sample(tmp_path_factory.mktemp("waiting") / "w")
     with (workspace.root / "hive.toml").open("a") as settings:
         settings.write(SETTINGS)
-    path = workspace.root / "evals" / "golden.json"
-    golden = json.loads(path.read_text())
-    path.write_text(json.dumps(golden | {"queries": golden["queries"][::EVERY]}))
     command = [sys.executable, "-m", "hive_agents", "optimize", "-w", str(workspace.root), "--iterations", "1"]
     process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL, cwd=CHECKOUT)
     while not pending(workspace) and process.poll() is None:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -19,16 +18,14 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
 from hive_agents.optimizer.run import OptimizeRun
-from hive_agents.optimizer.selection import SHORT
 from hive_agents.ranking.deployed import active_config, versions
 from hive_agents.runs import RunStore, load_graph, pause, stop
 from hive_agents.store import audit
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, small, started_runs
 from tests.sample import copied_sample, hive
-from tests.topics import TOPICS, query as topic_query
+from tests.topics import TOPICS, declare, in_wordings, query as topic_query
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +44,10 @@ def without_ids(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def split_topics(train: int, validation: int, holdout: int) -> list[dict[str, Any]]:
-    splits = ["train"] * train + ["validation"] * validation + ["holdout"] * holdout
-    return [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
+    """The held-out topics in four wordings each: six are enough to prove something."""
+    splits = ["train"] * train + ["validation"] * validation
+    named = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=False)]
+    return named + in_wordings(TOPICS[len(splits) :][:holdout], 4)
 
 
 def test_the_graph_reads_like_its_diagram() -> None:
@@ -86,16 +85,47 @@ def test_a_run_ends_with_a_certificate_and_a_decision(finished: tuple[Workspace,
         assert result["approval_id"]
 
 
-def test_no_accepted_idea_is_far_above_what_is_chosen(finished: tuple[Workspace, dict[str, Any]]) -> None:
-    workspace, result = finished
-    splits = Counter(query.split for query in load_golden(workspace))
+def test_one_lever_is_moved_and_readers_keep_what_they_had(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    _, result = finished
+    (accepted,) = (row for row in result["iterations"] if row["verdict"] == "accept")
+    assert [change["path"] for change in result["best"]["changes"]] == ["boosts.status"]
+    assert accepted["config"] == result["best"]["config"]
+    figures = result["readers"]
+    assert set(figures) == {"answered", "recall", "first", "reach", "hidden"}
+    assert figures["answered"][1] >= figures["answered"][0] - 0.05
+    assert (figures["reach"], figures["hidden"]) == ([1.0, 1.0], 0)
 
-    def mean(row: dict[str, Any]) -> float:
-        train, validation = splits["train"], splits["validation"]
-        return float((row["train"] * train + row["validation"] * validation) / (train + validation))
 
-    accepted = [mean(row) for row in result["iterations"] if row["verdict"] == "accept"]
-    assert mean(result["best"]) >= max(accepted) - SHORT - 1e-9
+def test_nothing_abstains_hides_or_ranks_by_people(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    _, result = finished
+    paths = {change["path"] for row in result["iterations"] for change in row["changes"]}
+    assert {path for path in paths if path.startswith(("boosts.", "filters.", "abstain"))} == {"boosts.status"}
+
+
+def test_what_is_worse_on_the_holdout_ends_the_run_and_nobody_is_asked(tmp_path: Path) -> None:
+    """On the open questions the FAQ misleads; on those held out it is what answers."""
+    queries = split_topics(4, 0, 6)
+    for entry in queries[4:]:
+        entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
+    workspace = small(tmp_path / "w", queries)
+    result = run(workspace)
+    assert (result["status"], result["stopped_by"], result["approval_id"]) == ("stopped", "blocked", None)
+    assert result["certificate"]["decision"] == "blocked"
+    assert not versions(workspace)
+    again = hive("deploy", result["best"]["config"], "-w", workspace.root, "--json")
+    assert (again.code, again.json["decision"]) == (1, "blocked")
+
+
+def test_without_a_step_it_looks_once_at_what_the_owner_could_declare(tmp_path: Path) -> None:
+    workspace = small(tmp_path / "w", split_topics(4, 0, 6))
+    declare(workspace, category={"ranks": False})
+    result = run(workspace, iterations=2)
+    told = [row for row in result["iterations"] if row["verdict"] == "undeclared"]
+    if result["status"] == "no_improvement":
+        assert result["undeclared"][0]["field"] == "category"
+        assert all(row["config"] is None for row in told)
+    else:
+        assert not told
 
 
 def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
@@ -146,8 +176,8 @@ def test_too_few_queries_are_optimized_on_and_certify_nothing(tmp_path: Path) ->
 
 
 def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
-    result = run(small(tmp_path / "w", split_topics(2, 2, 6)), evaluations=100, iterations=50)
-    assert 0 < result["evaluations"] <= 100
+    result = run(small(tmp_path / "w", split_topics(2, 2, 6)), evaluations=30, iterations=50)
+    assert 0 < result["evaluations"] <= 30
     assert result["stopped_by"] == "evaluations"
     assert result["status"] in ("deployed", "escalated", "no_improvement")
 
@@ -264,14 +294,14 @@ def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: f
 @pytest.mark.slow
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
-    command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "200", "--patience", "100", "--json"]
+    command = [*OPTIMIZE, "-w", str(workspace.root), "--json"]
     # A shell's background jobs ignore Ctrl-C, and so would their children.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ), preexec_fn=heed
     )
     # A step that is interrupted has found nothing yet: one that follows says that the first has ended.
-    while not list(workspace.configs.glob("v3.json")) and process.poll() is None:
+    while not list(workspace.configs.glob("v2.json")) and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

@@ -19,13 +19,16 @@ from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.models.bedrock_server import DENIED, bedrock_server
 from tests.models.environment import point_aws_at
 from tests.sample import copied_sample, hive
-from tests.topics import TOPICS, activate, make_topics, query as topic_query, write_golden
+from tests.topics import TOPICS, activate, in_wordings, make_topics, query as topic_query, write_golden
 
-NO_FAQS = [{"op": "add", "path": "/filters/category", "value": {"not": ["faqs"]}}]
+ONE_GUIDE = [
+    {"op": "add", "path": "/boosts/category", "value": {"faqs": 0.3}},
+    {"op": "replace", "path": "/retrieval/top_k", "value": 1},
+]
 SHORT = [{"op": "replace", "path": "/retrieval/top_k", "value": 2}]
 MISSPELT = [{"op": "replace", "path": "/retrieval/topk", "value": 5}]
 ANSWERS: list[dict[str, Any]] = [
-    {"patches": [{"patch": NO_FAQS, "reason": "FAQs mislead"}, {"patch": MISSPELT, "reason": "too many results"}]},
+    {"patches": [{"patch": ONE_GUIDE, "reason": "FAQs mislead"}, {"patch": MISSPELT, "reason": "too many results"}]},
     {"patches": [{"patch": MISSPELT, "reason": "still too many"}]},
     {"patches": [{"patch": SHORT, "reason": "two are enough"}]},
 ]
@@ -33,13 +36,16 @@ HAIKU = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"
 
 
 def advised(root: Path, model: str) -> Workspace:
-    """A workspace whose optimizer has a model, and a holdout that gains without proof: two of eight want the FAQ."""
+    """A workspace whose optimizer has a model, and a holdout that gains without proof.
+
+    Three of its 24 questions have an answer, ten only a guide that misleads.
+    """
     workspace = make_topics(root)
-    splits = ["train"] * 4 + ["validation"] * 2 + ["holdout"] * 4
-    queries = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
-    queries += [entry | {"id": f"{entry['id']}-2", "query": f"the {entry['query']}"} for entry in queries[6:]]
-    for entry in queries[-2:]:
-        entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
+    splits = ["train"] * 4 + ["validation"] * 2
+    queries = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=False)]
+    queries += in_wordings(TOPICS[6:], 6)
+    for number, entry in enumerate(queries[9:]):
+        entry |= {"relevant": [], "distractors": entry["relevant"] if number < 10 else []}
     write_golden(workspace, [entry | {"query": f"{entry['query']} {entry['split']}"} for entry in queries])
     activate(workspace, "naive")
     (workspace.configs / "careful.json").unlink()
@@ -70,7 +76,7 @@ def test_a_models_patches_are_tried_refused_and_replaced(advised_once: tuple[Wor
     (two,) = [row for row in rows if row["reason"] == "two are enough"]
     assert (two["n"], two["proposer"]) == (1, "model")
     assert (result["proposer"], result["usage"]["model_calls"]) == ("model+heuristic", 4)
-    assert {one["iteration"] for one in result["fallbacks"]} == {2, 3}
+    assert {one["iteration"] for one in result["fallbacks"]} == {2}
     assert "authentication" in result["fallbacks"][0]["reason"]
     page = (workspace.root / result["report"]).read_text(encoding="utf-8")
     assert "proposed by model+heuristic; 4 model calls" in page
@@ -133,7 +139,7 @@ def test_a_real_client_on_loopback_brings_the_same_iterations(
         bedrock.fail(None, None, None, DENIED)
         result = hive_optimize(advised(tmp_path / "w", HAIKU), "--json").json
     assert result["iterations"] == advised_once[1]["iterations"]
-    assert [one["iteration"] for one in result["fallbacks"]] == [2, 3]
+    assert [one["iteration"] for one in result["fallbacks"]] == [2]
     assert result["usage"]["input_tokens"] == 3000
     assert result["usage"]["usd"] == pytest.approx(3 * (1000 * 0.25e-6 + 100 * 1.25e-6))
     turns = [[turn["role"] for turn in request.body["messages"]] for request in bedrock.requests]

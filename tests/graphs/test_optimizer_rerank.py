@@ -40,8 +40,10 @@ def two_wishes(root: Path) -> Workspace:
         split = "train" if number < 3 else "validation" if number < 5 else "holdout"
         for wish, right, wrong in (("guide", "guides", "faqs"), ("answer", "faqs", "guides")):
             relevant, distractors = [f"{right}/{topic}.md"], [f"{wrong}/{topic}.md"]
-            entry = {"id": f"{topic}-{wish}", "query": f"{topic} {wish}", "split": split}
-            queries.append(entry | {"relevant": relevant, "distractors": distractors})
+            for polite in range(3 if split == "holdout" else 1):
+                text = f"{'please ' * polite}{topic} {wish}"
+                entry = {"id": f"{topic}-{wish}-{polite}", "query": text, "split": split}
+                queries.append(entry | {"relevant": relevant, "distractors": distractors})
     return small(root, queries)
 
 
@@ -72,7 +74,7 @@ def test_reranking_is_found_certified_and_deployed_with_what_it_costs(place: Wor
     sent = sum(len(query) + len(text) for query, text in set(pairs(server)))
     assert (result["usage"]["input_tokens"] >= sent / 3, result["usage"]["model_calls"]) == (True, 0)
     assert 0 < found["usd_per_query"] < result["usage"]["usd"]
-    assert {row["cause"] for row in result["iterations"] if "rerank" in row["step"]} == {"sweep"}
+    assert {row["cause"] for row in result["iterations"] if "rerank" in row["step"]} == {"ranked_low"}
 
 
 def test_no_pair_is_paid_twice_by_a_run_that_broke_off_and_is_resumed(place: Workspace, server: ModelServer) -> None:
@@ -101,7 +103,7 @@ def test_a_reranker_that_is_out_is_unavailable_and_no_bad_score(
 ) -> None:
     server.fail(*[Status(503)] * 500)
     result = run(changed(place, "5.0", "0.3", monkeypatch), iterations=1, deploy=False)
-    (row,) = [row for row in result["iterations"] if "rerank" in row["step"]]
+    *_, row = [row for row in result["iterations"] if "rerank" in row["step"]]
     assert (row["verdict"], row["train"], row["validation"]) == ("unavailable", None, None)
     assert "lab:rank" in row["feedback"]
     assert result["unavailable"] == row["feedback"]
@@ -113,7 +115,7 @@ def test_a_reranker_that_is_out_is_unavailable_and_no_bad_score(
 def test_a_reranker_that_goes_out_before_the_certificate_uses_up_no_holdout(
     place: Workspace, server: ModelServer
 ) -> None:
-    held_out = {f"{topic} {wish}" for topic in TOPICS[5:] for wish in ("guide", "answer")}
+    held_out = {f"please {topic} {wish}" for topic in TOPICS[5:] for wish in ("guide", "answer")}
     server.faulty = lambda body: Status(503) if body.get("query") in held_out else None
     result = run(place)
     assert (result["status"], result["stopped_by"], result["certificate"]) == ("stopped", "unavailable", None)

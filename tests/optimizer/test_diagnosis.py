@@ -14,6 +14,7 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.proposal import HeuristicProposer, Situation
 from hive_agents.ranking import RetrievalConfig
 from tests.conftest import config_json, make_workspace
+from tests.topics import declare
 
 PAGES = ("backup", "restore", "upgrade", "monitor", "tuning", "failure")
 
@@ -86,9 +87,10 @@ def test_where_no_other_version_wins_nothing_is_preferred(versioned: Workspace) 
 
 def test_the_proposer_prefers_the_version_and_thins_the_list(versioned: Workspace) -> None:
     config = keyword()
+    declare(versioned, category={"ranks": True})
     cache, found = diagnosed(versioned, config)
     index = versioned.engine().index("kb")
-    situation = Situation(config, found, cache, index, frozenset(), iteration=1, seed=0, wide=False)
+    situation = Situation(config, found, cache, index, frozenset(), iteration=1)
     values = [edit.values for edit in HeuristicProposer().propose(situation).edits]
     assert (("boosts.category", {"v3.6": 2.0}),) in values
     causes = {edit.cause for edit in HeuristicProposer().propose(situation).edits}

@@ -15,7 +15,7 @@ from hive_agents.engines import build_index
 from hive_agents.models import Chain, ChatResult, Message, Script
 from hive_agents.models.scripted import ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
-from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
@@ -91,7 +91,7 @@ class Asked:
         """What the heuristic makes of the queries that a model may read."""
         session, config = self.session, self.session.baseline
         index = session.engine.index(config.collection)
-        known = (config, session.diagnose(config), session.searched, index, frozenset[str](), 1, 0, False)
+        known = (config, session.diagnose(config), session.searched, index, frozenset[str](), 1)
         return HeuristicProposer().propose(Situation(*known))
 
     @property
@@ -106,14 +106,18 @@ def test_a_models_sound_patches_come_first_and_the_heuristic_fills_up(tuned: Wor
         ("model", (("filters.category", {"not": ["faqs"]}),)),
         ("model", (("retrieval.top_k", 1),)),
     ]
-    assert (len(proposed.edits), {edit.proposer for edit in proposed.edits[2:]}) == (TARGETED, {"heuristic"})
+    assert {edit.proposer for edit in proposed.edits[2:]} == {"heuristic"}
+    assert len(proposed.edits) >= len(asked.heuristic().edits)
     assert (proposed.fallback, asked.calls) == (None, 1)
 
 
-def test_a_model_never_takes_more_than_half_of_the_places(tuned: Workspace) -> None:
+def test_a_model_has_four_ideas_at_most_beside_all_of_the_heuristics(tuned: Workspace) -> None:
     many = [[{"op": "replace", "path": "/bm25/b", "value": n / 10}] for n in range(6)]
-    edits = Asked(tuned, proposals(*many)).propose().edits
-    assert [edit.proposer for edit in edits] == ["model"] * MOST + ["heuristic"] * (TARGETED - MOST)
+    asked = Asked(tuned, proposals(*many))
+    edits = asked.propose().edits
+    assert [edit.proposer for edit in edits[: MOST + 1]] == ["model"] * MOST + ["heuristic"]
+    left = [edit.values for edit in edits]
+    assert all(one.values in left or one.values[0][0] == "bm25.b" for one in asked.heuristic().edits)
 
 
 def test_the_heuristics_best_idea_survives_a_poor_model(tuned: Workspace) -> None:
@@ -124,7 +128,7 @@ def test_the_heuristics_best_idea_survives_a_poor_model(tuned: Workspace) -> Non
     def best(proposed: Proposed) -> float:
         return max(session.remeasure(parsed(apply(session.baseline, e.values))).train_nudcg for e in proposed.edits)
 
-    assert best(asked.propose()) == best(asked.heuristic()) == 1.0
+    assert best(asked.propose()) == best(asked.heuristic())
 
 
 def test_bad_patches_go_back_with_their_diagnostics_twice_and_not_thrice(tuned: Workspace) -> None:
@@ -276,7 +280,7 @@ def test_a_model_that_cannot_be_opened_ends_nothing(tuned: Workspace) -> None:
     session = OptimizerSession(Workspace(tuned.root), Optimizer())
     proposed = session.propose(session.baseline, session.diagnose(session.baseline), {"iteration": 1})
     assert "cannot be read" in (proposed.fallback or "")
-    assert len(proposed.edits) == TARGETED
+    assert proposed.edits
 
 
 @pytest.mark.parametrize("models", ["chat", "optimizer"])

@@ -49,6 +49,7 @@ def rows(session: OptimizerSession, *names: str) -> list[dict[str, Any]]:
     for name in names:
         data = next_data(session.baseline, Edit((EDITS[name],), "test", ""))
         shown = {"train": 0.5, "changes": session.changes(data), "reason": f"tried {name}", "identity": identity(data)}
+        shown["verdict"] = "retry"
         found.append(shown)
     return found
 
@@ -69,7 +70,8 @@ def test_a_config_that_a_tag_stopped_is_listed_with_the_command_that_accepts_the
     (listed,) = rejected(tuned, state(tuned, "no_faqs"))
     assert 'tag "faqs" falls' in listed["why"]
     assert "(n = 8" in listed["why"]
-    assert listed["why"].endswith(f'hive deploy {listed["config"]} --accept-tag faqs --reason "…"')
+    flags = "--accept-tag faqs --accept answered --accept recall"
+    assert listed["why"].endswith(f'hive deploy {listed["config"]} {flags} --reason "…"')
     assert listed["changes"] == [{"path": "filters.category", "a": None, "b": NO_FAQS["category"]}]
     assert listed["train"] > tuned.baseline_measured.train_nudcg
     assert (listed["validation"], listed["distractors"]) == (
@@ -139,6 +141,7 @@ def test_a_rise_of_distractors_takes_another_person(tmp_path: Path) -> None:
     session = OptimizerSession(Workspace(workspace.root), workspace.settings.optimizer)
     data = next_data(session.baseline, Edit((("filters.category", None), ("retrieval.top_k", 3)), "test", ""))
     row = {"train": 0.5, "changes": session.changes(data), "reason": "without the filter", "identity": identity(data)}
+    row["verdict"] = "retry"
     (listed,) = rejected(session, {"rows": [row], "status": "no_improvement"})
     assert "distractors rise from 0.00 to 0.10 on the open queries" in listed["why"]
     assert listed["why"].endswith(f'hive deploy {listed["config"]} --override --reason "…"')

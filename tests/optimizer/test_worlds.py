@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.optimizer import null_world
-from benchmarks.selection import RULES, Archive, View, regrets
 from benchmarks.worlds import golden, null, of_releases, small
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.optimizer.space import apply, parsed
-from tests.topics import NO_FAQS, TOPICS, activate, indexed_engine, make_topics, query, write_golden
 
 RELEASED = {(release, page) for release in ("5.2", "4.2", "3.2") for page in ("topics/db.md", "ref/urls.md")}
 ASKED = {"id": "q", "query": "how?", "tags": ["orm"], "relevant": ["topics/db.md"], "distractors": ["ref/urls.md"]}
@@ -59,24 +54,3 @@ def test_what_is_chosen_by_the_rule_is_certified_in_a_null_world_as_seldom_as_pr
     found = null_world(200)
     assert found["naive"] > 0.9
     assert found["certified"] <= found["bound"] < 0.06
-
-
-def archive(root: Path) -> Archive:
-    workspace = make_topics(root)
-    write_golden(workspace, [query(topic, split="train" if n < 6 else "holdout") for n, topic in enumerate(TOPICS)])
-    activate(workspace, "naive")
-    indexed_engine(workspace)
-    session = OptimizerSession(workspace, workspace.settings.optimizer)
-    values = [[("filters.category", NO_FAQS["category"])], [("retrieval.top_k", 1)], [("bm25.b", 0.4)]]
-    return Archive(session, [parsed(apply(session.baseline, one)) for one in values])
-
-
-def test_every_rule_finds_the_one_config_that_gains_and_regrets_nothing(tmp_path: Path) -> None:
-    found = regrets(archive(tmp_path / "w"), splits=2)
-    assert set(found) == set(RULES)
-    assert all(regret == pytest.approx([0.0, 0.0]) for regret in found.values())
-
-
-def test_a_rule_may_choose_only_what_gains_without_more_distractors(tmp_path: Path) -> None:
-    view = View(archive(tmp_path / "w"), np.arange(6), np.arange(2), 0)
-    assert view.candidates.tolist() == [1]

@@ -203,7 +203,7 @@ def search(place: Workspace, trials: int = 64) -> str:
     refused = {"config": "fewer-distractors", "train": 0.57, "validation": 0.501, "distractors": 1.02, "why": why}
     result = {
         "status": "stopped", "baseline": old | {"holdout": None}, "best": new | {"holdout": None},
-        "certificate": CERTIFICATE, "needed_queries": None, "rejected": [refused], "watch": [], "headroom": None,
+        "certificate": CERTIFICATE, "needed_queries": None, "rejected": [refused], "watch": [],
         "iterations": rows, "usage": {}, "fallbacks": [{"iteration": 3, "reason": "the model answered with no config"}],
         "unavailable": None, "diagnosis": None, "evaluations": trials + 1, "stopped_by": "no_deploy",
         "first_diagnosis": "Of 90 questions 31 have an outdated version above the one that is in force, and 22 have a"

@@ -42,7 +42,7 @@ def searched(place: Workspace, trials: int, *, owner: Principal | None = None, *
     ]  # fmt: skip
     result = {
         "run_id": row.run_id, "status": "no_improvement", "baseline": figures, "best": figures, "certificate": None,
-        "needed_queries": None, "rejected": [], "watch": [], "headroom": None, "iterations": rows,
+        "needed_queries": None, "rejected": [], "watch": [], "iterations": rows,
         "usage": {}, "fallbacks": [], "unavailable": None, "diagnosis": None, "first_diagnosis": "the list goes on",
         "evaluations": trials, "stopped_by": "patience", "approval_id": None, "decision": None,
     } | changes  # fmt: skip
