@@ -34,7 +34,8 @@ INERT: Mapping[str, str] = {
     "index": "language auto_refresh",
     "copilot": "hybrid_threshold relevance_floor overfetch top_k planner",
     "access": "mode until_named unlisted timeout_seconds",
-    "gate": "alpha tag_drop tag_evidence latency_ratio latency_floor_ms unjudged",
+    "gate": "alpha answered_drop recall_drop first_drop reach_drop hidden tag_drop tag_evidence latency_ratio"
+    " latency_floor_ms unjudged",
     "canary": "share settle_minutes",
     "optimizer": "iterations patience seconds evaluations llm_calls max_usd seed",
     "judge": "llm_confidence_threshold alpha delta average_run audit_rate audit_rate_security tick_seconds",

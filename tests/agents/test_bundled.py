@@ -51,9 +51,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = ["rotated {} settings", "settings {} rotated"]
     words = "alpha beta gamma delta epsilon zeta eta theta".split()
     queries = [
-        golden(split, number, texts[number % 2].format(word) + f" {split}")
-        for split in ("train", "validation", "holdout")
-        for number, word in enumerate(words)
+        golden(split, number, texts[number % 2].format(word) + f" {split}" + " again" * (number // len(words)))
+        for split, times in (("train", 1), ("validation", 1), ("holdout", 3))
+        for number, word in enumerate(words * times)
     ]
     file = workspace.root / "evals" / "golden.json"
     file.parent.mkdir()

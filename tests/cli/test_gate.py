@@ -25,13 +25,15 @@ def test_better_run_passes_with_0_and_the_fields_of_the_contract(tmp_path: Path)
     assert (ran.code, ran.json["decision"], ran.json["reasons"], ran.json["watch"]) == (0, "passed", [], [])
     evaluation = ran.json["evaluation"]
     assert {"n", "split", "candidate", "active", "difference", "alpha", "j", "evidence"} <= set(evaluation)
-    assert (evaluation["n"], evaluation["j"], evaluation["evidence"]) == (10, None, "tuning_set")
+    assert (evaluation["n"], evaluation["j"], evaluation["evidence"]) == (10, 1, "holdout")
+    assert evaluation["readers"]["answered"] == [1.0, 1.0]
     assert (evaluation["candidate"]["config"], evaluation["active"]["config"]) == ("b.run", "a.run")
     queries = ran.json["queries"]
     assert [set(one) >= {"id", "a", "b", "delta"} for one in queries] == [True] * 10
     expected = exact_p_value([one["a"] for one in queries], [one["b"] for one in queries])
     assert evaluation["difference"]["p_value"] == pytest.approx(expected, abs=1e-6) == 1 / 256
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.run", "b.run", "qrels.txt"]
+    left = sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("."))
+    assert left == ["a.run", "b.run", "qrels.txt", "qrels.txt.ledger.jsonl"]
 
 
 def test_worse_is_blocked_and_unproved_inconclusive_with_1(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_reports_for_ci_say_what_blocks(tmp_path: Path) -> None:
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("7", "2", "1")
     assert [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None] == [
-        "the mean nUDCG doesn't fall",
+        "neither the mean nUDCG nor what readers get falls",
         "no more distractors",
     ]
     summary = (tmp_path / "s.md").read_text()
