@@ -256,6 +256,10 @@ def signed(place: Workspace) -> str:
 # Row 15: a model that loops.
 
 
+def block(field: int, *parts: bytes | memoryview) -> bytes:
+    return b"".join(_block(field, parts))
+
+
 def looping_model() -> bytes:
     """A model of a Loop of 10¹⁵ steps."""
     boolean = 9
@@ -263,25 +267,25 @@ def looping_model() -> bytes:
     shape = ("n", "t")
     body = b"".join(
         [
-            *(_block(1, _write_node(*node)) for node in nodes),
-            _block(2, b"body"),
-            *(_block(11, _write_value(*one)) for one in (("i", INT64, ()), ("c", boolean, ()), ("x", FLOAT, shape))),
-            *(_block(12, _write_value(*one)) for one in (("c2", boolean, ()), ("x2", FLOAT, shape))),
+            *(block(1, *_write_node(*node)) for node in nodes),
+            block(2, b"body"),
+            *(block(11, *_write_value(*one)) for one in (("i", INT64, ()), ("c", boolean, ()), ("x", FLOAT, shape))),
+            *(block(12, *_write_value(*one)) for one in (("c2", boolean, ()), ("x2", FLOAT, shape))),
         ]
     )
-    attribute = _block(1, b"body") + _block(6, body) + _integer(20, 5)
-    names = [_block(1, b"m"), _block(1, b""), _block(1, b"f"), _block(2, b"out"), _block(4, b"Loop")]
+    attribute = block(1, b"body") + block(6, body) + _integer(20, 5)
+    names = [block(1, b"m"), block(1, b""), block(1, b"f"), block(2, b"out"), block(4, b"Loop")]
     graph = b"".join(
         [
-            _block(1, _write_node("Cast", ["input_ids"], ["f"], "", {"to": FLOAT})),
-            _block(1, b"".join([*names, _block(5, attribute)])),
-            _block(2, b"graph"),
-            _block(5, _write_tensor("m", np.array(10**15, np.int64))),
-            _block(11, _write_value("input_ids", INT64, shape)),
-            _block(12, _write_value("out", FLOAT, shape)),
+            block(1, *_write_node("Cast", ["input_ids"], ["f"], "", {"to": FLOAT})),
+            block(1, b"".join([*names, block(5, attribute)])),
+            block(2, b"graph"),
+            block(5, *_write_tensor("m", np.array(10**15, np.int64))),
+            block(11, *_write_value("input_ids", INT64, shape)),
+            block(12, *_write_value("out", FLOAT, shape)),
         ]
     )
-    return _integer(1, 8) + _block(8, _block(1, b"") + _integer(2, 13)) + _block(7, graph)
+    return _integer(1, 8) + block(8, block(1, b"") + _integer(2, 13)) + block(7, graph)
 
 
 def with_reranker(root: Path, settings: str = "") -> Workspace:
