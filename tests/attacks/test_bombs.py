@@ -253,7 +253,7 @@ def test_a_workbook_costs_no_more_than_its_cells(tmp_path: Path, sheet: str, aft
     path = workbook(tmp_path / "a.xlsx", rows, after=after)
     sandbox = Sandbox(seconds=20.0, memory=400_000_000)
     try:
-        markdown = sandbox.call(conversion.__name__, "converted", path.read_bytes(), "xlsx")[0]
+        markdown = sandbox.call(conversion.__name__, "converted", path.read_bytes(), "xlsx", [])[0]
     finally:
         sandbox.close()
     assert "red" in markdown
