@@ -69,6 +69,11 @@ unlisted = "admit"
 keys = []
 [gate]
 alpha = 0.05
+answered_drop = 0.05
+recall_drop = 0.10
+first_drop = 0.05
+reach_drop = 0.03
+hidden = 0
 tag_drop = 0.10
 tag_evidence = "proven"
 latency_ratio = 1.5
