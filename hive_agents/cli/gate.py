@@ -160,6 +160,7 @@ def _finding(
         budgets=budgets,
         cheap=CheapLabels(cheap, *ask_both(before, after, cheap, gate)) if cheap is not None else None,
         known={query.id for query in labels},
+        counted=None if files.holdout or labels.has_holdout else labels,
     )
     if user:
         record_acceptance(log, finding, user, str(reason))

@@ -86,13 +86,14 @@ def gate_rankings(
     budgets: Mapping[str, float] | None = None,
     cheap: CheapLabels | None = None,
     known: Collection[str] = (),
+    counted: GoldenSet | None = None,
 ) -> RankingsFinding:
     """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
 
     The labels are taken as held out: the comparison is a use of them, recorded before the measurement. Repeating a
     comparison is the same use; identical rankings are none. With `cheap` the proof uses those labels, too; other cheap
     labels are another use. Their queries with ids in `known`, which may have been tuned to, count only where `labels`
-    has them.
+    has them. `counted` are the labels whose looks came before, None means `labels`.
     Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, or `cheap` lacks some of them;
     HIVE-105 where it has no others; HIVE-101 for a damaged ledger.
     """
@@ -102,7 +103,7 @@ def gate_rankings(
     measured = compared.measured
     use = None
     if not compared.are_alike:
-        use = spend(ledger, measured, "gate", compared.identity, alpha=gate.alpha)
+        use = spend(ledger, measured, "gate", compared.identity, alpha=gate.alpha, counted=counted)
     finding = compared.decide(
         gate,
         use=use,

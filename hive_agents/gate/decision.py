@@ -158,9 +158,7 @@ def decide(
     for_readers = [Reason("HIVE-301", words) for words in lost_readers.values()]
     if blocked := [*regressions(new, old, gate, lost), *for_readers, *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
-    elif doubt := too_few(of, split, difference, alpha) or doubt_of(
-        use, fault, difference, alpha, untrusted, powered
-    ):
+    elif doubt := too_few(of, split, difference, alpha) or doubt_of(use, fault, difference, alpha, untrusted, powered):
         decision, reasons = "inconclusive", [doubt]
     else:
         decision, reasons = "passed", []

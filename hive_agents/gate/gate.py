@@ -27,7 +27,7 @@ from hive_agents.gate.acceptance import only_people
 from hive_agents.gate.certificate import Certificate, certify, log_fault
 from hive_agents.gate.decision import GateFinding, Reason, decide, watch_warning
 from hive_agents.gate.golden_trust import change_warning, is_accepted
-from hive_agents.gate.ledger import distinct, spend
+from hive_agents.gate.ledger import distinct, spend_of
 from hive_agents.index import AnyIndex, scope_of
 from hive_agents.ranking import SearchEngine, StoredConfig
 from hive_agents.workspace import Workspace
@@ -87,7 +87,7 @@ def run_gate(
         warnings += leakage_warnings(measured, golden)
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
-    use = spend(workspace, measured, purpose, run_id) if holdout is not None and compared else None
+    use = spend_of(workspace, golden, measured, purpose, run_id) if compared else None
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     new, *others = evaluate_interleaved(engine, configs, measured)
     finding = decide(
@@ -178,9 +178,7 @@ def as_seen(
     )
 
 
-def left_out(
-    index: AnyIndex, candidate: StoredConfig, active: StoredConfig
-) -> Iterator[Diagnostic]:
+def left_out(index: AnyIndex, candidate: StoredConfig, active: StoredConfig) -> Iterator[Diagnostic]:
     """Warn of documents that the candidate's filters exclude and the active config finds.
 
     A golden set doesn't ask for every document, so no metric shows their loss.

@@ -10,7 +10,7 @@ from hive_agents.engines import open_engines
 from hive_agents.evaluation import GoldenSet, evaluate, held_out, load_golden
 from hive_agents.gate.certificate import log_fault
 from hive_agents.gate.decision import decide
-from hive_agents.gate.ledger import distinct, spend
+from hive_agents.gate.ledger import distinct, spend_of
 from hive_agents.index import Generation, candidates, find_generation, promote, switch
 from hive_agents.ranking import SearchEngine, StoredConfig, find_active
 from hive_agents.store import audit, connected
@@ -139,7 +139,7 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
         diagnostic = error.diagnostics[0]
         return question.answer("inconclusive", {"code": diagnostic.code, "message": diagnostic.message})
     fault = log_fault(workspace)
-    use = spend(workspace, measured, "index") if holdout is not None else None
+    use = spend_of(workspace, golden, measured, "index")
     old = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace))
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
     split = "holdout" if holdout is not None else None

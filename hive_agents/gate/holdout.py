@@ -8,17 +8,17 @@ from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenSet, held_out, load_golden, spent_alpha, viewable_golden
 from hive_agents.gate.certificate import log_verdict
-from hive_agents.gate.ledger import MAX_USES, spend, uses
+from hive_agents.gate.ledger import MAX_USES, looks, spend
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 
 def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
     """Return the cost of the next look at a golden set's holdout; None without one, or when it is used up."""
-    holdout = held_out(golden)
-    if holdout is None:
+    before = looks(workspace, golden)
+    if held_out(golden) is None and not before:
         return None
-    j, alpha = len(uses(workspace, holdout)) + 1, workspace.settings.gate.alpha
+    j, alpha = len(before) + 1, workspace.settings.gate.alpha
     if j > MAX_USES:
         return None
     later = f", at {spent_alpha(j + 1, alpha):.4f} in the look after it" if j < MAX_USES else ", and it is the last"

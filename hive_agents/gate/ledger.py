@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.base import Diagnostic, HiveError, sha256
-from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, question_key, spent_alpha
+from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, held_out, question_key, spent_alpha
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -68,12 +68,37 @@ def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
     return _uses_among(audit.entries(place, KIND), holdout)
 
 
+def looks(place: audit.Place, golden: GoldenSet) -> list[dict[str, Any]]:
+    """Return the looks, oldest first, that a measurement of this set comes after.
+
+    Of a set that names no holdout these are the looks at any questions that are most in it: otherwise their names could
+    be taken off, and what was held out measured as if for the first time.
+    """
+    return uses(place, golden.split("holdout") if golden.has_holdout else golden)
+
+
+def spend_of(
+    place: audit.Place, golden: GoldenSet, measured: GoldenSet, purpose: str, run_id: str | None = None
+) -> HoldoutUse | None:
+    """Record a use by the questions of `golden` that are measured; None where they weren't held out, now or before."""
+    if held_out(golden) is None and not looks(place, golden):
+        return None
+    return spend(place, measured, purpose, run_id, counted=measured if golden.has_holdout else golden)
+
+
 def spend(
-    place: audit.Place, holdout: GoldenSet, purpose: str, run_id: str | None = None, *, alpha: float | None = None
+    place: audit.Place,
+    holdout: GoldenSet,
+    purpose: str,
+    run_id: str | None = None,
+    *,
+    alpha: float | None = None,
+    counted: GoldenSet | None = None,
 ) -> HoldoutUse:
     """Record a use before the measurement, so that a crash can't make it free; a resumed run keeps its use.
 
-    `alpha` is divided among all uses, None means the workspace's. Past the last use nothing is recorded.
+    `alpha` is divided among all uses, None means the workspace's. Past the last use nothing is recorded. The uses
+    before are those of `counted`, None means of the holdout.
     """
     if alpha is None:
         assert isinstance(place, Workspace)
@@ -81,7 +106,8 @@ def spend(
     numbers: list[int] = []
 
     def fields(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        before = _uses_among((entry for entry in entries if entry["kind"] == KIND), holdout)
+        known = holdout if counted is None else counted
+        before = _uses_among((entry for entry in entries if entry["kind"] == KIND), known)
         same_run = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
         numbers.append(before.index(same_run) + 1 if same_run else len(before) + 1)
         if same_run or numbers[0] > MAX_USES:

@@ -15,7 +15,7 @@ import hive_agents
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.engines import build_index
-from hive_agents.evaluation import load_golden
+from hive_agents.evaluation import held_out, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate import deploy, rollback, run_gate
 from hive_agents.gate.certificate import changed_since
@@ -34,6 +34,7 @@ from tests.topics import (
     TOPICS,
     activate,
     holdout_queries,
+    in_wordings,
     indexed_engine,
     make_topics,
     query,
@@ -177,6 +178,24 @@ def test_g05_nothing_that_leaves_the_questions_resets_the_ledger(
     change(deployed)
     gate = run(deployed, "validate", "careful", "--behavioral").json["gate"]
     assert (gate["j"], gate["alpha"]) == (2, spent_alpha(2))
+
+
+def test_g05_a_holdout_whose_names_are_taken_off_is_counted_whatever_is_held_out_instead(topics: Workspace) -> None:
+    """Of eighty questions a hash holds out others than were named: most of those are measured for the first time."""
+    more = [query(topic, id=f"{topic}-{word}", query=f"{topic} {word}") for topic in TOPICS for word in "abcdef"]
+    queries = [query(topic) for topic in TOPICS[:2]] + in_wordings(TOPICS[2:], 3) + more
+    write_golden(topics, queries)
+    run(topics, "deploy", "naive")
+    assert run(topics, "validate", "careful", "--behavioral").json["gate"]["j"] == 1
+    golden = write_golden(topics, [one | {"split": None} for one in queries])
+    holdout = held_out(golden)
+    assert holdout is not None
+    assert not uses(topics, holdout)
+    ran = run(topics, "validate", "careful", "--behavioral")
+    assert (ran.json["gate"]["j"], ran.json["gate"]["alpha"]) == (2, spent_alpha(2))
+    assert "the next look at the holdout is number 2 of" in ran.err
+    sides = ("--before", "naive", "--after", "careful", "--qrels", topics.root / "evals" / "golden.json")
+    assert run(topics, "gate", *sides).json["evaluation"]["j"] == 3
 
 
 def test_g06_every_look_at_the_holdout_makes_the_next_proof_harder(deployed: Workspace) -> None:
