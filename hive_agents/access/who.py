@@ -10,8 +10,8 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from hive_agents.access.keys import require_owner
 from hive_agents.access.logins import Recognised, is_session, recognised
@@ -61,37 +61,36 @@ _SERVICE = "service:"
 
 
 @dataclass(frozen=True)
-class Decider:
-    """A person who decides, with their authentication: `authn` is "token" or "local".
+class Caller:
+    """Who acts, with their authentication: `authn` is "token" or "local", and `by` names them in rows and events.
 
-    They decide requests of `tenant` and the workspace's own; None is the owner, who decides all. `jti`, `maker` and
-    `makers` are of the proof: `makers` as those of a `Principal`, none for a plain name of somebody else, which proves
-    nothing. `holder` is the principal of a token or a session, who decides only what their gate shows them.
+    Of one who controls runs, `principal` is whose they reach, None the owner's. One who decides is a person: they
+    decide requests of `tenant` and the workspace's own, None is the owner, who decides all; `principal` is that of a
+    token or a session, who decides only what their gate shows them. `jti`, `maker` and `makers` are of the proof:
+    `makers` as those of a `Principal`, none for a plain name of somebody else, which proves nothing.
     """
 
     by: str
     authn: str
     tenant: str | None = None
+    principal: Principal | None = field(default=None, compare=False)
     jti: str | None = field(default=None, compare=False)
     maker: str | None = field(default=None, compare=False)
     makers: tuple[str, ...] = field(default=(), compare=False)
-    holder: Principal | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, by: str, holder: Principal) -> Self:
+        """Return the holder of a token."""
+        return cls(by, "token", holder.tenant, holder, holder.token_id, holder.maker, holder.makers)
 
     def named(self) -> dict[str, Any]:
         """Return the arguments of `ApprovalStore.decide`."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        names = ("by", "authn", "tenant", "jti", "maker", "makers")
+        return {name: getattr(self, name) for name in names} | {"holder": self.principal}
 
     def handing(self) -> dict[str, Any]:
         """Return the arguments of `ApprovalStore.delegate`."""
         return {name: getattr(self, name) for name in ("by", "authn", "tenant", "makers")}
-
-
-@dataclass(frozen=True)
-class Caller:
-    """`by` names the caller in rows and events; `principal` is whose runs they reach, None the owner's."""
-
-    by: str
-    principal: Principal | None
 
 
 class Asker:
@@ -219,11 +218,12 @@ class Asker:
         """
         holder = self.token_holder()
         if holder is not None:
-            return Caller(self.requester(), holder)
-        by = self._local_name()
+            return Caller.of(self.requester(), holder)
+        caller = self._local()
         if self._as_user is None or not self._names_people:
-            return Caller(by, None)
-        return Caller(by, known_principal(self._workspace, by.removeprefix("user:")))
+            return caller
+        principal = known_principal(self._workspace, caller.by.removeprefix("user:"))
+        return replace(caller, tenant=principal.tenant, principal=principal)
 
     def operator(self, what: str, *others: str) -> str | None:
         """Return the token's holder, if their roles allow it; None for the workspace's owner, without a token.
@@ -235,7 +235,7 @@ class Asker:
 
     # As one who decides
 
-    def decider(self) -> Decider:
+    def decider(self) -> Caller:
         """Return the person of the token; without one that of `--as`, or else the local user.
 
         Where `access/*.json` names people, `--as` decides a tenant's requests as one of them who is its approver or
@@ -254,10 +254,9 @@ class Asker:
         if not DECIDERS & holder.roles:
             fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
             raise HiveError.of("HIVE-415", f"{by} is no approver: the token lacks that role", fix=fix)
-        by = self._not_another(by)
-        return Decider(by, "token", holder.tenant, holder.token_id, holder.maker, holder.makers, holder)
+        return Caller.of(self._not_another(by), holder)
 
-    def reviewer(self) -> Decider:
+    def reviewer(self) -> Caller:
         """Return the decider, for decisions that take effect without a request.
 
         Raises: as `decider`, and HIVE-415 for a local name where `approvals.require_token` holds.
@@ -276,25 +275,27 @@ class Asker:
         rules = AccessRules.load(self._workspace)
         return bool(rules.principals or rules.faults)
 
-    def _local_name(self) -> str:
-        return person(local_user() if self._as_user is None else self._as_user)
-
-    def _local_decider(self) -> Decider:
-        by, (_, user, jti, makers) = self._local_name(), self._who()
+    def _local(self) -> Caller:
+        """Return the person of a plain name or of a session that no token began, as the owner."""
+        _, _, jti, makers = self._who()
+        by = person(local_user() if self._as_user is None else self._as_user)
         if self._as_user is None:
             makers = makers or (f"{OWNER}{by.removeprefix('user:')}",)
         maker = named(makers[0]) if makers else local_user()
-        decider = Decider(by, "local", jti=jti, maker=maker, makers=makers)
-        if user is None or not self._names_people:
+        return Caller(by, "local", jti=jti, maker=maker, makers=makers)
+
+    def _local_decider(self) -> Caller:
+        decider = self._local()
+        if self._as_user is None or not self._names_people:
             return decider
-        listed = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
+        listed = AccessRules.load(self._workspace).principal(decider.by.removeprefix("user:"))
         if listed is None:
             return replace(decider, tenant=LOCAL_TENANT)
         if not DECIDERS & listed.roles:
             fix = "decide as somebody to whom access/*.json gives the role approver"
-            raise HiveError.of("HIVE-415", f"{by} is no approver", file="access", fix=fix)
-        holder = replace(listed, makers=makers) if jti is not None else None
-        return replace(decider, tenant=listed.tenant, holder=holder)
+            raise HiveError.of("HIVE-415", f"{decider.by} is no approver", file="access", fix=fix)
+        principal = replace(listed, makers=decider.makers) if decider.jti is not None else None
+        return replace(decider, tenant=listed.tenant, principal=principal)
 
     def _require_token(self) -> None:
         require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)

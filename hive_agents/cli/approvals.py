@@ -227,9 +227,9 @@ def delegate(
     """Hand a request to another person."""
     from hive_agents.approvals import ApprovalStore, RequestReader
 
-    place = surface.workspace
-    approval = ApprovalStore(place).delegate(request, to=to, **surface.asker.decider().handing())
-    approval = RequestReader(place, surface.asker.viewer()).shown(approval)
+    place, decider = surface.workspace, surface.asker.decider()
+    approval = ApprovalStore(place).delegate(request, to=to, **decider.handing())
+    approval = RequestReader(place, decider.principal).shown(approval)
     last = approval.delegations[-1]
     surface.show(approval.to_json(), safe_line(f"{last.to} decides {approval.id} in place of {last.by}"))
 

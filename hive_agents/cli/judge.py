@@ -94,7 +94,7 @@ def audit(
 
     place = surface.workspace
     if decision is None:
-        holder = surface.asker.decider().holder
+        holder = surface.asker.decider().principal
         by = person(surface.as_user) if surface.as_user else None
         items = [item.to_json() for item in audits.queue(place, by=by, holder=holder)]
         lines = [
@@ -107,7 +107,7 @@ def audit(
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
     reviewer = surface.asker.reviewer()
     by = reviewer.by
-    audited = audits.answer(place, decision, action.lower(), by, comment, reviewer.holder, reviewer.makers)
+    audited = audits.answer(place, decision, action.lower(), by, comment, reviewer.principal, reviewer.makers)
     drift = audited.drift
     value: dict[str, Any] = {
         "id": audited.id,

@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Asker, Principal, mint
-from hive_agents.access.who import Decider
+from hive_agents.access.who import Caller
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
 from tests.approvals.asking import filing, refused
@@ -26,9 +26,9 @@ def approve(place: Workspace, request: str, *arguments: str) -> Ran:
 
 
 def test_a_token_says_who_decides(place: Workspace) -> None:
-    assert Asker(place, None, token(place, "dana")).decider() == Decider("user:dana", "token", "acme")
+    assert Asker(place, None, token(place, "dana")).decider() == Caller("user:dana", "token", "acme")
     assert Asker(place, "Dana", token(place, "dana", "reader", "admin")).decider().by == "user:dana"
-    assert Asker(place, "dana", {}).decider() == Decider("user:dana", "local")
+    assert Asker(place, "dana", {}).decider() == Caller("user:dana", "local")
 
 
 def test_who_asks_is_who_the_token_names(place: Workspace) -> None:
