@@ -43,11 +43,16 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
 
 
 def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
-    """Return the measure that is asked for and its field: ("sum", "amount") of "total amount"."""
+    """Return the measure that is asked for and its field: ("sum", "amount") of "total amount".
+
+    "At least", and a number before the field, bound the documents: "at least one vote", "a minimum of 50 votes".
+    """
     measures = word_table("tallies.measures")
     for place, word in enumerate(sentence):
-        kind = measures.get(word.lower)
+        kind = measures.get(word.lower) if at(sentence, place - 1) != "at" else None
         for at_field in range(place + 1, place + 1 + _NEAR) if kind is not None else ():
+            if at(sentence, at_field)[:1].isdecimal():
+                break
             types = ("number", "date") if kind in ("max", "min") else ("number",)
             field = _field(at(sentence, at_field), vocabulary, vocabulary.of_type(*types))
             if kind is not None and field is not None:

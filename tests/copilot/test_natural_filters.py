@@ -63,6 +63,21 @@ def test_a_tracker_is_filtered_as_people_say_it(text: str, filters: list[str]) -
     assert decided(text, TRACKER)[1] == filters
 
 
+@pytest.mark.parametrize(
+    ("text", "tally"),
+    [
+        ("bugs with at least 50 votes", None),
+        ("bugs with at least one vote", None),
+        ("bugs with a minimum of 50 votes", None),
+        ("the least votes of bugs", "min"),
+        ("what is the maximum of the votes of bugs", "max"),
+    ],
+)
+def test_a_bound_is_no_figure(text: str, tally: str | None) -> None:
+    found = route(text, TRACKER, reader="raj", today=TODAY).tally
+    assert (found and (found.of, found.field)) == (tally and (tally, "votes"))
+
+
 @pytest.mark.parametrize("text", ["how do I open bugs", "how to open bugs", "steps to open a bug", "open bug 17"])
 def test_what_is_opened_is_no_status(text: str) -> None:
     assert "status eq open" not in decided(text, TRACKER)[1]
