@@ -7,16 +7,18 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import jsontext, load_value
-from hive_agents.evaluation.evaluate import Scopes
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.outside import FoundList, text_of
 from hive_agents.evaluation.ranking_asking import Source as Source
 from hive_agents.evaluation.recorded_rankings import read_json, read_json_lines, read_trec
-from hive_agents.ranking import RetrievalConfig, SearchEngine, named_config, require_sound
-from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.ranking import RetrievalConfig, SearchEngine
+    from hive_agents.workspace import Workspace
 
 
 class ConfigSource:
@@ -25,6 +27,8 @@ class ConfigSource:
     live = True
 
     def __init__(self, workspace: Workspace, engine: SearchEngine, config: RetrievalConfig) -> None:
+        from hive_agents.evaluation.evaluate import Scopes
+
         self.name = config.name
         self._engine = engine
         self._config = config
@@ -42,6 +46,8 @@ class ConfigSource:
 
 def open_config(workspace: Workspace, reference: str) -> ConfigSource:
     """Return the source of a config, with a fresh index. Raises: every error of levels 1 and 2."""
+    from hive_agents.ranking import SearchEngine, named_config, require_sound
+
     stored = named_config(workspace, reference)
     require_sound(workspace, stored)
     return ConfigSource(workspace, SearchEngine(workspace), stored.config)
@@ -105,8 +111,6 @@ def _single_object(text: str) -> dict[str, object] | None:
 
 
 def _config(reference: str, workspace: Callable[[], Workspace]) -> Source:
-    from hive_agents.evaluation.ranking_sources import open_config
-
     try:
         opened = workspace()
     except HiveError:

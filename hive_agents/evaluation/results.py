@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.metrics.measure import measure
-from hive_agents.ranking import RetrievalConfig
-from hive_agents.store import audit, connected
-from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.ranking import RetrievalConfig
+    from hive_agents.workspace import Workspace
 
 QUALITY = ("nudcg", "nudcg_clipped", "udcg", "ndcg", "recall", "precision", "mrr", "distractors", "results")
 
@@ -162,6 +163,7 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation) -> None:
     from hive_agents.ranking import canonical_hash
+    from hive_agents.store import audit, connected
 
     digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
     row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))
