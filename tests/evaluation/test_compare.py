@@ -58,7 +58,7 @@ def test_partial_gain_is_counted_query_by_query(topics: Workspace) -> None:
 
 def test_hidden_split_counts_and_is_not_listed(topics: Workspace) -> None:
     value = compared(topics, "naive", "careful", holdout_queries()).to_json(hide="holdout")
-    assert value["difference"]["n"] == 10
+    assert value["difference"]["n"] == 26
     assert [entry["id"] for entry in value["queries"]] == list(TOPICS[:2])
 
 

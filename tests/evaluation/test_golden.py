@@ -55,7 +55,7 @@ def test_optional_keys_have_defaults(topics: Workspace) -> None:
 def test_splits_are_parts_with_the_identity_of_the_whole(topics: Workspace) -> None:
     golden = write_golden(topics, holdout_queries(), k=3)
     holdout, train, none = golden.split("holdout"), golden.split("train"), golden.split("validation")
-    assert (len(golden), len(holdout), len(train), len(none)) == (10, 8, 2, 0)
+    assert (len(golden), len(holdout), len(train), len(none)) == (26, 24, 2, 0)
     assert (holdout.hash, holdout.k, holdout.collection, holdout.file) == (golden.hash, 3, "kb", "evals/golden.json")
     assert golden.has_holdout
     assert not train.has_holdout
