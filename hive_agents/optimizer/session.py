@@ -41,7 +41,7 @@ from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer
 from hive_agents.optimizer.selection import EQUAL, Candidate, ConfigChange
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, parsed
 from hive_agents.optimizer.spending import Spending
-from hive_agents.optimizer.trial import Measured, Refusal, Tried, refusal
+from hive_agents.optimizer.trial import Measured, MeasuredTrial, Refusal, refusal
 from hive_agents.ranking import (
     RetrievalConfig,
     SearchEngine,
@@ -284,7 +284,7 @@ class OptimizerSession:
         before, after = self.baseline_measured.nudcg.tolist(), self.remeasure(config).nudcg.tolist()
         return falling_tags(tags, before, after, self.workspace.settings.gate)
 
-    def trial(self, data: ConfigData, *, taken: bool = False) -> Tried:
+    def trial(self, data: ConfigData, *, taken: bool = False) -> MeasuredTrial:
         """Return a measured config with what readers lose by it, which is asked for only where it gains; costs no
         budget."""
         config = parsed(data)
@@ -292,7 +292,7 @@ class OptimizerSession:
         if measured.mean > self.baseline_measured.mean + EQUAL:
             measured = replace(measured, reached=self.reached(config))
         filtered = [field for field in config.filters if config.filters[field] != self.baseline.filters.get(field)]
-        return Tried(measured, ", ".join(filtered), taken)
+        return MeasuredTrial(measured, ", ".join(filtered), taken)
 
     def reached(self, config: RetrievalConfig) -> Reach | None:
         """Return what those lose who know a document's title; None where it would take calls of a reranker."""
@@ -318,7 +318,7 @@ class OptimizerSession:
         gain = measured.nudcg - self.baseline_measured.nudcg
         return Candidate(changes, gain, measured.distractors, any(c["path"].startswith("boosts.") for c in changes))
 
-    def refusal(self, trial: Tried) -> Refusal | None:
+    def refusal(self, trial: MeasuredTrial) -> Refusal | None:
         return refusal(trial, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
     def write(self, data: ConfigData, reason: str, parent: str) -> str:

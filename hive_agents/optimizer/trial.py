@@ -126,7 +126,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Tried:
+class MeasuredTrial:
     """A measured config to be judged; `filtered` names the fields whose filters hide more than the baseline's, and
     `taken` is whether it is the step of the rule."""
 
@@ -136,7 +136,7 @@ class Tried:
 
 
 def judge_trials(
-    trials: Sequence[Tried], baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
+    trials: Sequence[MeasuredTrial], baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> list[tuple[TrialVerdict, str]]:
     """Return each trial's verdict and feedback: first by the rules of what readers and the gate allow, then by gain."""
     figures = [_figures(trial, baseline, incumbent, tuning, gate) for trial in trials]
@@ -153,7 +153,7 @@ async def _judged(figures: Sequence[Mapping[str, Any]]) -> list[Judgment]:
     return [await judge.evaluate(GOAL, one) for one in figures]
 
 
-def refusal(trial: Tried, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
+def refusal(trial: MeasuredTrial, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
     """Return the refusal of a config by all rules that match; None without one."""
     figures = _figures(trial, baseline, baseline, tuning, gate)
     reasons = {rule.id: rule.description.format_map(figures) for rule in RULES if rule.matches(figures)}
@@ -177,7 +177,7 @@ async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment
 
 
 def _figures(
-    trial: Tried, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
+    trial: MeasuredTrial, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> dict[str, Any]:
     new = trial.measured
     tags, gain = [query.tags for query in tuning], new.nudcg - incumbent.nudcg

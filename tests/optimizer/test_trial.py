@@ -7,7 +7,7 @@ from hive_agents.evaluation import Reach
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.trial import GOAL, Measured, TrialVerdict, Tried, evidence, judge_trials, refusal
+from hive_agents.optimizer.trial import GOAL, Measured, MeasuredTrial, TrialVerdict, evidence, judge_trials, refusal
 from hive_agents.workspace.settings import Gate
 
 
@@ -27,7 +27,7 @@ def judge_trial(
     new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> tuple[TrialVerdict, str]:
     """The verdict on the step that the rule would take."""
-    return judge_trials([Tried(new, taken=True)], baseline, incumbent, tuning, gate)[0]
+    return judge_trials([MeasuredTrial(new, taken=True)], baseline, incumbent, tuning, gate)[0]
 
 
 def queries(tags: list[str]) -> GoldenSet:
@@ -54,7 +54,8 @@ def test_a_loss_on_the_validation_queries_alone_stops_nobody() -> None:
 
 
 def test_what_is_not_the_step_is_sent_back_with_its_gain() -> None:
-    verdict, feedback = judge_trials([Tried(measured([0.6, 0.6], [0.6, 0.5], 1.0))], BASE, BASE, TAGS, Gate())[0]
+    trial = MeasuredTrial(measured([0.6, 0.6], [0.6, 0.5], 1.0))
+    verdict, feedback = judge_trials([trial], BASE, BASE, TAGS, Gate())[0]
     assert (verdict, feedback[:26]) == ("retry", "+0.075 on the open queries")
     assert "another step goes first" in feedback
 
@@ -85,7 +86,7 @@ def test_documents_out_of_reach_and_hidden_ones_are_sent_back() -> None:
 
 def test_filters_are_for_a_person() -> None:
     better = measured([0.9, 0.9], [0.9, 0.9])
-    verdict, feedback = judge_trials([Tried(better, "status", taken=True)], BASE, BASE, TAGS, Gate())[0]
+    verdict, feedback = judge_trials([MeasuredTrial(better, "status", taken=True)], BASE, BASE, TAGS, Gate())[0]
     assert (verdict, feedback) == ("retry", "it hides documents by status, which a person decides")
 
 
@@ -112,7 +113,7 @@ def test_distractors_count_over_all_open_queries() -> None:
 
 
 def test_a_refusal_names_everything_that_is_against_a_config() -> None:
-    found = refusal(Tried(Measured(scored(LOSES_OLD.nudcg, np.full(16, 0.5)), 8)), EVEN, MANY, Gate())
+    found = refusal(MeasuredTrial(Measured(scored(LOSES_OLD.nudcg, np.full(16, 0.5)), 8)), EVEN, MANY, Gate())
     assert found is not None
     assert (found.tags, found.more) == (("old",), True)
     assert 'tag "old"' in found.why
@@ -120,7 +121,7 @@ def test_a_refusal_names_everything_that_is_against_a_config() -> None:
 
 
 def test_a_config_that_does_no_harm_is_not_refused_though_it_gains_nothing() -> None:
-    assert refusal(Tried(BASE), BASE, TAGS, Gate()) is None
+    assert refusal(MeasuredTrial(BASE), BASE, TAGS, Gate()) is None
 
 
 def test_what_was_measured_has_a_mean_for_each_split_and_one_for_both() -> None:
@@ -132,7 +133,7 @@ def test_what_was_measured_has_a_mean_for_each_split_and_one_for_both() -> None:
 
 
 async def test_a_trial_is_judged_under_a_running_loop_too() -> None:
-    assert judge_trials([Tried(BASE)], BASE, BASE, TAGS, Gate())[0] == ("retry", "no gain there")
+    assert judge_trials([MeasuredTrial(BASE)], BASE, BASE, TAGS, Gate())[0] == ("retry", "no gain there")
 
 
 async def test_the_verdict_without_a_rule_is_one_of_evidence() -> None:
