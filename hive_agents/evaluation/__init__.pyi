@@ -62,6 +62,7 @@ from .reach import (
 )
 from .readers import (
     READERS as READERS,
+    WITHIN as WITHIN,
     Reach as Reach,
     Readers as Readers,
     readers_lines as readers_lines,

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from hive_agents.access import Principal
 from hive_agents.documents import terms
-from hive_agents.evaluation import GoldenSet
+from hive_agents.evaluation import WITHIN, GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
-from hive_agents.evaluation.readers import WITHIN
 from hive_agents.index import BM25Params, boost_key
 from hive_agents.models.embedding import Recent
 from hive_agents.optimizer.budget import SearchBudget
