@@ -3,6 +3,7 @@ from .conversion import (
     convert_bytes as convert_bytes,
     read as read,
     rows_in as rows_in,
+    streamed as streamed,
 )
 from .decoding import (
     decode as decode,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hive_agents.base.files import Exceeded, JobFailed, Sandbox
 from hive_agents.readers.imported import Imported, ImportFailure, TableRow
@@ -107,10 +108,22 @@ def _work(data: bytes, kind: str) -> int | None:
 
 def read(path: Path) -> bytes:
     """Return the file's bytes. Raises: ImportFailure for one that is too large, gone or not readable."""
-    try:
+    with _readable():
         if path.stat().st_size > MAX_BYTES:
             raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB; split it")
         return path.read_bytes()
+
+
+def streamed(path: Path) -> BinaryIO:
+    """Return a file of any size, to be read in parts. Raises: ImportFailure for one that is gone or not readable."""
+    with _readable():
+        return path.open("rb")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise ImportFailure("no such file") from None
     except OSError as error:

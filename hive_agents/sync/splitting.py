@@ -22,6 +22,7 @@ from hive_agents.readers import (
     mails_of,
     path_part,
     rows_in,
+    streamed,
     unquoted_mail,
 )
 from hive_agents.sync.sources import Listing, SourceFile
@@ -100,7 +101,7 @@ def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
 
 
 def _opened(mailbox: SourceFile) -> BinaryIO:
-    return mailbox.path.open("rb") if mailbox.path is not None else io.BytesIO(mailbox.read())
+    return streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(mailbox.read())
 
 
 def _head(stream: BinaryIO, place: tuple[int, int]) -> bytes:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.readers import ImportFailure
 from hive_agents.sync import ImportReport, import_documents
+from hive_agents.sync.sources import list_files
+from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace.workspace import Workspace
 
 FIRST = """\
@@ -86,6 +89,18 @@ def test_mails_that_come_and_go_cost_only_themselves(place: Workspace, tmp_path:
     assert (report.added, len(report.skipped), report.unchanged) == (["office/re-leave.md"], 1, 2)
     box.write_text(mbox(ANSWER))
     assert sorted(sync(place, box, delete=True).deleted) == ["office/leave.md", "office/leave/days.md"]
+
+
+def test_a_mailbox_that_is_gone_is_refused_as_any_file(tmp_path: Path) -> None:
+    (tmp_path / "office.mbox").write_text(mbox(FIRST))
+    listing = list_files(tmp_path)
+    read = [file.read for file in with_parts(listing, frozenset()).found]
+    (tmp_path / "office.mbox").unlink()
+    gone = with_parts(listing, frozenset())
+    assert (gone.found, gone.refused) == ([], {"office.mbox": "no such file"})
+    for mail_or_attachment in read:
+        with pytest.raises(ImportFailure, match=r"^no such file$"):
+            mail_or_attachment()
 
 
 def test_who_may_view_a_mailbox_may_view_its_mails_and_attachments(place: Workspace, tmp_path: Path) -> None:
