@@ -167,7 +167,7 @@ class Story:
         from hive_agents.cli.optimize import Live, parts
         from hive_agents.optimizer import OptimizeRun
 
-        self.step("hive optimize", "diagnose, try, measure; what stands highest on most resamples goes to the gate")
+        self.step("hive optimize", "diagnose, try, measure; the step that costs readers nothing goes to the gate")
         live = None if self.silent else Live()
         run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
         run.on_update = live.update if live else None
