@@ -78,6 +78,26 @@ async def test_trials_come_in_pages_and_by_verdict(tmp_path: Path) -> None:
         assert "held-out queries" not in page
 
 
+@pytest.mark.parametrize("decision", ["passed", "inconclusive", "blocked", None])
+async def test_what_is_not_proved_is_not_the_first_thing_to_deploy(tmp_path: Path, decision: str | None) -> None:
+    place = sample(tmp_path / "ws")
+    (place.configs / "v9.json").write_text(
+        json.dumps(json.loads((place.configs / "v1.json").read_text()) | {"name": "v9"})
+    )
+    figures = {"config": "v9", "changes": [], "train": 0.5, "validation": 0.4, "holdout": None, "distractors": 0.1}
+    certificate = {
+        "decision": decision, "n": 24, "before": 0.3, "after": 0.4, "difference": 0.1, "ci95": None, "mde": None,
+        "distractors_before": 0.5, "distractors_after": 0.1, "p_value": 0.2, "alpha": 0.03, "reasons": [], "watch": [],
+    }  # fmt: skip
+    run = searched(place, 3, status="stopped", best=figures, certificate=certificate if decision else None)
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get(f"/optimize/{run}", headers=bearer(place, "root", *OPERATES))).text
+    form = page[page.index('<form class="card" data-deploy>') :]
+    button = form[form.index("<button") : form.index("</button>")]
+    style = "" if decision == "passed" else ' class="quiet"'
+    assert button == f'<button type="submit"{style}>Deploy'
+
+
 async def test_a_search_that_failed_says_what_comes_next(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     store = RunStore(place)

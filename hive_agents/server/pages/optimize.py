@@ -45,6 +45,7 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
         "found": progress,
         "result": result,
         "best": better,
+        "proved": (result.get("certificate") or {}).get("decision") == "passed",
         "seen": _seen(call, better) if better is not None else None,
         "active": configs.list_configs(call).active,
     }
