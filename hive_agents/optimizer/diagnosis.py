@@ -252,9 +252,7 @@ def page_name(doc_id: str) -> str:
     return "/".join([*folders[-1:], name]) if unspecific else name
 
 
-def _preferences(
-    cache: LaneCache, index: AnyIndex, config: RetrievalConfig, before: float
-) -> tuple[Preference, ...]:
+def _preferences(cache: LaneCache, index: AnyIndex, config: RetrievalConfig, before: float) -> tuple[Preference, ...]:
     """Return the boosts of one value, or of newer dates, that raise the mean nUDCG, best first."""
     boosts: list[tuple[str, dict[str, float]]] = []
     for field, values in filterable_values(index).items():

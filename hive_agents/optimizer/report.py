@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,23 +72,46 @@ def _readers(
 
 
 def undeclared(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the best changes of fields that the owner could declare, at most three, with the gain on open queries."""
+    """Return the best changes that the owner could allow, at most three, with the gain on open queries.
+
+    `declare` is what the field's schema would have to say.
+    """
     found = [
-        {"field": row["changes"][0]["path"].partition(".")[2], "step": row["step"], "gain": row["gain"]}
+        {"field": change["path"].partition(".")[2], "step": row["step"], "gain": row["gain"], "declare": declare}
         for row in rows
-        if row["verdict"] == "undeclared" and row["changes"] and row["gain"] and row["gain"] > 0
+        if row["verdict"] == "undeclared" and row["gain"] and row["gain"] > 0
+        for change in row["changes"][:1]
+        if (declare := _declaration(change))
     ]
     return sorted(found, key=lambda one: (-one["gain"], one["step"]))[:MOST]
+
+
+def _declaration(change: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the keys of a field's schema that allow a change; None where none does.
+
+    >>> _declaration({"path": "boosts.status", "a": None, "b": {"retired": 0.3}})
+    {'ranks': True}
+    >>> _declaration({"path": "filters.status", "a": {"not": ["draft"]}, "b": {"not": ["draft", "retired"]}})
+    {'may_hide': ['retired']}
+    >>> _declaration({"path": "filters.status", "a": None, "b": ["effective"]})
+    """
+    if change["path"].startswith("boosts."):
+        return {"ranks": True}
+    before, after = (value.get("not", []) if isinstance(value, dict) else [] for value in (change["a"], change["b"]))
+    hidden = [value for value in after if value not in before]
+    return {"may_hide": hidden} if hidden else None
 
 
 def declarable(result: Mapping[str, Any]) -> list[str]:
     """Return sentences on what the owner could declare.
 
-    >>> declarable({"undeclared": [{"field": "status", "step": "status: retired × 0.3", "gain": 0.04}]})
-    ['the schema would have to allow status: retired × 0.3 (+0.040 on the open queries): `hive fields` says how']
+    >>> ranks = {"field": "status", "step": "retired × 0.3", "gain": 0.04, "declare": {"ranks": True}}
+    >>> declarable({"undeclared": [ranks]})
+    ['retired × 0.3 (+0.040 on the open queries) would take "ranks": true at status in the schema of the collection']
     """
     return [
-        f"the schema would have to allow {one['step']} ({one['gain']:+.3f} on the open queries): `hive fields` says how"
+        f"{one['step']} ({one['gain']:+.3f} on the open queries) would take "
+        f"{json.dumps(one['declare'], ensure_ascii=False)[1:-1]} at {one['field']} in the schema of the collection"
         for one in result.get("undeclared", ())
     ]
 

@@ -120,12 +120,27 @@ def test_without_a_step_it_looks_once_at_what_the_owner_could_declare(tmp_path: 
     workspace = small(tmp_path / "w", split_topics(4, 0, 6))
     declare(workspace, category={"ranks": False})
     result = run(workspace, iterations=2)
+    assert (result["status"], result["stopped_by"]) == ("no_improvement", "patience")
+    assert "accept" not in {row["verdict"] for row in result["iterations"]}
     told = [row for row in result["iterations"] if row["verdict"] == "undeclared"]
-    if result["status"] == "no_improvement":
-        assert result["undeclared"][0]["field"] == "category"
-        assert all(row["config"] is None for row in told)
-    else:
-        assert not told
+    assert {(row["n"], row["config"]) for row in told} == {(2, None)}
+    assert {change["path"] for row in told for change in row["changes"]} == {
+        "boosts.category",
+        "boosts.effective",
+        "boosts.status",
+        "filters.category",
+        "filters.status",
+    }
+    # To keep guides alone would bring most, and no schema allows it.
+    assert [(one["field"], one["step"], one["declare"]) for one in result["undeclared"]] == [
+        ("category", "category: faqs × 0.3", {"ranks": True}),
+        ("category", "category: guides × 2", {"ranks": True}),
+        ("status", "status: draft × 0.3", {"ranks": True}),
+    ]
+    gains = [one["gain"] for one in result["undeclared"]]
+    assert gains == pytest.approx([0.738, 0.738, 0.369], abs=1e-3)
+    printed = " ".join(hive("optimize", "--resume", result["run_id"], "-w", workspace.root).out.split())
+    assert 'category: faqs × 0.3 (+0.738 on the open queries) would take "ranks": true at category in the' in printed
 
 
 def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
