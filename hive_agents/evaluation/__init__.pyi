@@ -76,7 +76,6 @@ from .results import (
 )
 from .splits import (
     PROVING as PROVING,
-    Regime as Regime,
     held_out as held_out,
     missing_labels as missing_labels,
     split as split,
