@@ -108,22 +108,18 @@ def _work(data: bytes, kind: str) -> int | None:
 
 def read(path: Path) -> bytes:
     """Return the file's bytes. Raises: ImportFailure for one that is too large, gone or not readable."""
-    with _readable():
+    with streamed(path) as file:
         if path.stat().st_size > MAX_BYTES:
             raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB; split it")
-        return path.read_bytes()
-
-
-def streamed(path: Path) -> BinaryIO:
-    """Return a file of any size, to be read in parts. Raises: ImportFailure for one that is gone or not readable."""
-    with _readable():
-        return path.open("rb")
+        return file.read()
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def streamed(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file of any size. Raises: ImportFailure for one that is gone or not readable, or that no longer is."""
     try:
-        yield
+        with path.open("rb") as file:
+            yield file
     except FileNotFoundError:
         raise ImportFailure("no such file") from None
     except OSError as error:

@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator, Set
-from contextlib import closing
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import Message
@@ -54,8 +54,6 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
                 found.append(file)
         except ImportFailure as failure:
             refused[str(file.file)] = str(failure)
-        except OSError as error:
-            refused[str(file.file)] = f"cannot be read: {error.strerror}"
     return replace(listing, found=found, refused=refused)
 
 
@@ -75,7 +73,7 @@ def _bytes(row: TableRow) -> Callable[[], bytes]:
 
 def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
     """Yield the mails of a mailbox, and what is attached to them; one mail is read at a time."""
-    with closing(_opened(mailbox)) as stream:
+    with _opened(mailbox) as stream:
         places = list(mails_of(stream))
         heads = [_head(stream, place) for place in places]
         ids = {found[1] for head in heads if (found := _ID.search(head))}
@@ -100,7 +98,7 @@ def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
                 yield from _attachments(mail, _slice(stream, place), read, 1)
 
 
-def _opened(mailbox: SourceFile) -> BinaryIO:
+def _opened(mailbox: SourceFile) -> AbstractContextManager[BinaryIO]:
     return streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(mailbox.read())
 
 
@@ -118,11 +116,8 @@ def _reader(mailbox: SourceFile, place: tuple[int, int]) -> Callable[[], bytes]:
     def read() -> bytes:
         if place[1] > MAX_BYTES:
             raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
-        try:
-            with closing(_opened(mailbox)) as stream:
-                return _slice(stream, place)
-        except OSError as error:
-            raise ImportFailure(f"cannot be read: {error.strerror}") from error
+        with _opened(mailbox) as stream:
+            return _slice(stream, place)
 
     return read
 
