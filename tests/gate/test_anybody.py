@@ -163,9 +163,7 @@ def test_configs_get_the_decision_that_a_deployment_would_get(tmp_path: Path) ->
         [FoundList(tuple(hit.doc_id for hit in engine.search(one.query, name).hits)) for one in holdout]
         for name in ("naive", "careful")
     ]
-    ours = gate_rankings(
-        ("naive", lists[0]), ("careful", lists[1]), holdout, place.settings.gate, ledger=place
-    )
+    ours = gate_rankings(("naive", lists[0]), ("careful", lists[1]), holdout, place.settings.gate, ledger=place)
     assert (ours.decision, ours.use and ours.use.j, ours.ledger) == ("passed", 2, audit.FILE)
     untimed = ("latency_ms_p50", "latency_ms_p95")
     for side in ("candidate", "active"):

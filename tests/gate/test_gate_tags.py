@@ -2,8 +2,8 @@
 
 Two worlds. In `versions` every topic has a page of 3.5, which misleads, and one of 3.6, which answers; `newest` returns
 the newer pages only, and asks little of two small tags. In `shallow` every topic finds three pages in a known order;
-`two` leaves the third out, which is a distractor to seventy-five queries and an answer to the thirty of tag "broad": recall
-falls by less than readers may lose.
+`two` leaves the third out, which is a distractor to seventy-five queries and an answer to the thirty of tag "broad":
+recall falls by less than readers may lose.
 """
 
 from __future__ import annotations
