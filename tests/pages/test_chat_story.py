@@ -138,7 +138,9 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
 
 
 async def test_an_answer_is_copied_with_the_documents_that_its_numbers_mean(tmp_path: Path) -> None:
-    place = sample(tmp_path / "ws")
+    place = sample(tmp_path / "ws", SETTINGS + '[models]\nanswer = ["scripted:answer.jsonl"]\n')
+    said = {"content": "The smallest volume that the P50 can do is 0.5 µl [1].", "repeat": True}
+    (place.root / "answer.jsonl").write_text(json.dumps(said) + "\n", encoding="utf-8")
     async with served(place) as client, chromium() as browser:
         how = {"permissions": ["clipboard-read", "clipboard-write"]}
         async with signed_in(browser, str(client.base_url), place, **how) as page:
@@ -343,7 +345,7 @@ async def test_what_is_asked_in_one_tab_comes_to_the_other_once(tmp_path: Path) 
             await page.locator(".reply").wait_for()
             other = await page.context.new_page()
             await other.goto(page.url)
-            await other.locator(".answer").wait_for()
+            await other.locator(".reply").wait_for()
             await page.bring_to_front()
             await ask(page, "show me stuff")
             await page.locator("article.turn").nth(1).locator(".options").wait_for()
