@@ -65,7 +65,7 @@ moment = sys.argv[2]
 {
     "none": lambda: None,
     "index refreshed": lambda: after(deploy, "build_index"),
-    "use recorded": lambda: after(gate, "spend"),
+    "use recorded": lambda: after(gate, "spend_of"),
     "measured": lambda: after(deploy, "run_gate"),
     "switch begun": lambda: before(deploy, "_record"),
     "announced": lambda: after(deploy, "announce_switch"),

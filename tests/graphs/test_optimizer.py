@@ -214,7 +214,8 @@ def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path)
     path.write_text(json.dumps(golden))
     silent = {"name": "silent", "collection": "knowledge-base", "retrieval": {"method": "hybrid", "top_k": 1}}
     (workspace.configs / "silent.json").write_text(json.dumps(silent | {"abstain": {"min_cosine": 1.0}}))
-    assert hive("deploy", "silent", "--allow-inconclusive", "-w", workspace.root).code == 0
+    lost = ("--accept", "reach", "--accept", "hidden", "--reason", "nothing answers here")
+    assert hive("deploy", "silent", "--allow-inconclusive", *lost, "-w", workspace.root).code == 0
     result = run(workspace)
     assert result["status"] == "no_improvement"
     assert result["evaluations"] >= 64
