@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.base import safe_text
+from hive_agents.cli.replies import results_table
 from hive_agents.cli.surface import Surface, console, figure, styled, with_surface
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SELECTION = "of the {n} open queries, which it may learn from, the one whose nUD
 REQUEST = {"request": "fewer distractors"}
 
 READERS = {
-    "dana": "the copilot answers from what its reader may view; dana is of Quality Assurance",
+    "dana": "the copilot shows passages of what its reader may view; dana is of Quality Assurance",
     "guest": "the same question of guest, who may not view that procedure: nothing hints at it",
 }
 
@@ -62,8 +62,11 @@ class Story:
         before = self.evaluate("v1-naive", "what the naive config is worth: distractors count against it")
         optimized = self.optimize()
         changed = self.changed_most(optimized)
+        if optimized["approval_id"]:
+            self.approve(optimized["approval_id"], "it isn't proved: a person reads what readers lose, and takes it")
         gate = self.bad_deploy()
-        self.rollback()
+        if optimized["status"] in ("deployed", "escalated"):
+            self.rollback()
         agent = self.agent()
         readers = {reader: self.chat(reader, why) for reader, why in READERS.items()}
         return {
@@ -176,15 +179,17 @@ class Story:
         return result
 
     def rollback(self) -> None:
-        from hive_agents.base import HiveError
         from hive_agents.gate import rollback
 
         self.step("hive rollback", "every deployment can be taken back")
-        try:
-            version, before = rollback(self.workspace, reason="demo")
-            self.say(f"{version.name} is active again (before: {before})")
-        except HiveError as error:
-            self.say(str(error))
+        version, before = rollback(self.workspace, reason="demo")
+        self.say(f"{version.name} is active again (before: {before})")
+
+    def approve(self, request: str, why: str) -> None:
+        from hive_agents.host import decide
+
+        self.step(f"hive approvals approve {request} --as dana", why)
+        decide(self.workspace, request, "approve", by="user:dana", authn="local")
 
     def agent(self) -> dict[str, Any]:
         """Run an agent whose model is a script; its tools, the approval and the gate are real."""
@@ -193,7 +198,6 @@ class Story:
         from hive_agents.access import known_principal
         from hive_agents.agents import AgentRun, load_agent
         from hive_agents.cli.run import RunOutput, parts
-        from hive_agents.host import decide
         from hive_agents.runs import RunStore
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
@@ -204,8 +208,7 @@ class Story:
             run.on_event = RunOutput(set()).event
         result = run.go()
         for request in result["approval_ids"]:
-            self.step(f"hive approvals approve {request} --as dana", "each look at the same holdout has to prove more")
-            decide(self.workspace, request, "approve", by="user:dana", authn="local")
+            self.approve(request, "each look at the same holdout has to prove more")
         result = RunStore(self.workspace).get(run.run_id).result or result
         self.say(*(line for line in parts(result) if line.startswith((run.run_id, "decision"))))
         return {"run_id": result["run_id"], "status": result["status"], "outputs": result["outputs"]}
@@ -220,7 +223,6 @@ class Story:
         chat = Chat(self.workspace, known_principal(self.workspace, reader))
         reply = asyncio.run(chat.ask(Request(text=QUESTION)))
         doc_ids = [result["doc_id"] for result in reply["results"]]
-        if reply["answer"]:
-            self.say(safe_text(reply["answer"]))
-        self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(doc_ids[:3], start=1)))
-        return {"status": reply["status"], "answer": reply["answer"], "documents": doc_ids}
+        self.say(*results_table(reply["results"][:1]))
+        self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(doc_ids[1:3], start=2)))
+        return {"status": reply["status"], "documents": doc_ids}

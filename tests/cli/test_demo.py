@@ -11,6 +11,7 @@ from hive_agents import Workspace
 from hive_agents.cli.demo import Story
 from hive_agents.engines import build_index
 from tests.graphs.optimizing import run
+from tests.sample import copied_sample
 from tests.topics import TOPICS, activate, in_wordings, make_topics, query, write_golden
 
 MOST = TOPICS[2]
@@ -58,3 +59,14 @@ def test_a_run_that_changed_nothing_has_no_query_to_show(
     place, result = optimized
     assert Story(place, silent=False).changed_most(result | {"best": result["baseline"]}) is None
     assert "no query changes" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_whole_story_is_told_without_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Story(copied_sample(tmp_path / "w"), silent=False).run()
+    shown = capsys.readouterr().out
+    assert "error[" not in shown
+    assert f"v1-naive is active again (before: {told['optimize']['best']['config']})" in shown
+    assert "major | 20 days" in " ".join(shown.split()), "dana reads it in a passage"
+    assert told["blocked"]["decision"] == "blocked"
+    assert not set(told["chat"]["guest"]["documents"]) & {"sops/deviation-closure.md"}
