@@ -24,7 +24,6 @@ from hive_agents.triggers import RefusedRequest, accept
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from hive_agents.host import Host
 
