@@ -1,9 +1,8 @@
 """Regular expressions in linear time: a pattern is read by Python's own parser, and runs as a set of states.
 
 Python's engine tries one way after another, and `(a+)+$` has exponentially many; here each character is looked at
-once, however the pattern is written, so that no clock has to stop it. What needs to remember what was matched,
-backreferences and looking around, doesn't exist. RE2 does the same, but its words are of ASCII alone: for it `äpfel`
-is none.
+once, however the pattern is written, so that no clock has to stop it. What remembers a match, backreferences and
+looking around, doesn't exist. RE2 does the same, but its words are of ASCII alone: `äpfel` is none.
 """
 
 from __future__ import annotations
