@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hive_agents.judging.certify import (
     ALPHA,
@@ -25,8 +25,6 @@ from hive_agents.judging.certify import (
     Certificate,
     Stratum,
     certify,
-    empirical_threshold,
-    recommended_threshold,
     upper_bound,
 )
 from hive_agents.judging.sequential import Evidence
@@ -55,6 +53,19 @@ def flat(c: Floats) -> Floats:
 JUDGES: dict[str, Judge] = {"well separated": well_separated, "over-confident": over_confident, "flat 93 %": flat}
 
 
+def recommended_threshold(confidence: ArrayLike, agrees: ArrayLike, alpha: float = ALPHA) -> Certificate:
+    return Certificate.of(zip(np.asarray(confidence).tolist(), np.asarray(agrees).tolist(), strict=True), alpha)
+
+
+def naive_threshold(confidence: Floats, agrees: NDArray[np.bool_]) -> float | None:
+    """The lowest threshold above which the sample agrees often enough: chosen among many on the same labels, it misses
+    its target in half of all cases or more."""
+    for at in np.unique(confidence):
+        if (~agrees[confidence >= at]).mean() <= ALPHA:
+            return float(at)
+    return None
+
+
 class Truth:
     """The true share of disagreement, and the coverage, above any threshold."""
 
@@ -81,7 +92,7 @@ def thresholds(runs: int, seed: int, sizes: Sequence[int] = SIZES) -> list[dict[
                 c = np.round(rng.beta(5, 2, n), 3)
                 y = rng.random(n) < judge(c)
                 certified.append(recommended_threshold(c, y).threshold)
-                naive.append(empirical_threshold(c, y))
+                naive.append(naive_threshold(c, y))
             for rule, chosen in (("certified", certified), ("naive", naive)):
                 found.append({"judge": name, "n": n, "rule": rule, **_rates(chosen, truth)})
     return found

@@ -99,6 +99,14 @@ class Effects:
             row = connection.execute(query, (self._key(key),)).fetchone()
         return None if row is None else json.loads(row[0])
 
+    def succeeded_calls(self) -> list[str]:
+        """Return the names of the tools that a call of succeeded, those of sub-agents too."""
+        with connected(self._workspace.records) as connection:
+            query = "SELECT name, result FROM effects WHERE run_id = ? AND status = 'done' AND kind <> 'model'"
+            rows = connection.execute(query, (self.run_id,)).fetchall()
+        results = [(str(name), json.loads(result)) for name, result in rows]
+        return sorted({name for name, one in results if isinstance(one, dict) and one.get("is_error") is False})
+
     def limit(self, scope: str, limits: Limits) -> None:
         """Limit a delegation: all effects below its key also count towards its budget."""
         if scope not in self._scopes:

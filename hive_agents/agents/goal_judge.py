@@ -190,6 +190,7 @@ def _context(session: AgentSession, ends: Sequence[End]) -> FeedbackContext:
             FailedStep(step_id=end["node"], errors=[(end["error"] or {}).get("message", "")]) for end in failed
         ],
         accumulated_context=results(session),
+        succeeded_calls=session.effects.succeeded_calls(),
     )
 
 

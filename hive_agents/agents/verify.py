@@ -125,9 +125,13 @@ class _Checks:
         yield from missing
         if not missing:
             try:
-                load_goal(self._workspace, self._agent.goal)
+                goal = load_goal(self._workspace, self._agent.goal)
             except HiveError as error:
                 yield from error.diagnostics
+                return
+            for one in goal.success_criteria:
+                if one.metric == "call_succeeded":
+                    yield from self._known(one.target, self._tools, "tool", "goal")
 
     def _node(self, number: int, node: NodeSpec) -> Iterator[Diagnostic]:
         where = ("nodes", number)

@@ -156,8 +156,8 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
     for name, row in value["thresholds"].items():
         lines.append(f"threshold {_type_name(name):<16} {row['value']:.2f}  {row['status']}")
     for name, row in value["weights"].items():
-        shares = "  ".join(f"{source} {share:.2f}" for source, share in row.items() if source != "human")
-        lines.append(f"weights   {_type_name(name):<16} {shares}")
+        shares = "  ".join(f"{source} {share:.2f}" for source, share in row.items() if source not in ("human", "set"))
+        lines.append(f"weights   {_type_name(name):<16} {shares}{'  set in hive.toml' if row.get('set') else ''}")
     return lines + _warnings(value)
 
 

@@ -25,6 +25,7 @@ Metric = Literal[
     "output_matches",
     "numeric_at_least",
     "numeric_at_most",
+    "call_succeeded",
     "custom",
 ]
 MAX_PATTERN = 1_000
@@ -55,7 +56,8 @@ class SuccessCriterion(Format):
     """One measure of success.
 
     `target` is the text or value to find, the pattern, or the number to reach; for a number it may be
-    `{"field": "accuracy", "value": 0.9}`. For `custom` it names the registered callable, else the id does.
+    `{"field": "accuracy", "value": 0.9}`. For `call_succeeded` it names the tool to be called with success, for
+    `custom` the registered callable, else the id does.
 
     >>> SuccessCriterion(id="secure", metric="output_contains", target="bcrypt", weight=0.3).metric
     'output_contains'
@@ -81,6 +83,8 @@ class SuccessCriterion(Format):
                 raise ValueError('"target" has to be a number, or {"field": …, "value": number}')
         if self.metric == "custom" and not isinstance(self.target, str | None):
             raise ValueError('"target" names a registered callable')
+        if self.metric == "call_succeeded" and (not isinstance(self.target, str) or not self.target):
+            raise ValueError('"target" has to name the tool')
         return self
 
 

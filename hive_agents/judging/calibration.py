@@ -19,7 +19,6 @@ from hive_agents.judging.certify import (
     Stratum,
     certify,
     differing,
-    empirical_threshold,
     minimum_n,
 )
 from hive_agents.judging.decision_log import DecisionLog
@@ -81,7 +80,6 @@ def calibrate(
     status: CalibrationStatus = (
         pooled.status if pooled.status != "undecided" else "missed" if missed else "expired" if expired else "undecided"
     )
-    values, same = _audit_arrays(current)
     return CalibrationMetrics(
         status=status,
         recommended_threshold=pooled.threshold,
@@ -93,7 +91,6 @@ def calibrate(
         guarantee=Guarantee(alpha=alpha, delta=delta, n=pooled.n, coverage=pooled.coverage)
         if pooled.status == "certified"
         else None,
-        empirical_threshold=empirical_threshold(values, same, alpha=alpha),
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,
@@ -136,11 +133,6 @@ def _stratum(logged: Sequence[JudgedCase], labelled: Sequence[JudgedCase], blind
         np.array([confidence for confidence, _ in pairs], dtype=np.float64),
         np.array([agrees for _, agrees in pairs], dtype=bool),
     )
-
-
-def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:
-    audits, escalated = _strata(rows, pooled=True)
-    return [*audits.confidence, *escalated.confidence], [*audits.agrees, *escalated.agrees]
 
 
 def _threshold_of(

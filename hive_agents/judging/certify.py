@@ -16,7 +16,7 @@ from math import comb, exp, inf, lgamma, log, log1p
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 ALPHA = 0.05
 DELTA = 0.10
@@ -81,7 +81,8 @@ class Certificate:
     def of(cls, cases: Iterable[tuple[float, bool]], alpha: float = ALPHA, delta: float = DELTA) -> Certificate:
         """Return the certificate of pairs (confidence, whether the person agreed); they must be a uniform sample."""
         pairs = list(cases)
-        return recommended_threshold([pair[0] for pair in pairs], [pair[1] for pair in pairs], alpha=alpha, delta=delta)
+        values = np.array([confidence for confidence, _ in pairs], dtype=np.float64)
+        return certify([Stratum(values, values, np.array([same for _, same in pairs], dtype=bool))], alpha, delta)
 
     def decides(self, confidence: float) -> bool:
         return decides(confidence, self.threshold, self.bins)
@@ -158,36 +159,8 @@ def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
     return high
 
 
-def recommended_threshold(
-    confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA, delta: float = DELTA
-) -> Certificate:
-    """Return the certificate of a uniform sample: `confidence[i]` in 0..1, `agrees[i]` whether the person said the
-    same.
-
-    >>> recommended_threshold([0.9] * 45, [True] * 45).threshold
-    0.9
-    >>> short = recommended_threshold([0.9] * 20, [True] * 20)
-    >>> short.threshold, short.needed
-    (None, 25)
-    """
-    values = np.asarray(confidence, dtype=np.float64)
-    return certify([Stratum(values, values, np.asarray(agrees, dtype=bool))], alpha=alpha, delta=delta)
-
-
-def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA) -> float | None:
-    """Return the lowest threshold above which the sample agrees often enough. It carries no guarantee:
-    chosen among many on the same labels, it misses its target in half of all cases or more."""
-    values, same = np.asarray(confidence, dtype=np.float64), np.asarray(agrees, dtype=bool)
-    sound = _sound(values)
-    values, same = values[sound], same[sound]
-    grid = _grid(values)
-    n, k = _counts(values, np.ones(len(values), dtype=bool), grid), _counts(values, ~same, grid)
-    passing = np.flatnonzero((n > 0) & (k <= alpha * n))
-    return float(grid[passing[-1]]) if len(passing) else None
-
-
 def certify(
-    strata: Sequence[Stratum], *, alpha: float = ALPHA, delta: float = DELTA, in_force: Callable[[float], bool] = bool
+    strata: Sequence[Stratum], alpha: float = ALPHA, delta: float = DELTA, *, in_force: Callable[[float], bool] = bool
 ) -> Certificate:
     """Return the certificate of strata that were labelled at different rates.
 

@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hive_agents.goals import Goal, SuccessCriterion, compiled
@@ -33,12 +33,15 @@ def register_criterion(name: str, score: Custom) -> None:
     _registered[name] = score
 
 
-async def score_criteria(goal: Goal, result: Any) -> dict[str, float]:
-    """Return criterion id → score from 0 to 1, without `llm_judge` and those that could not be evaluated."""
+async def score_criteria(goal: Goal, result: Any, succeeded: Collection[str] | None = None) -> dict[str, float]:
+    """Return criterion id → score from 0 to 1, without `llm_judge` and those that could not be evaluated.
+
+    `succeeded` are the tools that a call of succeeded, None where that isn't known.
+    """
     scores = {}
     for criterion in goal.success_criteria:
         try:
-            score = await _score(criterion, goal, result)
+            score = await _score(criterion, goal, result, succeeded)
         except BaseException as error:  # also of the result's own methods
             if must_end(error):
                 raise
@@ -48,13 +51,17 @@ async def score_criteria(goal: Goal, result: Any) -> dict[str, float]:
     return scores
 
 
-async def _score(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
+async def _score(
+    criterion: SuccessCriterion, goal: Goal, result: Any, succeeded: Collection[str] | None
+) -> float | None:
     target = criterion.target
     match criterion.metric:
         case "llm_judge":
             return None
         case "custom":
             return await _custom(criterion, goal, result)
+        case "call_succeeded":
+            return None if succeeded is None else float(target in succeeded)
         case "output_contains":
             return float(_contains(_output(result), target))
         case "output_equals":

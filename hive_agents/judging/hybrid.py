@@ -185,7 +185,7 @@ class HybridJudge:
 
     async def _judged(self, case: Case, context: FeedbackContext | None, attempt: int) -> Judgment:
         goal, result = case.goal, case.result
-        case.scores = await score_criteria(goal, result)
+        case.scores = await score_criteria(goal, result, context.succeeded_calls if context is not None else None)
         checks = [each for each in goal.constraints if each.check is not None and not each.of_calls]
         names: dict[str, Any] = {"goal": {"goal_type": goal.goal_type}}
         if self._rules or checks:

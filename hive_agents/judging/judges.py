@@ -14,7 +14,7 @@ from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
-from hive_agents.judging.hybrid import HybridJudge
+from hive_agents.judging.hybrid import ESCALATE, HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.requests import ask_for_judgment, open_drift_ticket
@@ -79,7 +79,7 @@ class Runtime:
 
         Raises: HIVE-111 where two rules have one id, level 1 for a rule file that can't be read.
         """
-        return self._judge(goal, self._evaluators(llm, panel, None), rules)
+        return self._judge(goal, self._evaluators(llm, panel, None), [*rules, *load_rules(self.workspace)])
 
     async def evaluate(
         self,
@@ -95,15 +95,23 @@ class Runtime:
         """Judge a result and log the decision, whose number is the judgment's `decision_id`.
 
         An escalation is not filed for a person: see `file_judgment`. A model that can't be opened escalates
-        `model_error`. Raises: HIVE-111 and level 1 as `judge`, and errors of the log.
+        `model_error`, a rule file that can't be read `rule_error`: the work is done. Raises: HIVE-111 as `judge`, and
+        errors of the log.
         """
         spending = _Spending()
         try:
             evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
         except HiveError as error:
             evaluators = [Unavailable(error.diagnostics[0].message)]
-        judge = await asyncio.to_thread(self._judge, goal, evaluators, rules)
-        judgment = await judge.evaluate(goal, result, context, attempt=attempt)
+        judge: HybridJudge | str = "none"
+        try:
+            rules = [*rules, *await asyncio.to_thread(load_rules, self.workspace)]
+        except HiveError as error:
+            why = f"The rules can't be read: {error.diagnostics[0].message}"
+            judgment = Judgment(action=ESCALATE, confidence=0.0, reasoning=why, escalation_reason="rule_error")
+        else:
+            judge = await asyncio.to_thread(self._judge, goal, evaluators, rules)
+            judgment = await judge.evaluate(goal, result, context, attempt=attempt)
         number = await asyncio.to_thread(
             self.log_decision,
             goal,
@@ -188,7 +196,7 @@ class Runtime:
         learned = [EvaluationRule(**fields) for fields in RuleBook(self.workspace).for_run(self.run_id)]
         try:
             return HybridJudge(
-                [*rules, *load_rules(self.workspace), *learned],
+                [*rules, *learned],
                 panel=evaluators,
                 # For types without data: the threshold of all types together.
                 llm_confidence_threshold=thresholds.pop(GLOBAL).value,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from hive_agents.access import Principal, Standing, people, same_hands, same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing, filed_by
 from hive_agents.base import HiveError, WrongUsage
-from hive_agents.judging import labels
+from hive_agents.judging import labels, weights
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.drift import DriftState
@@ -90,7 +90,7 @@ def ask_for_judgment(
 
     Approving accepts the result; rejecting, or responding with what has to be improved, doesn't.
     """
-    judgment = decision.judgment
+    judgment, given = decision.judgment, weights.chosen(workspace)
     filing = Filing(
         kind="judgment",
         title=title or f"accept the result for {decision.goal_id or decision.goal_type}?",
@@ -106,7 +106,7 @@ def ask_for_judgment(
             "reasoning": judgment.get("reasoning"),
             "result": decision.result,
         },
-        signals=[dict(signal) for signal in judgment.get("signals") or []],
+        signals=weights.in_order(judgment.get("signals") or [], given.get(decision.goal_type, given.get("*"))),
         allowed_decisions=["approve", "reject", "respond"],
         run_id=decision.run_id,
         thread_id=thread_id,

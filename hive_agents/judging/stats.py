@@ -48,7 +48,8 @@ def judge_stats(
         "over_time": [{"day": day, **measures([row for row in rows if row.at[:10] == day])} for day in days],
         "thresholds": thresholds,
         "warnings": [*log.warnings, *_damaged(thresholds), *left_out(rows)],
-        "weights": {name: learned.shown() for name, learned in weights.learn(rows).items()} if rows else {},
+        "weights": {name: learned.shown() for name, learned in (weights.learn(rows) if rows else {}).items()}
+        | {name: given.shown() | {"set": True} for name, given in weights.chosen(workspace).items()},
     }
 
 

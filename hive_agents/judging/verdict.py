@@ -114,6 +114,8 @@ class FailedStep(Format):
 class FeedbackContext(Format):
     """The work so far, for a judge and, after a REPLAN, the planner.
 
+    `succeeded_calls` names the tools that a call of succeeded; None where calls aren't known.
+
     >>> failed = {"step_id": "write", "attempts": 2, "errors": ["no source is cited"]}
     >>> FeedbackContext(completed_steps=["collect"], failed_steps=[failed]).failed_steps[0].attempts
     2
@@ -123,6 +125,7 @@ class FeedbackContext(Format):
     failed_steps: list[FailedStep] = []
     accumulated_context: dict[str, Any] = {}
     constraints_violated: list[str] = []
+    succeeded_calls: list[str] | None = None
 
 
 class CapabilityLevel(StrEnum):

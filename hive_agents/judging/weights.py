@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.verdict import EVALUATORS
+from hive_agents.workspace import Workspace
 
 SOURCES = ("rule", *EVALUATORS)
 PENALTY = 1.0
@@ -71,6 +73,22 @@ def learn(rows: Sequence[JudgedCase]) -> dict[str, SignalWeights]:
         fitted = _fit(typed, shrink_to=pooled.weights)
         weights[name] = fitted if fitted.kept else replace(fitted, weights=pooled.weights)
     return weights
+
+
+def chosen(workspace: Workspace) -> dict[str, SignalWeights]:
+    """Return the weights that the settings give goal types, in place of learned ones; a source that they don't name
+    weighs nothing."""
+    chosen = {}
+    for name, given in (workspace.settings.judge.weights or {}).items():
+        of: dict[str, float] = dict.fromkeys(SOURCES, 0.0) | {str(source): value for source, value in given.items()}
+        chosen[name if name == "*" else goal_type_of(name)] = SignalWeights(of, 0, None, None, None, None, kept=True)
+    return chosen
+
+
+def in_order(signals: Sequence[Mapping[str, Any]], weights: SignalWeights | None) -> list[dict[str, Any]]:
+    """Return the signals, those that weigh most first."""
+    of = {} if weights is None else weights.weights
+    return [dict(signal) for signal in sorted(signals, key=lambda signal: -of.get(signal.get("source", ""), 0.0))]
 
 
 def shrunk(specific: Mapping[str, float], pooled: Mapping[str, float], n: int) -> dict[str, float]:

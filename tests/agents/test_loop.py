@@ -458,3 +458,24 @@ def test_what_tools_and_sub_agents_give_stands_as_data_before_the_model(place: W
         assert line == last
         assert order in text
     assert any(one.startswith(order) for one in words(run))
+
+
+def test_a_run_ends_well_only_after_the_call_that_its_goal_requires(place: Workspace) -> None:
+    tools, tries = ToolRegistry(), []
+
+    def refund(amount: int) -> str:
+        """Refund an amount."""
+        tries.append(amount)
+        if amount > 100:
+            raise ValueError("too much")
+        return "refunded"
+
+    tools.register(refund)
+    required = {"id": "refunded", "metric": "call_succeeded", "target": "refund"}
+    turns = ([("refund", {"amount": 500})], ITEMS, [("refund", {"amount": 50})], ITEMS)
+    run = start(place, one(tools=["refund"]), said(*turns), goal=goal(success_criteria=[required]), tools=tools)
+    assert run.go()["status"] == "done"
+    assert tries == [500, 50]
+    judged = [event.payload for event in events(place, run, "judgment.made") if event.payload["level"] == "goal"]
+    assert [(one["action"], one["feedback"][:18]) for one in judged] == [
+        ("retry", "Not met: refunded."), ("accept", "every phase of the")]  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from benchmarks.calibration import thresholds
+from benchmarks.calibration import recommended_threshold, thresholds
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.judging import drift
@@ -18,10 +18,8 @@ from hive_agents.judging.certify import (
     Stratum,
     binomial_cdf,
     certify,
-    empirical_threshold,
     lower_bound,
     minimum_n,
-    recommended_threshold,
     upper_bound,
 )
 from hive_agents.judging.decision_log import DecisionLog
@@ -121,7 +119,6 @@ def test_the_sequence_stops_at_the_first_failure() -> None:
     found = recommended_threshold(confidence, agrees)
     assert found.threshold is None  # later ones would pass, and may not count
     assert found.bins == (0.8,)
-    assert empirical_threshold(confidence, agrees) == pytest.approx(0.5)
 
 
 def test_thresholds_that_cannot_pass_are_skipped_without_looking_at_labels() -> None:

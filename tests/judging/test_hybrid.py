@@ -289,6 +289,18 @@ async def test_with_every_criterion_absent_a_person_decides() -> None:
     assert (judgment.action, judgment.absent) == (ESCALATE, ["nobody-registered-this"])
 
 
+async def test_a_goal_can_require_a_call_that_succeeded() -> None:
+    called = SuccessCriterion(id="refunded", metric="call_succeeded", target="issue_refund")
+    goal = Goal(id="g", name="G", success_criteria=[called])
+    judge = HybridJudge(llm=says())
+    contexts = [FeedbackContext(succeeded_calls=calls) for calls in (["issue_refund"], ["look_up"], [])]
+    found = [await judge.evaluate(goal, {}, context) for context in contexts]
+    assert [judgment.action for judgment in found] == [ACCEPT, RETRY, RETRY]
+    assert found[1].feedback == "Not met: refunded."
+    unknown = await judge.evaluate(goal, {})
+    assert (unknown.escalation_reason, unknown.absent) == ("constraint_not_evaluated", ["refunded"])
+
+
 @pytest.mark.parametrize(
     ("criterion", "result", "score"),
     [

@@ -114,6 +114,18 @@ async def test_the_rules_of_the_workspace_judge_too(text_workspace: Workspace) -
         runtime.judge(GOAL, rules=[EvaluationRule(**rule)])
 
 
+async def test_a_rule_file_that_breaks_after_the_work_began_asks_a_person(text_workspace: Workspace) -> None:
+    folder = text_workspace.root / "rules"
+    folder.mkdir()
+    (folder / "broken.json").write_text('{"id": "broken", "condition": "result["')
+    runtime = Runtime(text_workspace)
+    judgment = await runtime.evaluate(GOAL, {"tests": "passed"}, llm=says())
+    assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "rule_error")
+    assert row(text_workspace, judgment.decision_id).escalation_reason == "rule_error"
+    with pytest.raises(HiveError, match=r"rules/broken\.json"):
+        runtime.judge(GOAL)
+
+
 async def test_a_learned_rule_watches_then_acts_and_is_told_what_people_said(text_workspace: Workspace) -> None:
     rule, book = in_shadow(text_workspace), RuleBook(text_workspace)
     runtime = Runtime(text_workspace, run_id="r1")

@@ -6,7 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import HiveError, Runtime, Workspace
+from hive_agents.approvals import ApprovalStore
+from hive_agents.judging import judge_stats
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.weights import auc, calibration_error, fit_logistic, learn
 
@@ -72,3 +74,20 @@ def test_measures_of_probabilities() -> None:
     assert auc(p, y) == pytest.approx(2.5 / 3)
     assert auc(p, np.ones(4)) is None
     assert calibration_error(p, y) == pytest.approx(0.25 * 0.1 + 0.25 * 0.2 + 0.5 * 0.2)
+
+
+def test_weights_that_are_set_are_seen_and_order_what_a_person_is_shown(text_workspace: Workspace) -> None:
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write('[judge.weights]\nSecurity = {rule = 1, evidence = 3}\n')
+    place = Workspace(text_workspace.root)
+    put(place, 40, "summary", {"rule": 0.75, "llm": 0.85})
+    put(place, 1, "security", {"rule": 1.0, "llm": 1.0, "evidence": 1.0})
+    shown = judge_stats(place)["weights"]
+    assert shown["security"] == {"rule": 0.25, "llm": 0.0, "evidence": 0.75, "human": "overrides", "set": True}
+    assert "set" not in shown["summary"]
+    request = ApprovalStore(place).get(Runtime(place).file_judgment(41))
+    assert [signal["source"] for signal in request.signals] == ["evidence", "rule", "llm"]
+    with (place.root / "hive.toml").open("a") as settings:
+        settings.write('summary = {human = 1}\n')
+    with pytest.raises(HiveError, match=r"judge\.weights\.summary"):
+        judge_stats(Workspace(place.root))

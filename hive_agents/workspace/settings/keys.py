@@ -287,7 +287,8 @@ class Judge(Format):
     """Below `llm_confidence_threshold` a model's judgement goes to a person. Calibration lets at most `alpha` disagree
     above the threshold that it learns, at confidence 1 - `delta`; a share of decisions is drawn for audit, of those
     about security `audit_rate_security`, and false alarms of drift are `average_run` audits apart, 1,000 where it
-    isn't set. Runs are looked after each `tick_seconds`."""
+    isn't set. Runs are looked after each `tick_seconds`. `weights`, {rule, llm, evidence} by goal type or for all, "*",
+    stand in place of learned ones."""
 
     llm_confidence_threshold: Share = 0.7
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -295,6 +296,7 @@ class Judge(Format):
     average_run: Annotated[float, Field(gt=0)] | None = None
     audit_rate: Share = 0.05
     audit_rate_security: Share = 0.10
+    weights: dict[str, dict[Literal["rule", "llm", "evidence"], Amount]] | None = None
     tick_seconds: Seconds = 120.0
 
 
