@@ -123,6 +123,7 @@ host = "127.0.0.1"
 hosts = []
 port = 8787
 body_bytes = 1000000
+upload_bytes = 64000000
 bodies_bytes = 128000000
 connections = 2048
 connections_per_address = 1024

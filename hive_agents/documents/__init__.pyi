@@ -49,6 +49,7 @@ from .documents import (
     document_files as document_files,
     iso_date as iso_date,
     keyword_text as keyword_text,
+    list_documents as list_documents,
     load_collection as load_collection,
     no_such_collection as no_such_collection,
     parse_document as parse_document,

@@ -17,6 +17,15 @@ from .host import (
 from .housekeeping import (
     delete_run as delete_run,
 )
+from .imports import (
+    DocumentImport as DocumentImport,
+    DocumentImports as DocumentImports,
+    ImportedUpload as ImportedUpload,
+    ImportStatus as ImportStatus,
+    document_deleted as document_deleted,
+    folder_below as folder_below,
+    record_document as record_document,
+)
 from .moving import (
     move_records as move_records,
     record_counts as record_counts,

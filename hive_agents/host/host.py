@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.events import EventBus, EventLog
+from hive_agents.events import Bell, EventBus, EventLog
 from hive_agents.host.dispatcher import Dispatcher
 from hive_agents.host.roles import HostRole, Work
 from hive_agents.models import Chain
@@ -80,6 +80,8 @@ class Host:
         self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
         self._brought: dict[str, Any] = {"tools": tools, "models": models}
         self._serve = serve
+        self.uploads = Bell(None)
+        """Rung for each upload, so that its import begins at once."""
         self._roles = self._chosen(roles)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
@@ -164,6 +166,10 @@ class Host:
             from hive_agents.host.roles import follow_deployments
 
             roles.append(HostRole("deployments", lambda: follow_deployments(self.workspace)))
+        if "http" in names and self._serve is not None:
+            from hive_agents.host.imports import carry_out_imports
+
+            roles.append(HostRole("imports", lambda: carry_out_imports(self.workspace, self.uploads)))
         if "runs" in names:
             from hive_agents.host.housekeeping import keep_house
 

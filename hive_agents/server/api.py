@@ -1,6 +1,7 @@
 """Operations: typed functions with a path and roles, from which routes and the OpenAPI document are made.
 
-A function gets the `Call`, the parameters of its path by name, and `body` or `query` where it has such a parameter.
+A function gets the `Call`, the parameters of its path by name, and `body`, `form` or `query` where it has such a
+parameter.
 The OpenAPI document is made from the types of these and of the return value. A plain function runs in a thread.
 """
 
@@ -22,6 +23,7 @@ from starlette.routing import Route
 from hive_agents.base import HiveError
 from hive_agents.base.files import LONGEST_REFERENCE, Format, diagnostics_of, jsontext, load_value
 from hive_agents.server.auth import Call
+from hive_agents.server.forms import Form, form
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -89,6 +91,11 @@ class Operation:
         return self.hints.get("body")
 
     @property
+    def form(self) -> type[Form] | None:
+        """The type of a body with files."""
+        return self.hints.get("form")
+
+    @property
     def query(self) -> type[Query] | None:
         return self.hints.get("query")
 
@@ -102,7 +109,7 @@ class Operation:
     async def __call__(self, request: Request) -> Response:
         with request.app.state.host.dispatcher.precedence.first():
             call = await run_in_threadpool(self._admitted, request)
-        sent = await request.body() if self.body is not None else b""
+        sent = await request.body() if self.body or self.form else b""
         if not inspect.iscoroutinefunction(self.run):
             return await call.in_thread(self._done, call, sent)
         arguments = await call.in_thread(self._arguments, request, sent)
@@ -124,6 +131,8 @@ class Operation:
         arguments: dict[str, Any] = dict(request.path_params)
         if self.body is not None:
             arguments["body"] = parsed(self.body, request, sent)
+        if self.form is not None:
+            arguments["form"] = form(self.form, request, sent)
         if self.query is not None:
             arguments["query"] = checked(self.query, dict(request.query_params))
         return arguments

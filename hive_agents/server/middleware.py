@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from hive_agents.workspace.settings import ServerSettings
 
 
+UPLOADS = ("/api/documents", "/api/v1/documents")
 DISCARDED = 4
 """How many times the limit is read, and discarded, before the connection is closed."""
 
 
 class BodyLimit:
     """Refuses bodies of more than `body_bytes` with 413, whatever Content-Length says, and slow ones with 408.
+
+    Documents may have `upload_bytes`, and for each `body_bytes` that came as much time as a whole other body.
 
     A body that would exceed `bodies_bytes`, the limit of all bodies together, is refused with 503.
     """
@@ -38,7 +41,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        max_bytes = self._limits.body_bytes
+        is_upload = scope["method"] == "POST" and scope["path"] in UPLOADS
+        max_bytes = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         too_large = f"the body has more than {max_bytes} bytes"
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > max_bytes:
@@ -46,12 +50,13 @@ class BodyLimit:
             await refusal(scope, receive, send)
             return
         size, complete = 0, False
-        deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
+        began = asyncio.get_running_loop().time()
 
         async def limited() -> Message:
             nonlocal size, complete
             if complete:  # the only message that can follow is the disconnection
                 return await receive()
+            deadline = began + self._limits.body_seconds * (1 + size // self._limits.body_bytes if is_upload else 1)
             try:
                 async with asyncio.timeout_at(deadline):
                     while True:

@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hive_agents.base.files import LONGEST_REFERENCE
 from hive_agents.server.api import KEY, LAST_ID, Operation, needed
+from hive_agents.server.forms import MULTIPART
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
 REFUSALS = {
@@ -24,7 +25,7 @@ REFUSALS = {
     429: "Too many requests, or too many runs under way; Retry-After says when.",
     503: "The database, the disk or a model is unavailable; Retry-After says when.",
 }
-WITH_BODY = {408: "The body comes too slowly.", 413: "The body is too large.", 415: "The body isn't JSON."}
+WITH_BODY = {408: "The body comes too slowly.", 413: "The body is too large.", 415: "The body has another media type."}
 _REFERENCE = {"type": "string", "maxLength": LONGEST_REFERENCE}
 _REF = "#/components/schemas/{model}"
 
@@ -33,7 +34,8 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the operations."""
     models: list[tuple[type[BaseModel], Any]] = [(one, "serialization") for one in (Problem, OpenAiProblem)]
     for operation in operations:
-        models += [(body, "validation")] if (body := operation.body or operation.takes) else []
+        body = operation.body or operation.form or operation.takes
+        models += [(body, "validation")] if body else []
         models += [(operation.answer, "serialization")] if operation.answer else []
     unique = list(dict.fromkeys(models))
     references, schemas = models_json_schema(unique, ref_template=_REF, schema_generator=GenerateJsonSchema)
@@ -64,8 +66,8 @@ def _operation(one: Operation, references: Any) -> dict[str, Any]:
         "parameters": [*_path_parameters(one), *_query_parameters(one), *_headers(one)],
         "responses": _responses(one, references),
     }
-    if (body := one.body or one.takes) is not None:
-        content = {"application/json": {"schema": references[body, "validation"]}}
+    if (body := one.body or one.form or one.takes) is not None:
+        content = {MULTIPART if one.form else "application/json": {"schema": references[body, "validation"]}}
         described["requestBody"] = {"required": one.body is None or needed(one.body), "content": content}
     return described
 
@@ -101,7 +103,7 @@ def _responses(one: Operation, references: Any) -> dict[str, Any]:
         responses["304"] = {"description": "Unchanged: the ETag still matches."}
     if one.media == "text/event-stream":
         responses["204"] = {"description": "The run is over, and the client has all its events."}
-    refusals = REFUSALS | (WITH_BODY if one.body or one.takes else {})
+    refusals = REFUSALS | (WITH_BODY if one.body or one.form or one.takes else {})
     kind = OpenAiProblem if one.path.startswith(OPENAI) else Problem
     problem = {"application/problem+json": {"schema": _named(kind)}}
     return responses | {

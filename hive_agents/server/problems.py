@@ -39,7 +39,7 @@ _BY_STATUS = {
     405: ("HIVE-409", "the header Allow has the methods"),
     408: ("HIVE-409", "send the body without a pause"),
     413: ("HIVE-115", "send less at once, or raise server.body_bytes"),
-    415: ("HIVE-409", "send JSON, with the header Content-Type: application/json"),
+    415: ("HIVE-409", "send the Content-Type that GET /api/openapi.json has for it, mostly application/json"),
     421: ("HIVE-409", "ask for a name that it has, or add this one to server.hosts"),
 }
 """Code and fix for responses of these statuses that come without a diagnostic."""

@@ -494,4 +494,19 @@ MIGRATIONS = (
     ALTER TABLE imports ADD COLUMN left_out TEXT;
     ALTER TABLE import_sources ADD COLUMN brings TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE document_imports (
+        import_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        by TEXT NOT NULL,
+        at TEXT NOT NULL,
+        folder TEXT NOT NULL,
+        fields TEXT NOT NULL,
+        labels TEXT NOT NULL,
+        status TEXT NOT NULL,
+        files TEXT NOT NULL,
+        ended_at TEXT
+    );
+    CREATE INDEX document_imports_by_end ON document_imports (ended_at);
+    """,
 )

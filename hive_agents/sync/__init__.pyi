@@ -1,3 +1,9 @@
+from .editing import (
+    change_fields as change_fields,
+    delete_document as delete_document,
+    outcome_of as outcome_of,
+    sources_of as sources_of,
+)
 from .examining import (
     examine_documents as examine_documents,
 )
@@ -7,6 +13,9 @@ from .forgetting import (
 from .importing import (
     changes as changes,
     import_documents as import_documents,
+)
+from .placing import (
+    places as places,
 )
 from .report import (
     ImportReport as ImportReport,

@@ -27,7 +27,7 @@ _MADE = {
 _SPHINX_LISTS = re.compile(r"(?:gen|py-mod)index(?:-\w+)?\.html|search\.html")
 _OF_A_WORKSPACE = frozenset(
     """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules
-    scripts triggers""".split()
+    scripts triggers uploads""".split()
 )
 
 

@@ -133,7 +133,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
         f"server.{key}": ("7", SERVES)
         for key in (
             *("port", "body_bytes", "bodies_bytes", "connections", "connections_per_address", "header_seconds"),
-            *("body_seconds", "read_seconds", "rate_per_minute", "concurrent_runs"),
+            *("upload_bytes", "body_seconds", "read_seconds", "rate_per_minute", "concurrent_runs"),
         )
     },
 }

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "events.md"
 
 def test_names_follow_the_values() -> None:
     assert all(each.name == each.value.replace(".", "_").upper() for each in EventType)
-    assert len(EventType) == 43
+    assert len(EventType) == 47
 
 
 def test_all_is_durable_but_what_only_a_screen_wants() -> None:

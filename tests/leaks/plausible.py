@@ -78,6 +78,12 @@ ARGUMENTS |= {
     "patch": [NONE],
     "content_hash": [NONE],
     "for_run": [NONE],
+    # documents; a file that isn't one is told of alike
+    "file": [NONE],
+    "folder": ["mine", MARK],
+    "fields": [{"labels": "plain"}],
+    "grants": [["tenant"]],
+    "import_id": ["i0000000000"],
     # accounts
     "user": ["dana"],
     "tenant": ["acme"],

@@ -85,7 +85,8 @@ def of_route(
         if parameter["in"] == "query":
             queries[parameter["name"]] = parameter["required"]
     if operation is not None and "requestBody" in operation:
-        reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        (content,) = operation["requestBody"]["content"].values()
+        reference = content["schema"]["$ref"]
         schema = document["components"]["schemas"][reference.rpartition("/")[2]]
         fields = {name: name in schema.get("required", ()) for name in schema.get("properties", ())}
     try:

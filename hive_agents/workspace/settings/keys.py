@@ -360,13 +360,14 @@ class Runs(Format):
 
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
-    request and to read an answer; `bodies_bytes` bounds all bodies that are being received. `hosts` are the names under
-    which it is asked for, such as that of a proxy; with none, any."""
+    request and to read an answer; `upload_bytes` bounds a body of documents, and `bodies_bytes` all that are being
+    received. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     hosts: list[str] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
+    upload_bytes: Positive = 64_000_000
     bodies_bytes: Positive = 128_000_000
     connections: Positive = 2048
     connections_per_address: Positive = 1024
