@@ -10,7 +10,20 @@ from .agents import (
     ToolContext as ToolContext,
     ToolRegistry as ToolRegistry,
 )
-from .agents.own_tools import (
+from .agents.code import (
+    Agent as Agent,
+    Budget as Budget,
+    flow as flow,
+)
+from .agents.tool import (
+    Call as Call,
+)
+from .agents.trial import (
+    Trial as Trial,
+)
+from .agents.typed_tools import (
+    effect as effect,
+    idempotency_key as idempotency_key,
     tool as tool,
 )
 from .approvals import (

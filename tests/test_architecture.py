@@ -50,6 +50,10 @@ def test_files_that_the_page_names_are_there() -> None:
 
 
 DEFINED_TWICE = {
+    "Budget": "the public name of limits, and what counts against them",
+    "Call": "a tool's, and a request's to the server",
+    "Effect": "a function of code that happens once, and what a person's decision carries out",
+    "Trial": "of a flow in a test, and of the optimizer's proposals",
     "Certificate": "the gate certifies a config, calibration a judge",
     "Step": "each graph's nodes are steps of its own session and state",
     "Update": "each graph's nodes return an update of its own state",

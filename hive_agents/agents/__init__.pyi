@@ -57,6 +57,7 @@ from .node_work import (
     NodeWork as NodeWork,
 )
 from .own_tools import (
+    code_at as code_at,
     workspace_tools as workspace_tools,
 )
 from .recheck import (

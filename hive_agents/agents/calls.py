@@ -15,8 +15,8 @@ from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.stricter import Guards
 from hive_agents.agents.sub_agents import NodeLoop, delegated, report
-from hive_agents.agents.tool import SideEffect, ToolContext
-from hive_agents.agents.tools import strictest
+from hive_agents.agents.tool import SideEffect, ToolContext, as_json, as_result
+from hive_agents.agents.tools import decided
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import STRICTER, WITHHELD, Filing, ToolDecision
 from hive_agents.base import Busy, HiveError
@@ -131,7 +131,7 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
             if name in ("load_data", "edit_data") and work.view().hidden:
                 result = ToolResult(WITHHELD, True)  # the file may quote what can't be viewed now
             elif name == synthetic.SET:
-                result = synthetic.set_output(work, arguments["key"], arguments["value"])
+                result = synthetic.set_outputs(work, synthetic.given_outputs(work.node, arguments) or {})
             elif name == "edit_data":
                 result = await _edited(work, key, arguments, again)
             else:
@@ -146,7 +146,9 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
 
     delivered = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
     if name == synthetic.SET and not delivered["is_error"]:
-        await work.session.emit(EventType.OUTPUT_SET, key, work.node.id, key=arguments["key"])
+        for output in synthetic.given_outputs(work.node, arguments) or {}:
+            at = key if arguments.get("key") == output else f"{key}/{output}"
+            await work.session.emit(EventType.OUTPUT_SET, at, work.node.id, key=output)
     return delivered
 
 
@@ -161,7 +163,24 @@ async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bo
     return await asyncio.to_thread(synthetic.edit, work, *change, plan=plan, again=again)
 
 
-async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
+async def by_code(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
+    """Return {content, is_error} of a call that code makes; the content is JSON, and never cut.
+
+    Raises: as `answer`.
+    """
+    effects, facts = work.session.effects, {"tool": name, "call": key}
+    facts["fingerprint"] = fingerprint([ToolCall(name=name, args=arguments)])
+    result = effects.find(key)
+    if result is None:
+        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **facts)
+        result = await _tool(work, key, name, arguments, code=True)
+    type = EventType.TOOL_FAILED if result["is_error"] else EventType.TOOL_COMPLETED
+    more = {"error": result["content"][:300]} if result["is_error"] else {"chars": len(result["content"])}
+    await work.session.emit(type, key, work.node.id, **facts, **more)
+    return result
+
+
+async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any], *, code: bool = False) -> Any:
     approved = False
     guards = await asyncio.to_thread(Guards.of, work.session, work.agent.id)
     if work.tools.decide(name, arguments) != "deny" and not work.tools.check(name, arguments):
@@ -192,10 +211,13 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
         timeout = TOOL_SECONDS if seconds_left is None else min(TOOL_SECONDS, seconds_left)
         try:
             async with session.calls, asyncio.timeout(timeout):
-                result = await work.tools.call(name, arguments, context, approved=approved)
+                text = as_json if code else as_result
+                result = await work.tools.call(name, arguments, context, approved=approved, text=text)
         except TimeoutError:
             result = ToolResult(f"{name} was cut off: it gave no result within {timeout:g} s", True)
-        done = await asyncio.to_thread(_done, work, name, result, True)
+        done = await asyncio.to_thread(_done, work, name, result, not code)
+        if code:
+            done.result.update(tool=name, args=arguments)
         if context.documents:
             session.documents_read[key] = frozenset(context.documents)
         return Done(done.result | ({"documents": sorted(context.documents)} if context.documents else {}))
@@ -238,7 +260,7 @@ def _now(work: NodeWork, guards: Guards, name: str, arguments: Mapping[str, Any]
     then = work.tools.decide(name, arguments)
     if not guards.policies:
         return then
-    return max(then, strictest(guards.policies.values(), name, work.tools[name].policy, arguments), key=STRICTER.index)
+    return max(then, decided(guards.policies.values(), work.tools[name], arguments), key=STRICTER.index)
 
 
 async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> ToolResult | None:

@@ -107,6 +107,14 @@ class Effects:
         results = [(str(name), json.loads(result)) for name, result in rows]
         return sorted({name for name, one in results if isinstance(one, dict) and one.get("is_error") is False})
 
+    def first_parts(self, prefix: str) -> list[str]:
+        """Return the keys below a prefix up to their next "/", in the order in which they were begun."""
+        query = "SELECT substr(key, ?) FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? ORDER BY rowid"
+        start = self._key(prefix)
+        with connected(self._workspace.records) as connection:
+            rows = connection.execute(query, (len(start) + 1, self.run_id, len(start), start)).fetchall()
+        return list(dict.fromkeys(prefix + row[0].partition("/")[0] for row in rows))
+
     def limit(self, scope: str, limits: Limits) -> None:
         """Limit a delegation: all effects below its key also count towards its budget."""
         if scope not in self._scopes:

@@ -107,6 +107,10 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         if judgment.outage:
             await session.wait_out(key, judgment.reasoning)
         limited = _attempts(verdicts).after(judgment)[0]
+        if limited.action is RETRY and (entry := session.agent.node(session.agent.entry)).code is not None:
+            why = f"{entry.id} is code, which would do the same again. {limited.reasoning}"
+            changes = {"action": ESCALATE, "escalation_reason": "retries_exhausted", "reasoning": why}
+            limited = limited.model_copy(update=changes)
         if limited.action is REPLAN and not _replanned(session, ends):
             why = f"No edge leads to a new plan. {limited.reasoning}"
             changes = {"action": ESCALATE, "escalation_reason": "replans_exhausted", "reasoning": why}

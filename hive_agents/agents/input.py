@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from hive_agents.access import Standing
 from hive_agents.agents.deployed import require_agent, serving_agent, versions
 from hive_agents.agents.guards.budget import Limits
-from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent, sound_agent
 from hive_agents.base import Diagnostic, HiveError, RefusedInput, did_you_mean, has_errors
@@ -77,9 +77,15 @@ def accepted_input(agent: AgentSpec, input: Mapping[str, Any]) -> dict[str, Any]
     return stored
 
 
+def _storable(node: NodeSpec) -> dict[str, Any]:
+    """Return the judge and the code of a node as they are stored: by name; a judge that is an object isn't."""
+    code = node.code if isinstance(node.code, str | None) else getattr(node.code, "name", node.id)
+    return {"judge": node.judge if isinstance(node.judge, str) else None, "code": code}
+
+
 class RunValue(Format):
     """What a run was started with. `brought` says that the caller passed its tools or models, and has to do so again;
-    judges that are objects aren't stored."""
+    judges that are objects aren't stored, and of code its name is."""
 
     agent: AgentSpec
     goal: Goal | None
@@ -98,9 +104,7 @@ class RunValue(Format):
         limits: Limits,
         brought: bool,
     ) -> Self:
-        nodes = [
-            node if isinstance(node.judge, str) else node.model_copy(update={"judge": None}) for node in agent.nodes
-        ]
+        nodes = [node.model_copy(update=_storable(node)) for node in agent.nodes]
         stored = agent.model_copy(update={"nodes": nodes})
         return cls(agent=stored, goal=goal, input=input, principal=principal, limits=limits, brought=brought)
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from hive_agents.agents import calls, node_requests
+from hive_agents.agents.code_steps import outputs_of
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guard_escalation import reprieved
 from hive_agents.agents.guards.budget import BudgetExhausted
@@ -50,6 +51,8 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
             return _fail("rejected", f"{node.id} may not begin: {node_requests.words_of(request)}")
         advice = node_requests.words_of(request) if request.status == "responded" else None
     await session.emit(EventType.NODE_STARTED, work.key, node.id, visit=work.visit)
+    if node.code is not None:
+        return {"iteration": 0, "tool_calls": 0, "next": "think"}
     if work.memory is not None:
         work.memory.seed(work.identity, notes=session.accepted_notes())
     try:
@@ -63,8 +66,10 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
 
 
 async def think(work: NodeWork, state: VisitState) -> Update:
-    """Record one turn of the model."""
+    """Record one turn of the model; code does all its work at once."""
     session, node = work.session, work.node
+    if node.code is not None:
+        return await _code(work)
     iteration = state["iteration"] + 1
     key = f"{work.key}/{iteration}"
     tools = [*work.tools.for_model(), *synthetic_tools(work)]
@@ -117,6 +122,26 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         spent = session.effects.budget.to_json()
         await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
     return {"iteration": iteration, "next": "act" if tool_calls else "judge", "unread": 0}
+
+
+async def _code(work: NodeWork) -> Update:
+    try:
+        for key, value in (await outputs_of(work, alone)).items():
+            work.outputs.set(key, value)
+    except Pending as pending:
+        return _wait(pending.requests, "think")
+    except BudgetExhausted:
+        raise
+    except HiveError as error:
+        if error.exit_code == 3:
+            raise
+        return _fail("code_error", error.diagnostics[0].message, error.diagnostics[0].code)
+    except Exception as error:
+        return _fail("code_error", f"{type(error).__name__}: {error}"[:2_000])
+    missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
+    if missing:
+        return _fail("code_error", f"the code of {work.node.id} made no {', '.join(missing)}")
+    return {"next": "leave", "error": None}
 
 
 async def act(work: NodeWork, state: VisitState) -> Update:

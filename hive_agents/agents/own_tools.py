@@ -14,9 +14,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, overload
+from typing import Any, NamedTuple
 
 from hive_agents.agents.bundled import bundled_tools
+from hive_agents.agents.code import TypedCode
 from hive_agents.agents.mcp_servers import Inert, server_tools
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, make_tool
@@ -29,30 +30,6 @@ GROUP = "hive_agents.tools"
 """Entry points of installed packages: each names a tool, or a module with tools."""
 
 _log = logging.getLogger(__name__)
-
-
-@overload
-def tool(function: Callable[..., Any]) -> Tool: ...
-@overload
-def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return a function as a tool that agents can use; it can still be called as the function.
-
-    Its parameters and docstring describe it. `options` are those of `ToolRegistry.register`: `side_effect` ("read",
-    "write", "external"), `policy`, `name`, `description`, `credentials`.
-
-    >>> @tool(side_effect="external")
-    ... def refund(order: str, amount: float) -> str:
-    ...     '''Pay an order back.'''
-    ...     return f"{amount:.2f} for {order}"
-    >>> refund.name, refund.side_effect, refund("o1", 3)
-    ('refund', 'external', '3.00 for o1')
-
-    Raises: HIVE-113, HIVE-105 and HIVE-409, as `ToolRegistry.register`.
-    """
-    if function is None:
-        return lambda marked: make_tool(marked, **options)
-    return make_tool(function, **options)
 
 
 def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
@@ -75,6 +52,8 @@ def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
             registry.missing.append(found)
         elif isinstance(found, Inert):
             inert.setdefault(found.untrusted, []).extend(found.tools)
+        elif isinstance(found, _Named):
+            registry.code[found.name] = found.code
         elif found.name in registry.all_names:
             registry.missing.append(
                 _fault(f'there are two tools "{found.name}": one is left out', "give one of them another name")
@@ -95,7 +74,7 @@ def _warn(diagnostic: Diagnostic) -> None:
     _log.warning("%s: %s", diagnostic.code, diagnostic.message)
 
 
-def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic | Inert]:
+def _from_settings(workspace: Workspace) -> Iterator[Tool | _Named | Diagnostic | Inert]:
     trusted = is_trusted(workspace, "tools.python")
     for pattern in workspace.settings.tools.python:
         if not pattern.endswith(".py"):
@@ -119,7 +98,7 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic | Inert]:
             )
 
 
-def _from_packages(_: Workspace) -> Iterator[Tool | Diagnostic]:
+def _from_packages(_: Workspace) -> Iterator[Tool | _Named | Diagnostic]:
     for point in _entry_points(tuple(sys.path)):
         yield from _loaded(f"{point.name} ({point.value})", point.load)
 
@@ -130,10 +109,37 @@ def _entry_points(path: tuple[str, ...]) -> list[EntryPoint]:  # noqa: ARG001
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
-def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
-    """Return the tools in what `load` returns, or why there are none; the loaded code may raise anything."""
+def code_at(reference: str) -> TypedCode[Any, Any]:
+    """Return the flow or agent at "MODULE:NAME", whose module is looked for in the current folder, too.
+
+    Whoever names it lets it run, as with `python -m`. Raises: HIVE-409 (exit code 2) where there is none.
+    """
+    module, _, name = reference.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
     try:
-        tools: list[Tool | Diagnostic] = list(_tools_in(load()))
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        fix = "write MODULE:NAME, as in `hive run desk:desk`, in the folder of desk.py"
+        raise HiveError.of("HIVE-409", f"there is no {reference}: {error}", fix=fix, exit_code=2) from None
+    if not isinstance(found, TypedCode):
+        fix = "mark an async function with @hive_agents.flow, or name an Agent"
+        raise HiveError.of("HIVE-409", f"{reference} is neither a flow nor an agent", fix=fix, exit_code=2)
+    return found
+
+
+class _Named(NamedTuple):
+    """What a node may be: a flow, an agent in code, or a compiled graph of LangGraph."""
+
+    name: str
+    code: Any
+
+
+def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | _Named | Diagnostic]:
+    """Return the tools and the code in what `load` returns, or why there are none; the loaded code may raise
+    anything."""
+    try:
+        tools: list[Tool | _Named | Diagnostic] = list(_tools_in(load()))
     except HiveError as error:
         return [_fault(f"{shown}: {error.diagnostics[0].message}", error.diagnostics[0].fix or "mend the tool")]
     except (Exception, SystemExit) as error:
@@ -167,12 +173,16 @@ def _marked_name(node: ast.stmt) -> str | None:
     return None
 
 
-def _tools_in(loaded: Any) -> Iterator[Tool]:
-    for value in vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]:
+def _tools_in(loaded: Any) -> Iterator[Tool | _Named]:
+    for name, value in vars(loaded).items() if isinstance(loaded, ModuleType) else [("", loaded)]:
         if isinstance(value, Tool):
             yield value
+        elif isinstance(value, TypedCode):
+            yield _Named(value.name, value)
         elif not isinstance(value, type) and hasattr(value, "ainvoke") and hasattr(value, "args_schema"):
             yield make_tool(value, side_effect="external")  # LangChain's tools don't declare their effects
+        elif not isinstance(value, type) and hasattr(value, "ainvoke") and hasattr(value, "builder"):
+            yield _Named(name or value.name, value)
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Self
 
+from hive_agents.agents import synthetic
 from hive_agents.agents.guards.loops import doom_loop, fingerprint, kept
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_work import NodeWork
@@ -148,6 +149,7 @@ def _as_turns(work: NodeWork, messages: list[tuple[int, Message]]) -> list[LoopT
             if entry is not None:
                 results.append(ToolResult(entry.message.content, entry.is_error))
                 if call.name == "set_output" and not entry.is_error:
-                    values[str(call.args.get("key"))] = json.dumps(call.args.get("value"), default=str)
+                    given = synthetic.given_outputs(work.node, call.args) or {}
+                    values |= {key: json.dumps(value, default=str) for key, value in given.items()}
         turns.append(LoopTurn.of(message.content, results, values))
     return turns

@@ -123,6 +123,9 @@ class Recording:
 
 
 def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, Any]] | None:
+    made = steps[key].result if key in steps else None
+    if isinstance(made, dict) and "tool" in made:  # by code
+        return str(made["tool"]), dict(made["args"])
     match = _CALL.fullmatch(key)
     turn = steps.get(f"{match['turn']}/model") if match is not None else None
     if match is None or turn is None or "calls" not in turn.result:

@@ -62,7 +62,7 @@ def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> T
         stub = choices[n]
         return ToolResult(stub.error, is_error=True) if stub.error is not None else stub.returns
 
-    return replace(tool, call=call, credentials={})
+    return replace(tool, action=call, credentials={})
 
 
 def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
@@ -243,9 +243,9 @@ def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry
 def _reading(stage: Stage, tool: Tool, heard: Heard) -> Tool:
     async def call(arguments: Mapping[str, Any], context: ToolContext, secrets: Mapping[str, Any]) -> Any:
         heard.calls.append((tool.name, dict(arguments)))
-        return await tool.call(arguments, replace(context, workspace=stage.workspace), secrets)
+        return await tool.action(arguments, replace(context, workspace=stage.workspace), secrets)
 
-    return replace(tool, call=call)
+    return replace(tool, action=call)
 
 
 def _refusing(tool: Tool, heard: Heard) -> Tool:
@@ -253,7 +253,7 @@ def _refusing(tool: Tool, heard: Heard) -> Tool:
         heard.refused.append(tool.name)
         return ToolResult(f"this is a rehearsal: {tool.name} was not called", is_error=True)
 
-    return replace(tool, call=call, credentials={})
+    return replace(tool, action=call, credentials={})
 
 
 def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hive_agents.access import Principal, Standing
+from hive_agents.agents.code import TypedCode
+from hive_agents.agents.code_steps import require_code
+from hive_agents.agents.deployed import known_agents
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import results
 from hive_agents.agents.guards.budget import Budget
 from hive_agents.agents.input import RunValue, accepted_input, read_agent
-from hive_agents.agents.session import AgentSession
+from hive_agents.agents.session import AgentSession, Stubs
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.base import HiveError
@@ -41,7 +44,7 @@ class AgentRun(Run):
 
     `tools` are those that the agent may use, by default the workspace's; `models` opens the chain of a role, by default
     those of the settings; `on_text` gets a node's name and each piece of its model's text; `recorded` is as for
-    `Effects`. None of these is stored: they have to be passed again when the run is resumed.
+    `Effects`; `stubs` as for `Trial`. None of these is stored: they have to be passed again when the run is resumed.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -67,13 +70,14 @@ class AgentRun(Run):
     models: Callable[[Role], Chain]
     on_text: Callable[[str, str], object] | None = None
     recorded: Callable[[str, str], Done | None] | None = None
+    stubs: Stubs | None = None
 
     @classmethod
     def start(
         cls,
         workspace: Workspace,
-        agent: AgentSpec | str,
-        input: Mapping[str, Any],
+        agent: AgentSpec | str | TypedCode[Any, Any],
+        input: Any,
         *,
         principal: Principal | None = None,
         goal: Goal | None = None,
@@ -85,8 +89,8 @@ class AgentRun(Run):
         models: Callable[[Role], Chain] | None = None,
         **seams: Any,
     ) -> AgentRun:
-        """Return a queued run. `input` gives each input key of the entry; `limits` are those of the settings by
-        default.
+        """Return a queued run. `input` gives each input key of the entry, or is a value of the type that a flow or an
+        agent in code takes; `limits` are those of the settings by default.
 
         With `hold` this process holds its lease; otherwise a host executes it. If a run of the same tenant has `key`
         already, that run is returned, with the agent that it was started with.
@@ -98,6 +102,11 @@ class AgentRun(Run):
         passed: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
         tools = _tools(workspace, tools)
+        code = tools.code.get(agent) if isinstance(agent, str) else agent
+        if isinstance(code, TypedCode) and not (isinstance(agent, str) and agent in known_agents(workspace)):
+            brought = brought or code.name not in tools.code
+            agent, goal, input = code.spec, goal or code.goal, code.accepted(input)
+        assert not isinstance(agent, TypedCode)
         agent = read_agent(workspace, agent, tools, goal)
         load_rules(workspace)  # one that can't be read would stop the run at its first judgment, after its effects
         standing = Standing.of(workspace, principal) if principal is not None else None
@@ -106,7 +115,7 @@ class AgentRun(Run):
         if models is None:
             models = RunModels(workspace, agent)
             models.require_prices(limits.usd)
-        if hold:  # a host opens its own models
+        if hold and any(node.code is None for node in agent.nodes):  # a host opens its own models
             models("chat")
         run_id = new_run_id()
         thread_id = thread_id or f"{agent.id}:{run_id}"
@@ -138,12 +147,13 @@ class AgentRun(Run):
         workspace: Workspace,
         run_id: str,
         *,
-        agent: AgentSpec | None = None,
+        agent: AgentSpec | TypedCode[Any, Any] | None = None,
         tools: ToolRegistry | None = None,
         models: Callable[[Role], Chain] | None = None,
         **seams: Any,
     ) -> AgentRun:
-        """Return the run as it was started; `agent` is needed only where its judges are objects.
+        """Return the run as it was started; `agent` is needed only where its judges or its code are objects that the
+        modules of [tools] python don't have.
 
         Raises: HIVE-409 (exit code 2) for an unknown run or one of another graph, HIVE-401 without a model.
         """
@@ -152,13 +162,17 @@ class AgentRun(Run):
             fix = "`hive optimize --resume` goes on with the optimizer's"
             raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.graph}, not of an agent", fix=fix, exit_code=2)
         value = RunValue.read(row.value)
-        agent = agent or value.agent
+        tools = _tools(workspace, tools)
+        agent = (agent.spec if isinstance(agent, TypedCode) else agent) or value.agent
+        for node in agent.nodes:
+            if node.code is not None:
+                require_code(tools, node.code)
         return cls(
             workspace,
             row,
             agent,
             value.goal or load_goal(workspace, agent.goal),
-            _tools(workspace, tools),
+            tools,
             models or RunModels(workspace, agent),
             **seams,
         )
@@ -210,6 +224,7 @@ class AgentRun(Run):
             partial(EventLog(self.workspace).tell, bus),
             value.principal,
             self.on_text,
+            self.stubs,
             patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,
         )
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hive_agents.access import Principal, Standing
+    from hive_agents.agents.tool import Tool
     from hive_agents.workspace import Workspace
 
 PARALLEL_CALLS = 8
@@ -47,6 +48,14 @@ class Court(Protocol):
     def file_judgment(self, decision_id: int, *, title: str | None = None, thread_id: str | None = None) -> str: ...
 
 
+class Stubs(Protocol):
+    """What a trial puts in the place of the agents and effects of code."""
+
+    def tool(self, tool: Tool) -> Tool: ...
+
+    async def agent(self, agent: Any, given: dict[str, Any]) -> dict[str, Any]: ...
+
+
 @dataclass
 class AgentSession:
     """One run of an agent in one process; reopened after a crash it finds its finished effects."""
@@ -63,6 +72,7 @@ class AgentSession:
     publish: Publish
     standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
+    stubs: Stubs | None = None
     patience: float = 0.0
     """Seconds for which the run waits for a model that can't be reached; 0 fails it."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))

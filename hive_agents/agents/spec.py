@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
 
 from hive_agents.approvals import ToolRule
 from hive_agents.base import NotFound, did_you_mean
@@ -51,7 +51,10 @@ class NodeSpec(Format):
     `system_prompt` is the name of a file, `prompts/collect.md`, or the text itself; `input_keys` are read from the
     data buffer, `output_keys` set by the node, of which `nullable_output_keys` may stay unset. `sub_agents` are nodes
     of the same agent, or agents of the workspace. By `success_criteria` a model judges the node's work; `judge` is the
-    name of a registered judge, in Python also the judge itself.
+    name of a registered judge, in Python also the judge itself. `output_schema`, a JSON schema, is that of the outputs.
+
+    A node may be `code` in the place of a prompt: the name of a flow, agent or LangGraph graph in the modules of
+    [tools] python, in Python also such an object, or a function of the inputs that returns the outputs.
 
     >>> node = NodeSpec(id="collect", system_prompt="Collect what is new.", output_keys=["items", "note"],
     ...                 nullable_output_keys=["note"], tools=["search_documents"])
@@ -66,13 +69,26 @@ class NodeSpec(Format):
     nullable_output_keys: list[BufferKey] = []
     tools: list[str] = []
     sub_agents: list[Name] = []
+    output_schema: dict[str, Any] | None = None
     success_criteria: str | None = None
     judge: Any = None
+    code: Any = None
     max_iterations: Annotated[int, Field(ge=1, le=1_000)] = 50
     max_tool_calls: Annotated[int, Field(ge=1, le=10_000)] = 100
     requires_approval: bool = False
     pause_before: bool = False
     client_facing: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _code_has_no_prompt(cls, value: Any) -> Any:
+        return {"system_prompt": "", **value} if isinstance(value, dict) and value.get("code") is not None else value
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Fields that were added later are left out where they are unset: hashes of agents stay."""
+        later = ("output_schema", "code")
+        return {name: value for name, value in dump(self).items() if value is not None or name not in later}
 
     @field_validator("judge")
     @classmethod
@@ -167,6 +183,8 @@ class AgentSpec(FileFormat):
     mode: Annotated[Literal["continuous", "isolated"], AnyCase] = "continuous"
     identity: str = ""
     goal: Name
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
     entry: Name
     nodes: Annotated[list[NodeSpec], Field(min_length=1, max_length=100)]
     edges: Annotated[list[EdgeSpec], Field(max_length=1_000)] = []
@@ -190,8 +208,9 @@ class AgentSpec(FileFormat):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `agents/<id>.json`. Raises: TypeError where a node's judge is an object."""
         for node in self.nodes:
-            if not isinstance(node.judge, str | None):
-                raise TypeError(f'the judge of "{node.id}" is an object: name a registered one')
+            for what, value in (("judge", node.judge), ("code", node.code)):
+                if not isinstance(value, str | None):
+                    raise TypeError(f'the {what} of "{node.id}" is an object: name a registered one')
         return self.model_dump(mode="json")
 
 

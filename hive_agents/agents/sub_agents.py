@@ -27,9 +27,19 @@ NodeLoop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
 
 
 async def delegated(
-    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: NodeLoop
+    work: NodeWork,
+    key: str,
+    name: str,
+    task: str,
+    inputs: Mapping[str, Any],
+    loop: NodeLoop,
+    *,
+    agent: AgentSpec | None = None,
+    reach: Tools | None = None,
 ) -> dict[str, Any]:
     """Return {agent, status, outputs, error, iterations} of a sub-agent's work; its errors are the status failed.
+
+    Code gives its `agent`, which sees no values but the `inputs`, and the tools in its `reach`.
 
     Raises: Pending where it waits for a person; BudgetExhausted of the whole run's budget.
     """
@@ -38,12 +48,13 @@ async def delegated(
     await session.emit(EventType.SUBAGENT_STARTED, key, work.node.id, agent=name, task=task[:500])
     result: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
-        agent = find_sub_agent(session.workspace, session.agent, name)
+        values = dict(inputs) if agent is not None else work.buffer.read_all() | dict(inputs)
+        agent = agent or find_sub_agent(session.workspace, session.agent, name)
         session.effects.limit_delegated(work.key, Limits(tool_calls=work.node.max_tool_calls))
         if agent.budget is not None:
             session.effects.limit(key, agent.budget)
         async with asyncio.timeout(SECONDS):
-            result |= await _worked(work, key, agent, task, inputs, loop)
+            result |= await _worked(work, key, agent, task, values, reach or _reach(work), loop)
     except (Pending, asyncio.CancelledError):
         raise
     except HiveError as error:
@@ -78,9 +89,9 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
 
 
 async def _worked(
-    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: NodeLoop
+    work: NodeWork, key: str, agent: AgentSpec, task: str, values: Mapping[str, Any], reach: Tools, loop: NodeLoop
 ) -> dict[str, Any]:
-    buffer = await _snapshot(work, key, inputs)
+    buffer = await _snapshot(work, key, values)
     ends: list[End] = []
     outputs: dict[str, Any] = {}
     iterations = 0
@@ -98,8 +109,8 @@ async def _worked(
             ends,
             delegated=True,
             own_buffer=buffer,
-            task=task,
-            policies=_reach(work),
+            task=task or None,
+            policies=reach,
         )
         end, used = await loop(part)
         ends.append(end)
@@ -121,12 +132,12 @@ def _reach(work: NodeWork) -> Tools:
     return registry.view(sorted(names), policy=work.agent.tool_policy, sub_agent=True)
 
 
-async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:
-    """Return a buffer for the sub-agent with the parent's values at the time of the delegation."""
+async def _snapshot(work: NodeWork, key: str, given: Mapping[str, Any]) -> DataBuffer:
+    """Return a buffer for the sub-agent with the values that it was given when it was first asked."""
     session = work.session
 
     async def do(_: bool) -> Done:
-        return Done(work.buffer.read_all() | dict(inputs))
+        return Done(dict(given))
 
     values = await session.effects.once(f"{key}/snapshot", "synthetic", "snapshot", do, node=work.node.id)
     buffer = DataBuffer(session.workspace, tenant=session.tenant, run_id=f"{session.run_id}/{key}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from hive_agents import models
 from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.spec import NodeSpec
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ToolDecision, ToolRule
@@ -26,7 +27,12 @@ _COUNT = {"type": "integer", "minimum": 0}
 def synthetic_tools(work: NodeWork) -> list[models.Tool]:
     """Return the tools of this node besides those of the registry."""
     node = work.node
-    offered = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
+    offered: Iterable[models.Tool] = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
+    if node.output_schema is not None:
+        typed = node.output_schema | {"properties": _typed(node)}
+        typed["required"] = [key for key in node.output_schema.get("required", ()) if key in node.output_keys]
+        setting = models.Tool(name=SET, description="Set the declared outputs of this phase.", parameters=typed)
+        offered = [setting if tool.name == SET else tool for tool in offered]
     return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
 
 
@@ -59,17 +65,44 @@ def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> 
     schema = next((tool.parameters for tool in synthetic_tools(work) if tool.name == name), None)
     if schema is None:
         return [f"there is no {name} here"]
-    if name == SET:  # the accumulator says which keys there are
-        schema = schema | {"properties": {"key": _TEXT, "value": {}}}
+    if name == SET:
+        values = given_outputs(work.node, arguments)
+        if values is None:  # the accumulator says which keys there are
+            return faults(dict(arguments), schema | {"properties": {"key": _TEXT, "value": {}}}, closed=True)
+        return unfit(work.node, values)
     return faults(dict(arguments), schema, closed=True)
 
 
-def set_output(work: NodeWork, key: str, value: Any) -> ToolResult:
-    work.outputs.set(key, value)
+def given_outputs(node: NodeSpec, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the outputs that a call of set_output sets, as {"key": …, "value": …} or each by its own name; None where
+    it is neither."""
+    if arguments.keys() == {"key", "value"} and isinstance(arguments["key"], str) and "key" not in node.output_keys:
+        return {arguments["key"]: arguments["value"]}
+    return dict(arguments) if node.output_schema is not None else None
+
+
+def unfit(node: NodeSpec, values: Mapping[str, Any]) -> list[str]:
+    """Return where outputs don't fit the node's `output_schema`; nullable ones may be null."""
+    if node.output_schema is None:
+        return []
+    given = {key: value for key, value in values.items() if value is not None or key not in node.nullable_output_keys}
+    known = {key: value for key, value in given.items() if key in node.output_keys}
+    return faults(known, node.output_schema | {"properties": _typed(node), "required": []})
+
+
+def _typed(node: NodeSpec) -> dict[str, Any]:
+    """Return the schema of each output; one that the node's schema doesn't have may be anything."""
+    properties = (node.output_schema or {}).get("properties") or {}
+    return {key: properties.get(key, {}) for key in node.output_keys}
+
+
+def set_outputs(work: NodeWork, values: Mapping[str, Any]) -> ToolResult:
+    for key, value in values.items():
+        work.outputs.set(key, value)
     missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
     # A null is no value, unless the node declares the key as nullable.
-    done = f"{key} can't be null." if key in missing else f"{key} is set."
-    return ToolResult(done + (f" Not yet set: {', '.join(missing)}." if missing else ""))
+    done = [f"{key} can't be null." if key in missing else f"{key} is set." for key in values]
+    return ToolResult(" ".join(done) + (f" Not yet set: {', '.join(missing)}." if missing else ""))
 
 
 def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolResult:

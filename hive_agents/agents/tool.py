@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_type_hints
 
 from hive_agents import models
 from hive_agents.approvals import ToolDecision
@@ -93,6 +94,28 @@ class ToolContext:
     documents: set[str] = field(default_factory=set, compare=False)
 
 
+class Steps(Protocol):
+    """A flow at work: what it calls becomes steps of its run."""
+
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> Coroutine[Any, Any, Any]: ...
+
+
+HERE: ContextVar[Steps | ToolContext | None] = ContextVar("the flow or the tool call that is at work", default=None)
+
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool: what `never` of a flow looks at, and what a trial says that a person was asked about.
+
+    >>> Call("refund", {"order": "A-2", "amount": 180}).args["amount"]
+    180
+    """
+
+    tool: str
+    args: dict[str, Any]
+
+
 ToolFunction = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]
 
 
@@ -107,7 +130,7 @@ class Tool:
     description: str
     parameters: Mapping[str, Any]
     side_effect: SideEffect
-    call: ToolFunction = field(repr=False)
+    action: ToolFunction = field(repr=False)
     policy: ToolDecision = "ask"
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False
@@ -117,10 +140,37 @@ class Tool:
     inert: str = ""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Raises: TypeError for a tool that wasn't made of a function."""
+        """Within a flow a step of it, else a call of the function.
+
+        Raises: TypeError for a tool that wasn't made of a function.
+        """
         if self.function is None:
             raise TypeError(f"{self.name} was not made of a function: use ToolRegistry.call")
-        return self.function(*args, **named)
+        steps = HERE.get()
+        if steps is None or isinstance(steps, ToolContext):
+            return self.function(*args, **named)
+        if inspect.iscoroutinefunction(self.function):
+            return steps.call(self, self.arguments(args, named))
+        if self.side_effect == "read":  # it can't wait, so that it is read again when the flow is resumed
+            return self.function(*args, **named)
+        raise _unfit(self.name, "a flow awaits its effects, and this function can't be awaited", "write it async")
+
+    def arguments(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call of its function by name, defaults included, as plain JSON."""
+        assert self.function is not None, "only tools of functions are called with arguments of Python"
+        bound = inspect.signature(self.function).bind_partial(*args, **named)
+        bound.apply_defaults()
+        known = self.parameters.get("properties") or {}
+        return {key: _plain(value) for key, value in bound.arguments.items() if key in known}
+
+    def decide(self, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
+        """Return its own decision on a call; without arguments the mildest that any call may get."""
+        return self.policy
+
+    @property
+    def binds(self) -> bool:
+        """Whether no policy of a file may be milder than its own decision."""
+        return False
 
     def for_model(self) -> models.Tool:
         return models.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
@@ -191,6 +241,11 @@ def as_result(value: Any) -> ToolResult:
             parts = [json.dumps(value.structured_content, ensure_ascii=False, default=str)]
         return ToolResult("\n".join(parts), bool(value.is_error))
     return ToolResult(json.dumps(_plain(value), ensure_ascii=False, default=str))
+
+
+def as_json(value: Any) -> ToolResult:
+    """Return what a tool returned as JSON, of which its value can be made again."""
+    return value if isinstance(value, ToolResult) else ToolResult(json.dumps(_plain(value), ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
@@ -295,7 +350,11 @@ async def _called(
 ) -> Any:
     given = model.model_validate(dict(arguments))
     values = {key: getattr(given, key) for key in type(given).model_fields} | dict.fromkeys(contexts, context)
-    return await answered(function, **values, **secrets)
+    token = HERE.set(context)
+    try:
+        return await answered(function, **values, **secrets)
+    finally:
+        HERE.reset(token)
 
 
 async def answered(function: Callable[..., Any], *args: Any, **named: Any) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hive_agents import models
 from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.recorded_code import recorded_code
-from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
+from hive_agents.agents.tool import Call, Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
 from hive_agents.base import Diagnostic, HiveError, NotFound, closest, did_you_mean
 from hive_agents.memory import ToolResult
@@ -28,9 +28,16 @@ class Tools:
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], policies: Sequence[Sequence[ToolRule]] = (), *, sub_agent: bool = False
+        self,
+        tools: Mapping[str, Tool],
+        policies: Sequence[Sequence[ToolRule]] = (),
+        *,
+        sub_agent: bool = False,
+        never: Sequence[Callable[[Call], bool]] = (),
     ) -> None:
         self._tools = dict(tools)
+        self._never = tuple(never)
+        """Functions that say which calls are denied, whoever approves."""
         self._policies = tuple(tuple(policy) for policy in policies)
         self._sub_agent = sub_agent
 
@@ -63,7 +70,7 @@ class Tools:
         reach = Tools(self._tools, sub_agent=self._sub_agent or sub_agent)
         chosen = self._tools if names is None else {name: reach[name] for name in names}
         policies = self._policies if policy is None else (*self._policies, tuple(policy))
-        return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
+        return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent, never=self._never)
 
     def decide(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
         """Return whether a call is allowed, needs a person, or is denied; one that isn't here, or is inert, is denied.
@@ -73,7 +80,9 @@ class Tools:
         """
         if name not in self or self._tools[name].inert:
             return "deny"
-        return strictest(self._policies, name, self._tools[name].policy, arguments)
+        if arguments is not None and any(is_barred(bar, Call(name, dict(arguments))) for bar in self._never):
+            return "deny"
+        return decided(self._policies, self._tools[name], arguments)
 
     def for_model(self) -> list[models.Tool]:
         """Return what a model is offered: every tool here that isn't denied."""
@@ -93,15 +102,16 @@ class Tools:
         *,
         approved: bool = False,
         retry: RetryPolicy = RetryPolicy(),
+        text: Callable[[Any], ToolResult] = as_result,
     ) -> ToolResult:
-        """Return what the tool returns; whatever goes wrong is a result with `is_error`, and nothing is raised.
+        """Return what the tool returns, as `text` writes it; whatever goes wrong is a result with `is_error`.
 
         A tool that `decide` asks about runs only when it is `approved`; a denied one never. Tools that only read are
         tried again after transient errors. Values of credentials are taken out of what comes back.
         """
         known = name if name in self else "unknown"  # a model may call by any name, and put anything into it
         with span(f"execute_tool {known}", gen_ai__operation__name="execute_tool", gen_ai__tool__name=known) as told:
-            result = await self._called(name, arguments, context, approved, retry)
+            result = await self._called(name, arguments, context, approved, retry, text)
             told.note(hive__is_error=result.is_error)
             return result
 
@@ -112,6 +122,7 @@ class Tools:
         context: ToolContext,
         approved: bool,
         retry: RetryPolicy,
+        text: Callable[[Any], ToolResult],
     ) -> ToolResult:
         wrong = self.check(name, arguments)
         if wrong:
@@ -129,9 +140,9 @@ class Tools:
 
             async def once() -> Any:
                 with recorded_code(context.workspace):  # a tool may import when it is called
-                    return await tool.call(arguments, context, secrets)
+                    return await tool.action(arguments, context, secrets)
 
-            found = as_result(await (retried(once, retry) if tool.side_effect == "read" else once()))
+            found = text(await (retried(once, retry) if tool.side_effect == "read" else once()))
         except HiveError as error:
             told = [f"{one.code}: {one.message}" + (f" ({one.fix})" if one.fix else "") for one in error.diagnostics]
             found = _error(name, "; ".join(told[:5]))
@@ -161,11 +172,14 @@ class ToolRegistry(Tools):
         self.missing: list[Diagnostic] = []
         """Why tools that the settings name aren't here."""
         self._left_out: dict[str, Diagnostic] = {}
+        self.code: dict[str, Any] = {}
+        """The flows, agents, functions and graphs that nodes may be, by name."""
 
     def over(self, base: ToolRegistry) -> ToolRegistry:
         """Return a registry with these tools, and those of `base` whose names aren't among them."""
         both = ToolRegistry()
         both._tools = base._tools | self._tools
+        both.code = base.code | self.code
         both.missing = [*base.missing, *self.missing]
         both._left_out = base._left_out | self._left_out
         return both
@@ -215,6 +229,23 @@ def strictest(
     """In each policy the first rule that matches decides, without one `own`; the strictest of them all holds."""
     said = (ToolPolicy(policy, otherwise=own).decide(name, arguments) for policy in policies)
     return max(said, key=STRICTER.index, default=own)
+
+
+def decided(
+    policies: Iterable[Sequence[ToolRule]], tool: Tool, arguments: Mapping[str, Any] | None = None
+) -> ToolDecision:
+    """Return the strictest decision on a call; the tool's own counts beside the policies where it `binds`."""
+    own = tool.decide(arguments)
+    said = strictest(policies, tool.name, own, arguments)
+    return max(said, own, key=STRICTER.index) if tool.binds else said
+
+
+def is_barred(bar: Callable[[Call], bool], call: Call) -> bool:
+    """Return whether a function forbids a call; one that raises does."""
+    try:
+        return bool(bar(call))
+    except Exception:
+        return True
 
 
 def _error(name: str, why: str) -> ToolResult:

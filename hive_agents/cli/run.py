@@ -23,19 +23,22 @@ CHAT = (
 @with_surface(as_user="Run as USER of access/*.json.")
 def command(
     surface: Surface,
-    agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
+    agent: Annotated[
+        str | None, typer.Argument(help="An agent of agents/*.json, or a flow: its name, or MODULE:NAME.")
+    ] = None,
     input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
     chat: Annotated[bool, typer.Option("--chat", help=CHAT)] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Queue the run for `hive serve`.")] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue a run.")] = None,
 ) -> None:
     """Run an agent until it ends, or waits for a person (hive approvals)."""
-    from hive_agents.agents import AgentRun
+    from hive_agents.agents import AgentRun, code_at
     from hive_agents.base import HiveError
     from hive_agents.runs import Scope
 
     place = surface.workspace
-    if (agent is None) == (resume is None):
+    code = code_at(agent) if agent is not None and ":" in agent else None
+    if (agent is None) == (resume is None) and not (code is not None and resume is not None):
         raise HiveError.of(
             "HIVE-409", "name an agent, or a run to go on with", fix="hive run AGENT, or hive run --resume RUN"
         )
@@ -43,17 +46,20 @@ def command(
         fix = "hive run AGENT --queue, or `hive runs resume RUN` for a run that rests"
         raise HiveError.of("HIVE-409", "--queue goes with neither --chat nor --resume", fix=fix)
     if resume is not None:
-        run = AgentRun.resume(place, Scope(surface.asker.caller().principal).run(place, resume).run_id)
+        run_id = Scope(surface.asker.caller().principal).run(place, resume).run_id
+        run = AgentRun.resume(place, run_id, agent=code)
     else:
         inputs = input_object(input)
-        run = AgentRun.start(place, agent or "", inputs, principal=surface.asker.reader_if_named(), hold=not queue)
+        principal = surface.asker.reader_if_named()
+        run = AgentRun.start(place, code or agent or "", inputs, principal=principal, hold=not queue)
     if queue:
         result = run.result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
         return
     if not surface.as_json and not surface.quiet:
         output = RunOutput({node.id for node in run.agent.nodes if node.client_facing})
-        output.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
+        named = f"{agent} " if code is not None else ""
+        output.out.print(f"run {run.run_id}; if it dies: hive run {named}--resume {run.run_id}")
         run.on_event, run.on_text = output.event, output.text
     if chat:
         from hive_agents.cli.run_chat import talk

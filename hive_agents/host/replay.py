@@ -140,7 +140,7 @@ class _Player:
         """Return every tool of the workspace, each replaced by its recorded results."""
         registry, view = ToolRegistry(), workspace_tools(workspace).view(sub_agent=True)
         for name in view.names:
-            registry.register(replace(view[name], call=partial(self._played, view[name]), credentials={}, keyed=True))
+            registry.register(replace(view[name], action=partial(self._played, view[name]), credentials={}, keyed=True))
         return registry
 
     def answer(self) -> bool:

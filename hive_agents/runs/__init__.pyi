@@ -8,6 +8,7 @@ from .checkpoints import (
     async_checkpointer as async_checkpointer,
     checkpointer as checkpointer,
     load_graph as load_graph,
+    on_its_own as on_its_own,
 )
 from .control import (
     RESTS as RESTS,

@@ -51,6 +51,18 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
             connection.close()
 
 
+async def on_its_own(graph: Any, value: Any) -> Any:
+    """Return the state of a compiled graph that a step of a run calls: it runs by itself, with its own checkpoints or
+    none, and not as a part of the run's graph."""
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    token = var_child_runnable_config.set(None)
+    try:
+        return await graph.ainvoke(value)
+    finally:
+        var_child_runnable_config.reset(token)
+
+
 @asynccontextmanager
 async def async_checkpointer(
     workspace: Workspace, lease: Lease | None = None

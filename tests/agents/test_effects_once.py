@@ -104,7 +104,7 @@ def test_a_tool_that_takes_a_key_gets_it_and_the_model_never_sees_it(
     tool = make_tool(Remote(), side_effect="external", call=lambda name, arguments: got.append(arguments) or "ok")
     assert tool.keyed
     assert list(tool.for_model().parameters["properties"]) == ["amount"]
-    asyncio.run(tool.call({"amount": 5}, ToolContext(place, idempotency_key="r1/k"), {}))
+    asyncio.run(tool.action({"amount": 5}, ToolContext(place, idempotency_key="r1/k"), {}))
     assert got == [{"amount": 5, next(iter(parameter)): "r1/k"}]
 
 

@@ -13,7 +13,7 @@ from hive_agents.base.files import Format
 from hive_agents.models import prompts
 from hive_agents.workspace import Workspace
 
-_LATER = frozenset({"memory", "budget", "loop_repeats", "health"})
+_LATER = frozenset({"memory", "budget", "loop_repeats", "health", "input_schema", "output_schema"})
 """Fields that were added later: unset, they are no part of the hash, which stays what it was."""
 
 
