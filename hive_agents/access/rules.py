@@ -199,7 +199,8 @@ class Globs:
 FOLDER = "access"
 _SETTLED = 2.0
 _MOST_READ = 16
-_read: dict[str, tuple[tuple[object, ...], AccessRules]] = {}
+_Identity = tuple[tuple[str, tuple[int, ...]], ...]
+_read: dict[str, tuple[_Identity, AccessRules]] = {}
 """The rules in each folder, with the identity of its files."""
 _NOBODY: frozenset[str] = frozenset()
 
@@ -231,10 +232,10 @@ class AccessRules:
         """Return the rules in the files, which are read again once one of them changed. Never raises: errors are in
         `faults`."""
         folder = f"{workspace.root}/{FOLDER}"  # a joined path takes longer than the rest
-        before = _identity(folder)
         known = _read.get(folder)
-        if known is not None and known[0] == before:
+        if known is not None and _is_unchanged(known[0]):
             return known[1]
+        before = _identity(folder)
         rules = _merged(tuple(_files(workspace)))
         if before is not None and before == _identity(folder):
             _read[folder] = (before, rules)
@@ -361,22 +362,33 @@ def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
 _compiled = lru_cache(maxsize=256)(Globs)
 
 
-def _identity(folder: str) -> tuple[object, ...] | None:
+def _identity(folder: str) -> _Identity | None:
     """Return what changes with the folder and each file in it; None where a change might not show.
 
     Within `_SETTLED` seconds after a change, another one may leave the same times.
     """
     try:
-        with os.scandir(folder) as found:
-            entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
-        entries.append(("", os.lstat(folder)))
+        paths = [folder, *(f"{folder}/{name}" for name in sorted(os.listdir(folder)))]
+        found = [(path, os.lstat(path)) for path in paths]
     except OSError:
         return None
-    newest = max(status.st_ctime_ns for _, status in entries)
-    links = any(stat.S_ISLNK(status.st_mode) for _, status in entries)
+    newest = max(status.st_ctime_ns for _, status in found)
+    links = any(stat.S_ISLNK(status.st_mode) for _, status in found)
     if links or newest > time.time_ns() - int(_SETTLED * 1e9):
         return None
-    return tuple(sorted((name, s.st_ino, s.st_size, s.st_mode, s.st_mtime_ns, s.st_ctime_ns) for name, s in entries))
+    return tuple((path, _marks(status)) for path, status in found)
+
+
+def _is_unchanged(identity: _Identity) -> bool:
+    """Return whether the folder and its files are those of this identity; the folder changes with each new name."""
+    try:
+        return all(_marks(os.lstat(path)) == marks for path, marks in identity)
+    except OSError:
+        return False
+
+
+def _marks(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _files(workspace: Workspace) -> list[_File]:

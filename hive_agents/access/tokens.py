@@ -17,6 +17,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator
@@ -162,11 +164,16 @@ def refused(why: str, *, fix: str = "get a new one: `hive token`") -> HiveError:
 
 def header_of(token: str) -> Mapping[str, Any]:
     """Return a token's unverified header. Raises: ValueError where there is none."""
-    first = token.partition(".")[0].encode("ascii")
+    return _header(token.partition(".")[0])
+
+
+@lru_cache(maxsize=256)
+def _header(encoded: str) -> Mapping[str, Any]:
+    first = encoded.encode("ascii")
     header = json.loads(base64.urlsafe_b64decode(first + b"=" * (-len(first) % 4)))
     if not isinstance(header, dict):
         raise ValueError("no header")
-    return header
+    return MappingProxyType(header)
 
 
 class _VerifiedClaims:

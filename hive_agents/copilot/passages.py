@@ -110,14 +110,17 @@ def windows(
     """
     texts = [_Text.of(one, weights, language, length) for one in candidates]
     taken: list[set[int]] = [set() for _ in texts]
+    runs = [list(text.runs(set(), length)) for text in texts]
     shown: set[str] = set()
     chosen: list[tuple[int, range]] = []
     while len(chosen) < most:
         best: tuple[float, bool] = (-math.inf, False)
         found: tuple[int, range] | None = None
         for number, text in enumerate(texts):
-            for places, words in text.runs(taken[number], length):
-                score = text.score(words, shown, weights)
+            scores: dict[frozenset[str], float] = {}  # most runs share their words with others
+            for places, words in runs[number]:
+                if (score := scores.get(words)) is None:
+                    score = scores[words] = text.score(words, shown, weights)
                 # Of equals, windows that begin with a match.
                 key = (round(score, 9), bool(text.words[places.start]))
                 if key > best:
@@ -127,6 +130,7 @@ def windows(
         chosen.append(found)
         number, places = found
         taken[number].update(places)
+        runs[number] = list(texts[number].runs(taken[number], length))
         shown.update(*(texts[number].words[place] for place in places))
     shown_windows = [(texts[number].window(places, question, language, best=n == 0), places)
                      for n, (number, places) in enumerate(chosen)]  # fmt: skip

@@ -6,6 +6,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hive_agents.documents import (
     DEFAULT_LANGUAGE,
@@ -44,12 +45,12 @@ def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, in
     """Return the excerpt, and the line number (from 0) of its best sentence."""
     names = names_in(query, language)
     query_terms = set(terms(query, language))
-    numbered = list(plain_sentences(text))
-    if not numbered:
+    analysed = _sentences(text, language)
+    if not analysed:
         return "", 0
-    lines, sentences = zip(*numbered, strict=True)
+    lines, sentences, analysis = zip(*analysed, strict=True)
     best, best_score = 0, -1.0
-    matches = [query_terms & set(terms(sentence, language)) for sentence in sentences]
+    matches = [query_terms & found for found in analysis]
     for start in range(len(sentences)):
         size, seen = 0, set()
         for end in range(start, len(sentences)):
@@ -78,12 +79,23 @@ def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
     """
     if row.own is not None:
         query_terms = set(terms(query, language))
-        if query_terms & set(terms(row.own, language)) == query_terms & set(terms(row.text, language)):
+        if query_terms & _terms(row.own, language) == query_terms & _terms(row.text, language):
             shown, line = _excerpt(row.own, query, LENGTH, language)
             if shown:
                 return shown, section_of(row.heading, row.own, line)
     shown, line = _excerpt(row.text, query, LENGTH, language)
     return shown, section_of(row.heading, row.text, line)
+
+
+@lru_cache(maxsize=512)
+def _sentences(text: str, language: str) -> tuple[tuple[int, str, frozenset[str]], ...]:
+    """Return (line number, text, terms) of each sentence; kept, since chunks that were found are found again."""
+    return tuple((line, one, frozenset(terms(one, language))) for line, one in plain_sentences(text))
+
+
+@lru_cache(maxsize=512)
+def _terms(text: str, language: str) -> frozenset[str]:
+    return frozenset(terms(text, language))
 
 
 def plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:

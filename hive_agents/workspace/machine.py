@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from hive_agents.base import HiveError
@@ -28,14 +29,21 @@ ORIGIN = "origin"
 
 def home() -> Path:
     """Return the folder for this machine's state outside of workspaces. Raises: HIVE-403 without a home folder."""
-    if path := os.environ.get(VARIABLE, ""):
-        return Path(os.path.abspath(path))
-    base = os.environ.get("XDG_STATE_HOME", "")
+    path, base, user = map(os.environ.get, (VARIABLE, "XDG_STATE_HOME", "HOME"))
+    return _home(path, base, user) if not path or os.path.isabs(path) else Path(os.path.abspath(path))
+
+
+@lru_cache(maxsize=16)
+def _home(path: str | None, base: str | None, user: str | None) -> Path:
+    """Return the folder by these variables: each check of trust asks for it."""
+    if path:
+        return Path(os.path.normpath(path))
     try:
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "hive-agents"
+        state = Path(base) if base and os.path.isabs(base) else (Path(user) if user else Path.home()) / ".local/state"
     except RuntimeError:
         fix = f"set {VARIABLE} to a folder to keep"
         raise HiveError.of("HIVE-403", "this user has no home folder", fix=fix) from None
+    return state / "hive-agents"
 
 
 def cores() -> int:

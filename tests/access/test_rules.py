@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,42 @@ def test_the_digest_changes_with_every_byte(place: Workspace) -> None:
     path = place.root / "access" / "grants.json"
     path.write_text(path.read_text() + " ")
     assert AccessRules.load(place).digest != first
+
+
+def _same_size_and_time(folder: Path) -> None:
+    path = folder / "grants.json"
+    status, text = path.stat(), path.read_text()
+    path.write_text(text.replace("acme", "emca"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size
+
+
+def _renamed_over(folder: Path) -> None:
+    (folder.parent / "other.json").write_text((folder / "grants.json").read_text().replace("acme", "emca"))
+    (folder.parent / "other.json").rename(folder / "grants.json")
+
+
+CHANGES: list[Callable[[Path], object]] = [
+    _same_size_and_time,
+    _renamed_over,
+    lambda folder: (folder / "grants.json").unlink(),
+    lambda folder: write_access(Workspace(folder.parent), "more.json", {"tenants": {"new": {}}}),
+    lambda folder: (folder / "zz.json").symlink_to("grants.json"),
+    lambda folder: folder.rename(folder.with_name("gone")),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_files_are_read_once_and_each_change_counts_at_the_next_look(
+    change: Callable[[Path], object], place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.access.rules._SETTLED", 0.0)  # as if the files had been there for a while
+    time.sleep(0.05)  # more than the steps of the file system's clock
+    first = AccessRules.load(place)
+    assert AccessRules.load(place) is first
+    time.sleep(0.05)
+    change(place.root / "access")
+    assert AccessRules.load(place).digest != first.digest
 
 
 FAULTS = [
