@@ -35,6 +35,8 @@ ACCEPT_LOWER = 0.95
 
 PROMISED = 0.05
 """The share of disagreement that a rule may have while it acts."""
+RULE_RUN = 10_000
+"""Results between mistaken rollbacks of a rule, on average at least: people have to approve it anew."""
 
 RATE_FACTOR = 3.0
 _RATE_FROM = 20
@@ -106,7 +108,7 @@ class Evidence:
 
     def observed(self, agrees: bool) -> Evidence:
         """Return the evidence after one more match that a person decided, too."""
-        detector = DriftDetector(PROMISED, numbers=self.drift)
+        detector = self._detector
         detector.observe(not agrees)
         llr = self.llr + (AGREE if agrees else DISAGREE)
         return replace(self, llr=llr, drift=tuple(detector.numbers), n=self.n + 1, k=self.k + int(agrees))
@@ -114,6 +116,10 @@ class Evidence:
     def checked(self, matched: bool) -> Evidence:
         """Return the evidence with one more result that the rule was tried on."""
         return replace(self, checks=self.checks + 1, matches=self.matches + int(matched))
+
+    @property
+    def _detector(self) -> DriftDetector:
+        return DriftDetector(PROMISED, RULE_RUN, numbers=self.drift)
 
     @property
     def match_rate(self) -> float | None:
@@ -132,7 +138,7 @@ class Evidence:
 
     def alarm(self, shadow_rate: float | None) -> str | None:
         """Return why an acting rule must be rolled back; None where it needn't be."""
-        detector = DriftDetector(PROMISED, numbers=self.drift)
+        detector = self._detector
         if detector.alarmed:
             wrong, shown = self.n - self.k, f"e = {detector.value:.0f}"
             return f"{wrong} of {self.n} decided otherwise by people, more than {PROMISED:.0%} of late: {shown}"
