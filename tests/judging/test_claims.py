@@ -17,15 +17,25 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
             for key, right in (("right", True), ("wrong", False)) for claim in one[key]]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["tuned", "untouched"])
-def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("tuned", (54, 54), (0, 54)),
+        ("untouched", (54, 54), (0, 54)),
+        ("fresh", (28, 30), (1, 30)),  # at the first look 19 and 3
+        ("later", (18, 20), (0, 20)),  # 14 and 2
+        ("last", (12, 15), (0, 15)),  # 9 and 0
+    ],
+)
+def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
+    name: str, wrong: tuple[int, int], right: tuple[int, int]
+) -> None:
+    """The figures may only get better; `fresh`, `later` and `last` are of texts that the check wasn't written for."""
     cases = labelled(name)
-    assert len(cases) == 108
-    found = {right: [bool(slips(claim, [text])) for text, claim, is_right in cases if is_right is right]
-             for right in (True, False)}  # fmt: skip
-    assert [len(marks) for marks in found.values()] == [54, 54]
-    assert sum(found[False]) / 54 >= 0.9
-    assert sum(found[True]) / 54 <= 0.05
+    for is_right, (marked, n) in ((False, wrong), (True, right)):
+        found = [bool(slips(claim, [text])) for text, claim, label in cases if label is is_right]
+        assert len(found) == n
+        assert sum(found) <= marked if is_right else sum(found) >= marked
 
 
 TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 11 kg |\n| KX67 | 6.5 | 14 kg |\n"
@@ -49,6 +59,15 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
         (TABLE, "The pressure of the KX67 is 6.5 bar.", "The pressure of the KX60 is 6.5 bar.", "row"),
         ("E1 means blocked; E2 means that oil is low.", "E2: oil is low.", "E1 means that oil is low.", "row"),
         ("Backups run daily.", "Backups run every day.", "Backups run weekly.", "unit"),
+        ("You hear within 5 days, and a full answer follows in 10 days.", "A full answer follows in ten days.",
+         "A full answer follows in 5 days.", "row"),
+        ("The first tool was written by Ana Duarte. Bo Lindqvist made the new parser of the second release.",
+         "Bo Lindqvist made the parser.", "Ana Duarte made the new parser of the second release.", "row"),
+        ("Set `mode = fast` to begin.", 'The mode is "fast".', 'The mode is "slow".', "token"),
+        ("Always lock the door at night.", "The door is always locked at night.", "Never lock the door at night.",
+         "negation"),
+        ("| Tool | Speed |\n| --- | --- |\n| **zip** 1.2 -1 | 95 |\n| [lz] 3.1 | 400 |\n", "zip has a speed of 95.",
+         "zip has a speed of 400.", "row"),
     ],
 )  # fmt: skip
 def test_a_claim_is_held_against_its_passage(passage: str, right: str, wrong: str, kind: str) -> None:
