@@ -131,7 +131,7 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
             if name in ("load_data", "edit_data") and work.view().hidden:
                 result = ToolResult(WITHHELD, True)  # the file may quote what can't be viewed now
             elif name == synthetic.SET:
-                result = synthetic.set_outputs(work, synthetic.given_outputs(work.node, arguments) or {})
+                result = synthetic.set_outputs(work, synthetic.given_outputs(work, arguments) or {})
             elif name == "edit_data":
                 result = await _edited(work, key, arguments, again)
             else:
@@ -146,7 +146,7 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
 
     delivered = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
     if name == synthetic.SET and not delivered["is_error"]:
-        for output in synthetic.given_outputs(work.node, arguments) or {}:
+        for output in synthetic.given_outputs(work, arguments) or {}:
             at = key if arguments.get("key") == output else f"{key}/{output}"
             await work.session.emit(EventType.OUTPUT_SET, at, work.node.id, key=output)
     return delivered

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from hive_agents import models
 from hive_agents.access import Standing
 from hive_agents.agents.deployed import require_agent, serving_agent, versions
 from hive_agents.agents.guards.budget import Limits
@@ -50,11 +51,20 @@ def require_agent_run(row: RunRow, statuses: Collection[str], fix: str) -> None:
 
 
 def accepted_input(agent: AgentSpec, input: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the input as it is stored, with a value for every input key of the entry and no other.
+    """Return the input as it is stored, with a value for every input key of the entry and no other; one that the
+    agent's `input_schema` doesn't require has its default, or null.
 
-    Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105; exit code 2.
+    Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105 for one that doesn't fit
+    the schema; exit code 2.
     """
     keys = agent.node(agent.entry).input_keys
+    schema = agent.input_schema
+    if schema is not None:
+        properties = schema.get("properties") or {}
+        optional = (key for key in keys if key not in input and key not in schema.get("required", ()))
+        absent = {key: (properties.get(key) or {}).get("default") for key in optional if key in properties}
+    else:
+        absent = {}
     fix = f"the inputs are: {', '.join(keys) or 'none'}"
     faults = []
     for key in input:
@@ -64,14 +74,19 @@ def accepted_input(agent: AgentSpec, input: Mapping[str, Any]) -> dict[str, Any]
     faults += [
         Diagnostic("HIVE-106", f'{agent.id} needs the input "{key}"', "input", key, fix)
         for key in keys
-        if key not in input
+        if key not in input and key not in absent
     ]
-    stored = {}
+    stored = dict(absent)
     for key, value in input.items():
         try:
             stored[key] = json.loads(to_json(key, value))
         except HiveError as error:
             faults += error.diagnostics
+    if schema is not None and not faults:
+        faults = [
+            Diagnostic("HIVE-105", sentence, "input", sentence.split(maxsplit=1)[0].rstrip(":"), fix)
+            for sentence in models.faults({key: stored[key] for key in input}, schema)
+        ]
     if faults:
         raise RefusedInput(faults, exit_code=2)
     return stored

@@ -120,6 +120,14 @@ class NodeWork:
             names = [name for name in names if name in reach]
         return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
 
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The schema of the outputs that it sets: the node's own, or what its agent's says of them."""
+        if self.node.output_schema is not None or self.agent.output_schema is None:
+            return self.node.output_schema
+        known = self.agent.output_schema.get("properties") or {}
+        return self.agent.output_schema if any(key in known for key in self.node.output_keys) else None
+
     def key_of(self, end: End) -> str:
         """Return the key in the ledger of another visit of the same agent."""
         return f"{self.key.removesuffix(f'{self.node.id}#{self.visit}')}{end['node']}#{end['visit']}"

@@ -149,7 +149,7 @@ def _as_turns(work: NodeWork, messages: list[tuple[int, Message]]) -> list[LoopT
             if entry is not None:
                 results.append(ToolResult(entry.message.content, entry.is_error))
                 if call.name == "set_output" and not entry.is_error:
-                    given = synthetic.given_outputs(work.node, call.args) or {}
+                    given = synthetic.given_outputs(work, call.args) or {}
                     values |= {key: json.dumps(value, default=str) for key, value in given.items()}
         turns.append(LoopTurn.of(message.content, results, values))
     return turns

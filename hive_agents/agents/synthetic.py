@@ -8,7 +8,6 @@ from typing import Any
 
 from hive_agents import models
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.spec import NodeSpec
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ToolDecision, ToolRule
@@ -28,9 +27,9 @@ def synthetic_tools(work: NodeWork) -> list[models.Tool]:
     """Return the tools of this node besides those of the registry."""
     node = work.node
     offered: Iterable[models.Tool] = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
-    if node.output_schema is not None:
-        typed = node.output_schema | {"properties": _typed(node)}
-        typed["required"] = [key for key in node.output_schema.get("required", ()) if key in node.output_keys]
+    if (schema := work.output_schema) is not None:
+        typed = schema | {"properties": _typed(work)}
+        typed["required"] = [key for key in schema.get("required", ()) if key in node.output_keys]
         setting = models.Tool(name=SET, description="Set the declared outputs of this phase.", parameters=typed)
         offered = [setting if tool.name == SET else tool for tool in offered]
     return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
@@ -66,34 +65,37 @@ def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> 
     if schema is None:
         return [f"there is no {name} here"]
     if name == SET:
-        values = given_outputs(work.node, arguments)
+        values = given_outputs(work, arguments)
         if values is None:  # the accumulator says which keys there are
-            return faults(dict(arguments), schema | {"properties": {"key": _TEXT, "value": {}}}, closed=True)
-        return unfit(work.node, values)
+            schema = schema | {"properties": {"key": _TEXT, "value": {}}}
+            return faults(dict(arguments), schema, closed=True)
+        return unfit(work, values)
     return faults(dict(arguments), schema, closed=True)
 
 
-def given_outputs(node: NodeSpec, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def given_outputs(work: NodeWork, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the outputs that a call of set_output sets, as {"key": …, "value": …} or each by its own name; None where
     it is neither."""
-    if arguments.keys() == {"key", "value"} and isinstance(arguments["key"], str) and "key" not in node.output_keys:
+    pair = arguments.keys() == {"key", "value"} and "key" not in work.node.output_keys
+    if pair and isinstance(arguments["key"], str):
         return {arguments["key"]: arguments["value"]}
-    return dict(arguments) if node.output_schema is not None else None
+    return dict(arguments) if work.output_schema is not None else None
 
 
-def unfit(node: NodeSpec, values: Mapping[str, Any]) -> list[str]:
-    """Return where outputs don't fit the node's `output_schema`; nullable ones may be null."""
-    if node.output_schema is None:
+def unfit(work: NodeWork, values: Mapping[str, Any]) -> list[str]:
+    """Return where outputs don't fit their schema; nullable ones may be null."""
+    node, schema = work.node, work.output_schema
+    if schema is None:
         return []
     given = {key: value for key, value in values.items() if value is not None or key not in node.nullable_output_keys}
     known = {key: value for key, value in given.items() if key in node.output_keys}
-    return faults(known, node.output_schema | {"properties": _typed(node), "required": []})
+    return faults(known, schema | {"properties": _typed(work), "required": []})
 
 
-def _typed(node: NodeSpec) -> dict[str, Any]:
-    """Return the schema of each output; one that the node's schema doesn't have may be anything."""
-    properties = (node.output_schema or {}).get("properties") or {}
-    return {key: properties.get(key, {}) for key in node.output_keys}
+def _typed(work: NodeWork) -> dict[str, Any]:
+    """Return the schema of each output; one that the schema doesn't have may be anything."""
+    properties = (work.output_schema or {}).get("properties") or {}
+    return {key: properties.get(key, {}) for key in work.node.output_keys}
 
 
 def set_outputs(work: NodeWork, values: Mapping[str, Any]) -> ToolResult:

@@ -25,6 +25,7 @@ from hive_agents.agents.tools import ToolRegistry
 from hive_agents.base import Diagnostic, HiveError, closest, did_you_mean, has_errors
 from hive_agents.base.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
+from hive_agents.models import defects
 from hive_agents.workspace import Workspace
 
 FILE_TOOLS = ("load_data", "save_data", "edit_data", "list_data_files")
@@ -55,9 +56,10 @@ def check_agent(
 
         tools, only = NAMES, ONLY_SUB_AGENTS
     why_left_out: Callable[[str], Diagnostic | None] = lambda _: None  # noqa: E731
+    code: Collection[str] | None = None
     if isinstance(tools, ToolRegistry):
-        only, why_left_out, tools = tools.sub_agents_only, tools.why_left_out, tools.all_names
-    checks = _Checks(agent, workspace, {*tools, *FILE_TOOLS}, only, why_left_out, file, text)
+        code, only, why_left_out, tools = tools.code, tools.sub_agents_only, tools.why_left_out, tools.all_names
+    checks = _Checks(agent, workspace, {*tools, *FILE_TOOLS}, only, why_left_out, code, file, text)
     # One part that isn't trusted may be why many tools aren't here.
     return list(dict.fromkeys(checks.run()))
 
@@ -83,11 +85,13 @@ class _Checks:
         tools: set[str],
         for_sub_agents: frozenset[str],
         why_left_out: Callable[[str], Diagnostic | None],
+        code: Collection[str] | None,
         file: str | None,
         text: str | None,
     ) -> None:
         self._agent, self._workspace = agent, workspace
         self._tools, self._for_sub_agents, self._why_left_out = tools, for_sub_agents, why_left_out
+        self._code = code
         self._file, self._text = file or f"agents/{agent.id}.json", text
 
     def run(self) -> Iterator[Diagnostic]:
@@ -97,6 +101,7 @@ class _Checks:
             yield from self._node(number, node)
         yield from self._edges()
         yield from self._inputs()
+        yield from self._schemas()
         yield from self._policy()
         yield from self._prompts()
 
@@ -139,6 +144,8 @@ class _Checks:
         yield from self._each(node.tools, self._tools, "tool", *where, "tools")
         if isinstance(node.judge, str):
             yield from self._known(node.judge, judge_names(), "judge", *where, "judge")
+        if isinstance(node.code, str) and self._code is not None:
+            yield from self._known(node.code, self._code, "flow", *where, "code")
         delegated_to = node.id in sub_agent_nodes(self._agent)
         for place, tool in enumerate(node.tools):
             if tool in self._for_sub_agents and not delegated_to:
@@ -147,6 +154,17 @@ class _Checks:
                 yield self._fault("HIVE-218", message, *where, "tools", place, fix=fix)
         yield from self._delegation(node, delegated_to, where)
         yield from self._lent(node, where)
+
+    def _schemas(self) -> Iterator[Diagnostic]:
+        agent = self._agent
+        held = [(agent.input_schema, ("input_schema",)), (agent.output_schema, ("output_schema",))]
+        nodes = [(node.output_schema, ("nodes", n, "output_schema")) for n, node in enumerate(agent.nodes)]
+        for schema, where in (*held, *nodes):
+            if schema is None:
+                continue
+            for wrong in defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"]):
+                fix = 'write a JSON schema: {"type": "object", "properties": {…}, "required": […]}'
+                yield self._fault("HIVE-105", f"it can't be used: {wrong}", *where, fix=fix)
 
     def _delegation(self, node: NodeSpec, delegated_to: bool, where: tuple[str | int, ...]) -> Iterator[Diagnostic]:
         fix = "let one agent do all the delegating: a sub-agent has no sub_agents"
