@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +10,7 @@ from hive_agents.base import safe_line
 from hive_agents.cli.surface import WHO_READS, Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.documents import UndeclaredField
+    from hive_agents.documents import Declaration, UndeclaredField
     from hive_agents.index import ScopedIndex, SqliteIndex
 
 SHOWN = 5
@@ -22,26 +24,43 @@ def command(
         list[str] | None,
         typer.Option("--add", help="Declare a field of the documents' front matter as filterable; repeatable."),
     ] = None,
+    declare: Annotated[
+        list[str] | None,
+        typer.Option("--declare", help="Agree to what is proposed for a field: FIELD or FIELD.may_hide; repeatable."),
+    ] = None,
 ) -> None:
-    """List the fields with their values, and undeclared fields of documents' front matter."""
+    """List the fields with their values, and what documents say that could be declared."""
     from rich.table import Table
 
     from hive_agents.cli.configs import named_collection
     from hive_agents.copilot import certain_scope, declared, open_scope
-    from hive_agents.documents import declare_fields, named_fields, undeclared_fields
+    from hive_agents.documents import (
+        chosen_declarations,
+        declare_fields,
+        named_fields,
+        proposed_declarations,
+        undeclared_fields,
+    )
 
     place = surface.workspace
     schema = named_collection(place, collection)
-    viewer = surface.asker.operating_viewer("declare fields") if add else surface.asker.viewer()
+    writes = bool(add or declare)
+    viewer = surface.asker.operating_viewer("declare fields") if writes else surface.asker.viewer()
     surface.refresh_index()
     engine = place.engine()
     whole = engine.index(schema.name)
-    front_matter = (values for _, values in whole.front_matter())
-    undeclared = undeclared_fields(schema, front_matter, add or ()) if viewer is None or add else []
-    if add:
-        chosen = named_fields(undeclared, add, schema.fields)
-        names = ", ".join(field.name for field in chosen)
-        surface.say(f"declared in {declare_fields(place, schema, chosen)}: {names}")
+    front_matter = [values for _, values in whole.front_matter()] if viewer is None or writes else []
+    undeclared = undeclared_fields(schema, front_matter, add or ())
+    proposals = proposed_declarations(schema, undeclared, front_matter)
+    if writes:
+        filterable = [*schema.filterable, *(field.name for field in undeclared)]
+        agreed = chosen_declarations(proposals, declare or [], filterable)
+        proposals = [one for one in proposals if one not in agreed]
+        wanted = [one.field for one in agreed if one.field not in schema.fields]
+        chosen = named_fields(undeclared, [*(add or []), *wanted], schema.fields)
+        names = ", ".join([*(field.name for field in chosen), *(one.name for one in agreed)])
+        said = [(one.field, one.key, one.value) for one in agreed]
+        surface.say(f"declared in {declare_fields(place, schema, chosen, said)}: {names}")
         undeclared = [field for field in undeclared if field not in chosen]
         schema = named_collection(place, schema.name)
         surface.refresh_index()
@@ -58,19 +77,44 @@ def command(
             "values": [{"value": value, "documents": count} for value, count in index.values(name)]
             if field.filterable
             else [],
+            "ranks": field.ranks,
+            "may_hide": field.may_hide,
+            "person": field.person,
         }
         for name, field in schema.fields.items()
     ]
     table = Table(title=f"{schema.name}: {len(index.doc_ids())} documents", title_justify="left")
-    for name in ("field", "type", "filterable", "values (documents)"):
+    for name in ("field", "type", "filterable", "an optimizer", "values (documents)"):
         table.add_column(name)
     for row in rows:
         values = row["values"]
         shown = ", ".join(f"{item['value']} ({item['documents']})" for item in values[:12])
         more = f", … {len(values) - 12} more" if len(values) > 12 else ""
-        table.add_row(row["name"], str(row["type"]), "yes" if row["filterable"] else "", shown + more)
+        table.add_row(row["name"], str(row["type"]), "yes" if row["filterable"] else "", _lever(row), shown + more)
     others = [{"name": field.name, "type": field.type, "documents": field.documents} for field in undeclared]
-    surface.show({"fields": rows, "undeclared": others}, table, *_undeclared_lines(undeclared))
+    proposed = [{"field": one.field, "key": one.key, "value": one.value, "why": one.why} for one in proposals]
+    value = {"fields": rows, "undeclared": others, "proposed": proposed}
+    surface.show(value, table, *_undeclared_lines(undeclared), *proposal_lines(proposals))
+
+
+def _lever(row: dict[str, Any]) -> str:
+    """Return what an optimizer may do with a field, in words."""
+    if row["person"]:
+        return "leaves it"
+    hides = f"may hide {', '.join(row['may_hide'])}" if row["may_hide"] else ""
+    return "; ".join(filter(None, ["ranks by it" if row["ranks"] else "", hides]))
+
+
+def proposal_lines(proposals: Sequence[Declaration]) -> list[str]:
+    """Return what could be declared of fields, for a person to agree to."""
+    if not proposals:
+        return []
+    lines = ["what an optimizer may do is yours to say; the documents propose:"]
+    for one in proposals:
+        shown = json.dumps(one.value, ensure_ascii=False)
+        lines.append(safe_line(f'  {one.field}: "{one.key}": {shown}: {one.why}'))
+    first = next((one.field for one in proposals if one.key != "may_hide"), proposals[0].name)
+    return [*lines, safe_line(f"to agree to one: hive fields --declare {first}")]
 
 
 def _undeclared_lines(fields: list[UndeclaredField]) -> list[str]:

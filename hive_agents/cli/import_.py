@@ -95,7 +95,15 @@ def _offered(surface: Surface, report: ImportReport, *, declare: bool) -> tuple[
     """Return the fields of rows and mails that can be declared, and lines that tell of them; declare them if wanted."""
     import sys
 
-    from hive_agents.documents import collection_names, declare_fields, load_collection, undeclared_fields
+    from hive_agents.cli.fields import proposal_lines
+    from hive_agents.documents import (
+        chosen_declarations,
+        collection_names,
+        declare_fields,
+        load_collection,
+        proposed_declarations,
+        undeclared_fields,
+    )
 
     names = collection_names(surface.workspace) if report.front_matter else []
     if len(names) != 1:
@@ -104,13 +112,27 @@ def _offered(surface: Surface, report: ImportReport, *, declare: bool) -> tuple[
     found = undeclared_fields(collection, report.front_matter)
     fields = [{"name": field.name, "type": field.type, "values": list(field.values[:SHOWN])} for field in found]
     shown = ", ".join(f"{field.name} ({field.type}, {count(len(field.values), 'value')})" for field in found)
-    if not found:
-        return [], []
-    if not declare and not surface.as_json and not surface.quiet and sys.stdin.isatty():
+    proposals = proposed_declarations(collection, found, report.front_matter)
+    asks = not surface.as_json and not surface.quiet and sys.stdin.isatty()
+    if found and not declare and asks:
         declare = typer.confirm(f"can be filtered and counted: {shown}; declare them?", default=False, err=True)
-    if declare:
-        return fields, [f"declared in {declare_fields(surface.workspace, collection, found)}: {shown}"]
-    return fields, [f"can be filtered and counted once they are declared (--declare): {shown}"]
+    known = {*collection.fields, *(field.name for field in found if declare)}
+    agreed = chosen_declarations(proposals, [one.name for one in proposals if one.key != "may_hide"]) if asks else []
+    agreed = [one for one in agreed if one.field in known]
+    if agreed:
+        keys = ", ".join(f'"{one.key}" at {one.field}' for one in agreed)
+        question = f"an optimizer may use what you declare; the documents propose {keys}; agree?"
+        agreed = agreed if typer.confirm(question, default=False, err=True) else []
+    lines = []
+    if (declare and found) or agreed:
+        said = [(one.field, one.key, one.value) for one in agreed]
+        where = declare_fields(surface.workspace, collection, found if declare else [], said)
+        names = [*([shown] if declare and found else []), *(one.name for one in agreed)]
+        lines = [f"declared in {where}: {', '.join(names)}"]
+    elif found:
+        lines = [f"can be filtered and counted once they are declared (--declare): {shown}"]
+    left = [one for one in proposals if one not in agreed]
+    return fields, [*lines, *(proposal_lines(left) if not asks or not agreed else [])]
 
 
 def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete: bool, others: bool) -> None:

@@ -54,6 +54,11 @@ from .documents import (
     no_such_collection as no_such_collection,
     parse_document as parse_document,
 )
+from .proposals import (
+    Declaration as Declaration,
+    chosen_declarations as chosen_declarations,
+    proposed_declarations as proposed_declarations,
+)
 from .undeclared import (
     UndeclaredField as UndeclaredField,
     declare_fields as declare_fields,

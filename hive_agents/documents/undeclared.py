@@ -64,14 +64,24 @@ def undeclared_fields(
     return sorted(fields, key=lambda field: (-field.documents, field.name))
 
 
-def declare_fields(workspace: Workspace, collection: Collection, fields: Sequence[UndeclaredField]) -> str:
-    """Add filterable fields to the collection's file, and return its path in the workspace."""
+def declare_fields(
+    workspace: Workspace,
+    collection: Collection,
+    fields: Sequence[UndeclaredField],
+    said: Sequence[tuple[str, str, Any]] = (),
+) -> str:
+    """Add filterable fields to the collection's file, and (field, key, value) that are `said` of fields in it.
+
+    Returns its path in the workspace.
+    """
     with workspace.exclusive("declaring fields"):
         for stem in sorted(collection_names(workspace), key=lambda stem: stem != collection.name):
             path = workspace.root / "collections" / f"{stem}.json"
             value = json.loads(read_bytes(path))
             if value.get("name") == collection.name:
                 value["fields"] |= {field.name: {"type": field.type, "filterable": True} for field in fields}
+                for name, key, one in said:
+                    value["fields"][name][key] = one
                 atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
                 return workspace.relative(path)
     raise AssertionError(collection.name)

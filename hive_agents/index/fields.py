@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import HiveError, did_you_mean
-from hive_agents.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text
+from hive_agents.documents import Collection, FieldSchema, date_bound, iso_date, keyword_text, words
 from hive_agents.index.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.index.filters import Condition, Scalar
 from hive_agents.index.generation import stored_value
@@ -52,6 +52,7 @@ class FieldValues:
         self._values: Recent[str, list[tuple[str, int]]] = Recent(_FIELDS)
         self._selected: Recent[tuple[bool, str], Chunks] = Recent(_FILTERS)
         self._factors: Recent[BoostKey, NDArray[np.float64]] = Recent(_FILTERS)
+        self._phrases: Recent[str, frozenset[tuple[str, ...]]] = Recent(_FIELDS)
 
     def values(self, field: str) -> list[tuple[str, int]]:
         """Return (value, number of documents) of each value, in order of its text."""
@@ -73,6 +74,35 @@ class FieldValues:
         last document may have been deleted.
         """
         return self._factors.get(boost_key(boosts), lambda: self._factors_of(boosts))
+
+    def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
+        """Return those of the fields of which the query names a value, or what readers call it.
+
+        Of a date a year is enough; a boolean field is named by its own name.
+        """
+        said = words(query)
+
+        def phrases_of(field: str) -> frozenset[tuple[str, ...]]:
+            return self._phrases.get(field, lambda: frozenset(self._phrases_of(field)))
+
+        found = set()
+        for field in fields:
+            phrases = phrases_of(field)
+            lengths = {len(phrase) for phrase in phrases}
+            runs = (tuple(said[at : at + n]) for n in lengths for at in range(len(said) - n + 1))
+            if any(run in phrases for run in runs):
+                found.add(field)
+        return frozenset(found)
+
+    def _phrases_of(self, field: str) -> Iterator[tuple[str, ...]]:
+        schema = self._collection.fields.get(field) or FieldSchema(type="keyword")
+        known = [value for value, _ in self.values(field)] if schema.filterable else []
+        if schema.type == "boolean":
+            known = [field.replace("_", " ")] if known else []
+        if schema.type == "date":
+            known += [value[:4] for value in known]
+        known += [name for value in known for name in schema.synonyms.get(value, ())]
+        yield from (phrase for phrase in map(tuple, map(words, known)) if phrase)
 
     def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
         """Return a HIVE-208 for each boosted value that no document has."""

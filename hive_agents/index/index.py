@@ -150,6 +150,9 @@ class SqliteIndex(GenerationReader):
         factors: NDArray[np.float64] = self._fields.factors(boosts)[self.chunk_documents[chunks]]
         return factors
 
+    def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
+        return self._fields.named(query, fields)
+
     def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
         shares: NDArray[np.float64] = self._boilerplate.shares[chunks]
         return shares
@@ -323,6 +326,9 @@ class ScopedIndex:
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
         factors: NDArray[np.float64] = self._fields.factors(boosts)[self._chunk_documents[chunks]]
         return factors
+
+    def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
+        return self._fields.named(query, fields)
 
     def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
         shares: NDArray[np.float64] = self._boilerplate.shares[self.whole_numbers[chunks]]

@@ -165,5 +165,8 @@ class LaneIndex(ChunkFactors, Protocol):
     def chunks_of(self, doc_id: str) -> ChunkNumbers:
         """Return a document's chunks in order; empty for an unknown document."""
 
+    def named(self, query: str, fields: Iterable[str]) -> frozenset[str]:
+        """Return those of the fields of which the query names a value."""
+
     def values(self, field: str) -> list[tuple[str, int]]:
         """Return the values of a field with the number of documents that have each."""

@@ -56,6 +56,7 @@ class _Group:
     texts: list[str]
     masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
     factors: Recent[BoostKey, Floats] = field(default_factory=lambda: Recent(_LANES))
+    named: dict[str, frozenset[int]] = field(default_factory=dict)
 
     def keyword(self, params: BM25Params, depth: int) -> IntArray:
         return _renumbered(self._batch.top(params, depth), self.whole)
@@ -95,6 +96,13 @@ class _Group:
         """Return `is_answered` of one query; `first` are numbers in the whole index, -1 behind the last."""
         numbers = np.searchsorted(self.whole, first[first >= 0])
         return is_answered(self.index, self.texts[row], numbers, params)
+
+    def naming(self, name: str) -> frozenset[int]:
+        """Return the places of the queries that name a value of a field."""
+        if name not in self.named:
+            places = enumerate(self.texts)
+            self.named[name] = frozenset(place for place, text in places if self.index.named(text, (name,)))
+        return self.named[name]
 
     @cached_property
     def boilerplate_shares(self) -> Floats:
@@ -149,15 +157,18 @@ class CachedLanes:
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
 
-        There may be fewer rows than queries: row i is that of query i.
+        A query that names a value of a field has none of its boost. There may be fewer rows than queries: row i is
+        that of query i.
         """
         factors = np.ones(chunks.shape)
-        if len(self._groups) == 1:  # its rows are all rows, in order
+        if len(self._groups) == 1 and not any(map(self._groups[0].naming, boosts)):  # its rows are all rows, in order
             np.take(self._groups[0].factors_of(boosts), chunks, out=factors, mode="wrap")
             return factors
         for group in self._groups:
-            rows = [row for row in group.rows if row < len(chunks)]
-            factors[rows] = np.take(group.factors_of(boosts), chunks[rows])
+            for name, boost in boosts.items():
+                naming = group.naming(name)
+                rows = [row for place, row in enumerate(group.rows) if row < len(chunks) and place not in naming]
+                factors[rows] *= np.take(group.factors_of({name: boost}), chunks[rows])
         return factors
 
     def boilerplate_shares(self, chunks: IntArray) -> Floats:

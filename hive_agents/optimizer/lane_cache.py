@@ -283,7 +283,7 @@ class LaneCache:
         pool = self._pool(pool_key)
         plain = self._plain.get((pool_key, _fusion(config)), lambda: fused_scores(pool, config))
         scores, available = plain.scores, plain.available
-        for factors in multipliers(self.lanes, config, pool.chunks):
+        for factors in multipliers(self.lanes, config, config.boosts, pool.chunks):
             scores = np.where(scores >= 0, scores * factors, scores)
         if weight := lift_weight(config, self._index.language):
             shares = self._lifts.get(pool_key, lambda: self.lanes.name_shares(pool.chunks, config.bm25.params))

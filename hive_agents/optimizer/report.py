@@ -105,15 +105,25 @@ def _declaration(change: Mapping[str, Any]) -> dict[str, Any] | None:
 def declarable(result: Mapping[str, Any]) -> list[str]:
     """Return sentences on what the owner could declare.
 
-    >>> ranks = {"field": "status", "step": "retired × 0.3", "gain": 0.04, "declare": {"ranks": True}}
+    >>> ranks = {"field": "a", "step": "retired × 0.3", "gain": 0.04, "declare": {"ranks": True}}
     >>> declarable({"undeclared": [ranks]})
-    ['retired × 0.3 (+0.040 on the open queries) would take "ranks": true at status in the schema of the collection']
+    ['retired × 0.3 (+0.040 on the open queries) would take "ranks": true at a: hive fields --declare a.ranks']
     """
     return [
         f"{one['step']} ({one['gain']:+.3f} on the open queries) would take "
-        f"{json.dumps(one['declare'], ensure_ascii=False)[1:-1]} at {one['field']} in the schema of the collection"
+        f"{json.dumps(one['declare'], ensure_ascii=False)[1:-1]} at {one['field']}: hive fields --declare "
+        f"{one['field']}.{_option(one['declare'])}"
         for one in result.get("undeclared", ())
     ]
+
+
+def _option(declare: Mapping[str, Any]) -> str:
+    """Return what `hive fields --declare FIELD.` takes.
+
+    >>> _option({"may_hide": ["draft", "retired"]}), _option({"ranks": True})
+    ('may_hide=draft,retired', 'ranks')
+    """
+    return ",".join(f"{key}={','.join(value)}" if isinstance(value, list) else key for key, value in declare.items())
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from hive_agents.index import ChunkNumbers, Condition, Lane, LaneIndex, SqliteIn
 from hive_agents.ranking.config import RetrievalConfig
 from hive_agents.ranking.engine import SearchEngine
 from hive_agents.ranking.lift import lifts
+from hive_agents.ranking.stages import applied_boosts
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _explained(
         "fused_rank": fused,
         "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
-        "boost": float(index.factors(config.boosts, chunks[:1])[0]) if len(chunks) else 1.0,
+        "boost": float(index.factors(applied_boosts(index, query, config), chunks[:1])[0]) if len(chunks) else 1.0,
         "lift": _lift(index, query, candidates[[chunk in own_chunks for chunk in candidates.tolist()]], config),
         "per_document": config.retrieval.per_document,
         "lanes": lanes,

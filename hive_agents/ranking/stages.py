@@ -26,6 +26,7 @@ from hive_agents.ranking.silence import floor_of, is_answered
 WORDED = 10
 """Chunks of the keyword lane that are checked for having every word of the query."""
 
+Boosts = dict[str, dict[str, float]]
 CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
 
 
@@ -117,7 +118,7 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
     fused = rrf(list(lanes.values()), config.retrieval.lane_weights, config.retrieval.rrf_k)
-    factors = list(multipliers(index, config, fused.chunks))
+    factors = list(multipliers(index, config, applied_boosts(index, query, config), fused.chunks))
     if lift_weight(config, index.language):
         factors.append(lifts(index, query, fused.chunks, config))
     fused = boosted(fused, factors)
@@ -128,12 +129,20 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     return Search(query, lanes, fused, documents, order, {}, Cut("none", len(fused)))
 
 
-def multipliers(of: ChunkFactors, config: RetrievalConfig, chunks: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+def multipliers(
+    of: ChunkFactors, config: RetrievalConfig, boosts: Boosts, chunks: NDArray[Any]
+) -> Iterator[NDArray[np.float64]]:
     """Yield the factors of the chunks' fused scores, in the shape of `chunks`."""
-    if config.boosts:
-        yield of.factors(config.boosts, chunks)
+    if boosts:
+        yield of.factors(boosts, chunks)
     if config.boilerplate.weight < 1:
         yield by_boilerplate(of.boilerplate_shares(chunks), config.boilerplate.weight)
+
+
+def applied_boosts(index: LaneIndex, query: str, config: RetrievalConfig) -> Boosts:
+    """Return the boosts without those of a field of which the query names a value: who asks for a draft wants it."""
+    named = index.named(query, config.boosts) if config.boosts else ()
+    return {field: boost for field, boost in config.boosts.items() if field not in named}
 
 
 def _abstains(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> bool:

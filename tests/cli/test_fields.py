@@ -84,3 +84,58 @@ def test_only_fields_that_documents_have_can_be_added(place: Workspace, name: st
     ran = run(place, "fields", "--add", name)
     assert (ran.code, told in ran.err + ran.out) == (2, True)
     assert (place.root / "collections" / "kb.json").read_text() == before
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Workspace:
+    said = [
+        {"status": "effective", "updated": "2025-01-02", "release": "v2.1", "author": "ann", "kind": "sop"},
+        {"status": "effective", "updated": "2024-01-02", "release": "v2.0", "author": "bo", "kind": "faq"},
+        {"status": "retired", "updated": "2021-01-02", "release": "v1.0", "author": "bo", "replaces": "d1.md"},
+        {"status": "retired", "updated": "2020-01-02", "release": "v1.0", "author": "ann", "kind": "sop"},
+    ]
+    documents = {
+        f"d{n}.md": "---\n" + "".join(f"{key}: {value}\n" for key, value in one.items()) + f"---\nDial {n}.\n"
+        for n, one in enumerate(said)
+    }
+    return make_workspace(tmp_path / "rules", embedding=False, documents=documents)
+
+
+def test_documents_propose_what_an_optimizer_may_do_and_nothing_is_written(rules: Workspace) -> None:
+    """Status, version and dates rank, what no longer holds may hide, people are no lever, a kind is none of these."""
+    file = rules.root / "collections" / "kb.json"
+    before = file.read_text()
+    ran = run(rules, "fields")
+    assert {f"{one['field']}.{one['key']}": one["value"] for one in ran.json["proposed"]} == {
+        "status.ranks": True,
+        "status.may_hide": ["retired"],
+        "updated.ranks": True,
+        "release.ranks": True,
+        "author.person": True,
+    }
+    assert "1 documents say what replaces what (replaces)" in ran.json["proposed"][0]["why"]
+    assert file.read_text() == before
+    assert "hive fields --declare" in hive("fields", "-w", rules.root).out
+
+
+def test_a_person_agrees_by_a_flag_and_hides_only_by_name(rules: Workspace) -> None:
+    assert run(rules, "fields", "--declare", "status", "--declare", "author").code == 0
+    declared = {one["name"]: one for one in run(rules, "fields").json["fields"]}
+    assert (declared["status"]["ranks"], declared["status"]["may_hide"]) == (True, [])
+    assert (declared["author"]["person"], declared["author"]["filterable"]) == (True, True)
+    ran = run(rules, "fields", "--declare", "status.may_hide", "--declare", "release.ranks")
+    found = {one["name"]: one for one in ran.json["fields"]}
+    assert (found["status"]["may_hide"], found["release"]["ranks"]) == (["retired"], True)
+    assert {one["field"] for one in ran.json["proposed"]} == {"updated"}
+
+
+@pytest.mark.parametrize("name", ["kind", "state", "kind.may_hide", "nothing.ranks"])
+def test_what_is_not_proposed_for_a_field_is_not_declared(rules: Workspace, name: str) -> None:
+    ran = run(rules, "fields", "--declare", name)
+    assert (ran.code, "nothing is proposed" in ran.err + ran.out) == (2, True)
+
+
+def test_an_owner_declares_what_no_document_proposes(rules: Workspace) -> None:
+    ran = run(rules, "fields", "--declare", "kind.ranks", "--declare", "kind.may_hide=faq")
+    (kind,) = (one for one in ran.json["fields"] if one["name"] == "kind")
+    assert (kind["ranks"], kind["may_hide"]) == (True, ["faq"])

@@ -127,3 +127,33 @@ def test_one_date_far_in_the_future_leaves_the_ages_of_the_others() -> None:
 def test_a_few_documents_are_counted_from_the_newest_whatever_the_gap() -> None:
     days = np.array([0.0, 5000.0])
     assert newest_day(days, 30.0) == 5000.0
+
+
+def test_a_boost_switches_off_where_the_question_names_a_value_of_its_field(indexed: Workspace) -> None:
+    index = indexed.engine().index("kb")
+    config, plain = parsed(boosts={"status": {"draft": 0.1}}), parsed()
+
+    def order(query: str, by: RetrievalConfig) -> list[int]:
+        return retrieve(index, query, by).fused.chunks.tolist()
+
+    assert order(QUERY, config) != order(QUERY, plain)
+    asked = "Which draft says how I rotate an API key?"
+    assert order(asked, config) == order(asked, plain)
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("what holds for a Draft now?", {"status"}),
+        ("keys for auth", {"labels"}),
+        ("what was public before", {"public"}),
+        ("is it true that drafty rooms rotate", set()),
+        ("what held in 2025", {"effective"}),
+    ],
+)
+def test_a_value_is_named_by_whole_words_a_year_or_the_field_of_a_yes(
+    text_workspace: Workspace, query: str, named: set[str]
+) -> None:
+    text_workspace.index()
+    index = text_workspace.engine().index("kb")
+    assert index.named(query, ["status", "labels", "public", "effective"]) == named

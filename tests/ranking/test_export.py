@@ -32,11 +32,12 @@ WHOLE: dict[str, Any] = {
     "rerank": {"enabled": True, "floor": 0.1},
 }
 LEFT_OUT = {
-    "postgres": {"access", "boosts.updated", "lift", "rerank", "retrieval", "retrieval.method"},
+    "postgres": {"access", "boosts", "boosts.updated", "lift", "rerank", "retrieval", "retrieval.method"},
     "qdrant": {
         "access",
         "abstain.min_cosine",
         "bm25",
+        "boosts",
         "boosts.updated",
         "distraction_detection",
         "dynamic_k",
@@ -50,6 +51,7 @@ LEFT_OUT = {
         "abstain.min_cosine",
         "bm25",
         "bm25.title_boost",
+        "boosts",
         "boosts.category",
         "boosts.updated",
         "distraction_detection",

@@ -148,6 +148,8 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
         yield Difference("lift", "names aren't lifted: a list stands in the order of its fused scores")
     if config.abstain.enabled:
         yield Difference("abstain.enabled", "nothing is held back where nothing is near by meaning or by words")
+    if config.boosts:
+        yield Difference("boosts", "a boost counts also where the question names a value of its field")
     for name, age in plan.ages.items():
         yield Difference(
             f"boosts.{name}",
