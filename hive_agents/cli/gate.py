@@ -122,7 +122,7 @@ def _finding(
 ) -> RankingsFinding:
     from dataclasses import replace
 
-    from hive_agents.evaluation import ask_both, leakage_warnings, open_source
+    from hive_agents.evaluation import ask_both, leaks_of, open_source
     from hive_agents.gate import CheapLabels, gate_rankings, record_acceptance
     from hive_agents.workspace.settings import load_settings
 
@@ -164,8 +164,8 @@ def _finding(
     )
     if user:
         record_acceptance(log, finding, user, str(reason))
-    leaks = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
-    return replace(finding, warnings=(*finding.warnings, *leaks))
+    leaks = leaks_of(measured, labels, _texts(corpus) if corpus is not None else ())
+    return replace(finding, warnings=(*finding.warnings, *leaks.warnings(measured, "")))
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:

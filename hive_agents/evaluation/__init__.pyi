@@ -29,12 +29,14 @@ from .label_yield import (
     open_questions as open_questions,
 )
 from .labelling import (
+    changed_since_labelled as changed_since_labelled,
     pool as pool,
     save_label as save_label,
 )
 from .leakage import (
+    Leaks as Leaks,
     alike as alike,
-    leakage_warnings as leakage_warnings,
+    leaks_of as leaks_of,
 )
 from .outside import (
     FoundList as FoundList,

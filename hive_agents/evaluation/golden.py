@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -73,6 +74,8 @@ class GoldenQuery(Format):
     tags: list[str] = []
     split: Annotated[Split, AnyCase] | None = None
     principal: str | None = None
+    seen: dict[str, str] = {}
+    """The words of labelled documents as they were labelled: doc_id → `labelling.words_now`."""
 
     @property
     def fully_judged(self) -> bool:
@@ -212,7 +215,8 @@ def _viewable_part(workspace: Workspace, golden: GoldenFile, viewer: Principal) 
             continue
         lists = query.lists.items()
         kept = {name: labels and [doc_id for doc_id in labels if doc_id in may] for name, labels in lists}
-        left.append(query.model_copy(update=kept))
+        seen = {doc_id: said for doc_id, said in query.seen.items() if doc_id in may}
+        left.append(query.model_copy(update=kept | {"seen": seen}))
     return golden.model_copy(update={"queries": left})
 
 
@@ -251,7 +255,9 @@ def _checked(workspace: Workspace, golden: GoldenFile, text: str, file: str, doc
     except NotFound:
         line = jsontext.line_of(text, ["collection"])
         raise no_such_collection(golden.collection, collection_names(workspace), file, line) from None
-    digest = hashlib.sha256(golden.model_dump_json().encode()).hexdigest()
+    unseen = golden.model_dump_json(exclude={"queries": {"__all__": {"seen"}}})
+    seen = {query.id: query.seen for query in golden.queries if query.seen}
+    digest = hashlib.sha256(f"{unseen}{json.dumps(seen) if seen else ''}".encode()).hexdigest()
     return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, digest)
 
 

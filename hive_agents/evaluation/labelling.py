@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal, ViewGate, permissions_of
-from hive_agents.base import Diagnostic, HiveError
-from hive_agents.base.files import atomic_write_text, jsontext, load_value, read_bytes
-from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key, viewable_golden
+from hive_agents.base import Diagnostic, HiveError, sha256
+from hive_agents.base.files import atomic_write_text, frontmatter, jsontext, load_value, read_bytes
+from hive_agents.documents import words
+from hive_agents.evaluation.golden import FILE, GoldenFile, GoldenSet, parse_golden, question_key, viewable_golden
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
@@ -104,6 +105,9 @@ def save_label(
             if name == "irrelevant" and irrelevant is None and name not in entry:
                 continue
             entry[name] = [*(doc_id for doc_id in entry.get(name, []) if doc_id not in moved), *labels]
+        seen = entry.get("seen", {}) | {doc_id: words_now(workspace, doc_id) for doc_id in [*relevant, *distractors]}
+        if seen:
+            entry["seen"] = seen
         if tags:
             entry["tags"] = list(tags)
         if split:
@@ -117,6 +121,29 @@ def save_label(
             return dict(entry)
         seen = next(one for one in viewable_golden(workspace, viewer, path) if one.id == entry["id"])
         return seen.model_dump(mode="json", exclude_none=True)
+
+
+def words_now(workspace: Workspace, doc_id: str) -> str:
+    """Return a hash of the words below a document's front matter; "" without any, or without the document."""
+    try:
+        text = read_bytes(workspace.documents / doc_id).decode("utf-8", "replace")
+        said = words(frontmatter.split(text, doc_id)[1])
+    except (HiveError, OSError):
+        return ""
+    return sha256(" ".join(said))[:16] if said else ""
+
+
+def changed_since_labelled(workspace: Workspace, golden: GoldenSet) -> dict[str, str]:
+    """Return id → document of the queries of which a relevant or misleading document has other words, or none left."""
+    now: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    for query in golden:
+        for doc_id in [*query.relevant, *query.distractors]:
+            if doc_id not in now:
+                now[doc_id] = words_now(workspace, doc_id)
+            if not now[doc_id] or query.seen.get(doc_id, now[doc_id]) != now[doc_id]:
+                changed.setdefault(query.id, doc_id)
+    return changed
 
 
 def _require_viewable(workspace: Workspace, viewer: Principal, named: Mapping[str, Sequence[str]], file: str) -> None:

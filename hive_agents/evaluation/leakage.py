@@ -1,11 +1,12 @@
-"""Leaked held-out questions: near duplicates of open ones, or verbatim in a document."""
+"""Held-out questions that prove nothing: near duplicates of open ones, copies of a document's words, or outdated."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 
-from hive_agents.base import Diagnostic
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet, question_key
 
 SIMILAR = 0.6
@@ -32,10 +33,20 @@ def near_twins(held_out: GoldenSet, others: GoldenSet) -> list[tuple[str, str]]:
     others_ids = [query.id for query in others if query.id not in held_out_ids]
     twins = []
     for query in held_out:
-        twin = next((other for other in others_ids if alike(words[query.id], words[other])), None)
+        twin = next((other for other in others_ids if _same_but_for_words(words[query.id], words[other])), None)
         if twin is not None:
             twins.append((query.id, twin))
     return twins
+
+
+def _same_but_for_words(a: Set[str], b: Set[str]) -> bool:
+    """Return whether two questions are near duplicates that don't ask for different numbers or names with digits.
+
+    >>> _same_but_for_words({"what", "does", "code", "e12", "mean"}, {"what", "does", "code", "e13", "mean"})
+    False
+    """
+    differing = [any(sign.isdigit() for word in words for sign in word) for words in (a - b, b - a)]
+    return alike(a, b) and not all(differing)
 
 
 def leaked(held_out: GoldenSet, documents: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -65,21 +76,53 @@ def _beginning(words: list[str], wanted: Mapping[tuple[str, ...], list[tuple[str
         yield from wanted.get(tuple(words[place : place + LONG]), ())
 
 
-def leakage_warnings(
-    held_out: GoldenSet, others: GoldenSet, documents: Iterable[tuple[str, str]] = ()
-) -> Iterator[Diagnostic]:
-    """Yield HIVE-313 for questions that are no fresh evidence: near duplicates of open ones, or in a document."""
-    twins = near_twins(held_out, others)
-    if twins:
-        first, other = twins[0]
-        message = (
-            f"{len(twins)} of {len(held_out)} held-out questions are nearly the same as open ones: {first}, {other}"
-        )
-        fix = "hold out questions that nobody tuned to in other words either"
-        yield Diagnostic("HIVE-313", message, held_out.file, "queries", fix, severity="warning")
-    inside = leaked(held_out, documents)
-    if inside:
-        query_id, name = next(iter(inside.items()))
-        message = f"{len(inside)} of {len(held_out)} questions stand word for word in a document: {query_id} in {name}"
-        fix = "ask in a reader's words: a question that was copied from a document finds that document"
-        yield Diagnostic("HIVE-313", message, held_out.file, "queries", fix, severity="warning")
+@dataclass(frozen=True)
+class Leaks:
+    """Why questions are no fresh evidence: id → the open question, or the document, that is the cause."""
+
+    near_duplicate: Mapping[str, str] = field(default_factory=dict)
+    in_document: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by_cause(self) -> dict[str, list[str]]:
+        """The ids by the name of their cause."""
+        causes = {"near_duplicate": self.near_duplicate, "in_document": self.in_document, "changed": self.changed}
+        return {cause: list(leaks) for cause, leaks in causes.items()}
+
+    def without(self, held_out: GoldenSet) -> GoldenSet:
+        """Return the questions that may prove something. Raises: HIVE-313 where none is left."""
+        leaks = {query_id for ids in self.by_cause.values() for query_id in ids}
+        kept = held_out.only(query.id for query in held_out if query.id not in leaks) if leaks else held_out
+        if leaks and not len(kept):
+            message = f"each of the {len(held_out)} held-out questions is left out: " + "; ".join(self._told())
+            raise HiveError.of("HIVE-313", message, file=held_out.file, path="queries", fix=_FRESH)
+        return kept
+
+    def warnings(self, held_out: GoldenSet, left: str = "and left out of the proof") -> Iterator[Diagnostic]:
+        """Yield HIVE-313 for each cause, with the ids."""
+        for told in self._told():
+            message = f"of {len(held_out)} held-out questions {told}, {left}"
+            yield Diagnostic("HIVE-313", message.rstrip(", "), held_out.file, "queries", _FRESH, severity="warning")
+
+    def _told(self) -> Iterator[str]:
+        causes = {
+            "nearly the same as open ones": self.near_duplicate,
+            "word for word in a document": self.in_document,
+            "about documents that changed since they were labelled": self.changed,
+        }
+        for words, leaks in causes.items():
+            if leaks:
+                pairs = [f"{query_id} ({other})" for query_id, other in leaks.items()]
+                more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+                yield f"{len(leaks)} {'is' if len(leaks) == 1 else 'are'} {words}: {', '.join(pairs[:SHOWN])}{more}"
+
+
+_FRESH = "ask in a reader's words what nobody tuned to, and label changed documents again: `hive label QUERY`"
+SHOWN = 10
+"""How many ids a warning has."""
+
+
+def leaks_of(held_out: GoldenSet, others: GoldenSet, documents: Iterable[tuple[str, str]] = ()) -> Leaks:
+    """Return the questions that are nearly the same as open ones, or stand in one of the documents of (name, text)."""
+    return Leaks(dict(near_twins(held_out, others)), leaked(held_out, documents))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hive_agents.base import Diagnostic, Severity
@@ -60,6 +60,7 @@ class GateFinding:
     Of the falling tags, `lost_tags` block, `accepted_tags` would block but for a person's acceptance, and `watch` has
     those without a proved loss, which don't block. Each is sorted worst first. Of the `readers`, whose figures are None
     without a comparison, those in `lost_readers` block, and those in `accepted` would but for a person's acceptance.
+    `left_out` has the ids of held-out questions that prove nothing, by cause.
     """
 
     decision: GateDecision
@@ -77,6 +78,7 @@ class GateFinding:
     readers: Readers | None = None
     lost_readers: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def diagnostics(self, file: str) -> list[Diagnostic]:
         """Return the reasons as findings about the candidate's `file`: errors where they block, else warnings."""
@@ -114,6 +116,7 @@ class GateFinding:
             "accepted_tags": [change.to_json() for change in self.accepted_tags],
             "readers": self.readers.to_json() if self.readers else None,
             "accepted": list(self.accepted),
+            "left_out": {cause: list(ids) for cause, ids in self.left_out.items()},
             "needed_queries": self.needed_queries,
             "measurable": self.measurable,
             **({"powered": self.powered.to_json()} if self.powered else {}),

@@ -17,9 +17,11 @@ from hive_agents.base import Diagnostic
 from hive_agents.evaluation import (
     Evaluation,
     GoldenSet,
+    Leaks,
+    changed_since_labelled,
     evaluate_interleaved,
     held_out,
-    leakage_warnings,
+    leaks_of,
     reach,
     viewable_golden,
 )
@@ -28,7 +30,7 @@ from hive_agents.gate.certificate import Certificate, certify, log_fault
 from hive_agents.gate.decision import GateFinding, Reason, decide, watch_warning
 from hive_agents.gate.golden_trust import change_warning, is_accepted
 from hive_agents.gate.ledger import distinct, spend_of
-from hive_agents.index import AnyIndex, scope_of
+from hive_agents.index import AnyIndex, BM25Params, scope_of
 from hive_agents.ranking import SearchEngine, StoredConfig
 from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Gate
@@ -83,11 +85,16 @@ def run_gate(
     if not trusted:
         warnings.append(change_warning(golden))
     measured.require_queries()
+    leaks, looked_at = Leaks(), measured
     if holdout is not None:
-        warnings += leakage_warnings(measured, golden)
+        ids = {query.id for query in holdout}
+        others = golden.only(query.id for query in golden if query.id not in ids)
+        leaks = _leaks(workspace, engine, measured, others)
+        warnings += leaks.warnings(measured)
+        measured = leaks.without(measured)
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
     compared = active is not None and active.hash != candidate.hash
-    use = spend_of(workspace, golden, measured, purpose, run_id) if compared else None
+    use = spend_of(workspace, golden, looked_at, purpose, run_id) if compared else None
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     new, *others = evaluate_interleaved(engine, configs, measured)
     finding = decide(
@@ -103,6 +110,7 @@ def run_gate(
         accept_tags=accept_tags,
         accept=accept,
     )
+    finding = replace(finding, left_out=leaks.by_cause)
     warnings += [watch_warning(change, golden) for change in finding.watch]
     index = engine.index(candidate.config.collection)
     if active is not None and active.config.collection == candidate.config.collection:
@@ -114,6 +122,22 @@ def run_gate(
         warnings=tuple(warnings),
         thresholds=workspace.settings.gate,
     )
+
+
+def _leaks(workspace: Workspace, engine: SearchEngine, held_out: GoldenSet, others: GoldenSet) -> Leaks:
+    """Return the held-out questions that prove nothing; a question in a document is among its best by keywords."""
+    index = engine.index(held_out.collection)
+
+    def suspects() -> Iterator[tuple[str, str]]:
+        lanes = (index.keyword(text, _SUSPECTS, BM25Params(), None) for text in held_out.texts)
+        for row in index.rows(sorted({chunk for lane in lanes for chunk in lane.chunks.tolist()})):
+            yield row.doc_id, f"{row.title}\n{row.heading}\n{row.in_document}"
+
+    return replace(leaks_of(held_out, others, suspects()), changed=changed_since_labelled(workspace, held_out))
+
+
+_SUSPECTS = 10
+"""How many chunks by keywords are read for a question."""
 
 
 def as_seen(

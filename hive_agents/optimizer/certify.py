@@ -38,6 +38,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "watch": [change.to_json() for change in result.watch],
         "warnings": [warning.to_json() for warning in result.warnings if warning.code != "HIVE-303"],
         "n": len(result.candidate.queries),
+        "left_out": {cause: list(ids) for cause, ids in result.left_out.items()},
         "named": golden.has_holdout,
         "before": result.active.metrics["nudcg"] if result.active else None,
         "after": result.candidate.metrics["nudcg"],

@@ -11,7 +11,15 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.engines import build_index
-from hive_agents.evaluation import Evaluation, GoldenSet, QueryEvaluation, evaluate
+from hive_agents.evaluation import (
+    Evaluation,
+    GoldenSet,
+    QueryEvaluation,
+    changed_since_labelled,
+    evaluate,
+    load_golden,
+    save_label,
+)
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate import GateResult, deploy, run_gate
@@ -209,6 +217,43 @@ def test_too_few_held_out_questions_prove_nothing_and_say_how_many_labels_are_mi
         assert "more labels" in result.reasons[0].message
 
 
+def test_held_out_questions_that_prove_nothing_are_left_out_and_counted(topics: Workspace) -> None:
+    """One repeats an open question in other words, one stands in a document, one is about a document that changed."""
+    twin = query(TOPICS[0], id="twin", query=f"{TOPICS[0]} {TOPICS[0]}", split="holdout")
+    asked = f"{TOPICS[2]} of the third floor is broken again"
+    copied = query(TOPICS[2], id="copied", query=asked, split="holdout")
+    write_document(topics, "faqs/floor.md", f"# Broken\n\n{asked}?\n\nCall us.\n")
+    four_times = "dispenser dispenser dispenser dispenser"
+    outdated = query("dispenser", id="outdated", query=four_times, split="holdout")
+    outdated["seen"] = {"guides/dispenser.md": "0123456789abcdef"}
+    emptied = query("heater", id="emptied", query="heater heater heater heater", relevant=["notes/blank.md"])
+    emptied["split"] = "holdout"
+    write_document(topics, "notes/blank.md", "---\ntitle: Blank\n---\n")
+    result = gate(topics, "careful", "naive", [*holdout_queries(), twin, copied, outdated, emptied])
+    assert result.to_json()["left_out"] == {
+        "near_duplicate": ["twin"],
+        "in_document": ["copied"],
+        "changed": ["outdated", "emptied"],
+    }
+    assert (result.decision, result.to_json()["n"]) == ("passed", 24)
+    told = [warning.message for warning in result.warnings if warning.code == "HIVE-313"]
+    assert len(told) == 3
+    assert "2 are about documents that changed since they were labelled: outdated (guides/dispenser.md)" in told[2]
+
+
+def test_a_label_is_outdated_once_the_words_of_its_document_change(topics: Workspace) -> None:
+    save_label(topics, "How is it set?", "kb", relevant=["guides/heater.md"], distractors=[], irrelevant=None)
+    golden = load_golden(topics)
+    assert changed_since_labelled(topics, golden) == {}
+    path = topics.documents / "guides/heater.md"
+    path.write_text(path.read_text().replace("status: effective", "status: draft"))
+    assert changed_since_labelled(topics, golden) == {}
+    path.write_text(path.read_text().replace("screw", "dial"))
+    assert changed_since_labelled(topics, golden) == {"q1": "guides/heater.md"}
+    save_label(topics, "How is it set?", "kb", relevant=["guides/heater.md"], distractors=[], irrelevant=None)
+    assert changed_since_labelled(topics, load_golden(topics)) == {}
+
+
 def test_the_same_questions_are_held_out_for_whoever_asks(topics: Workspace) -> None:
     """Without named splits the questions that an optimizer never saw are measured, and no others."""
     queries = [query(topic, id=f"{topic}-{n}", query=f"{topic} {'part ' * n}{n}") for n in range(7) for topic in TOPICS]
@@ -370,7 +415,9 @@ def test_certificate_is_stale_when_anything_measured_has_changed(topics: Workspa
 
 def test_held_out_questions_that_are_open_ones_too_prove_nothing(topics: Workspace) -> None:
     """Half of the holdout are questions that the search was tuned to, in capitals: the other half is what counts."""
-    queries = holdout_queries()
+    queries = holdout_queries()[:18]
+    fresh = [query(topic, id=f"fresh-{topic}", query=f"how is a {topic} set", split="holdout") for topic in TOPICS[2:]]
+    queries += fresh
     held = [one for one in queries if one["split"] == "holdout"]
     copies = [one | {"id": f"open-{one['id']}", "query": one["query"].upper(), "split": "train"} for one in held[:16]]
     result = gate(topics, "careful", "naive", [*queries, *copies])
