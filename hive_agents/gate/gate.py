@@ -88,8 +88,7 @@ def run_gate(
     leaks, looked_at = Leaks(), measured
     if holdout is not None:
         ids = {query.id for query in holdout}
-        others = golden.only(query.id for query in golden if query.id not in ids)
-        leaks = _leaks(workspace, engine, measured, others)
+        leaks = _leaks(workspace, engine, measured, golden.only({query.id for query in golden} - ids))
         warnings += leaks.warnings(measured)
         measured = leaks.without(measured)
     # Measuring the active config again chooses nothing, so it is no use of the holdout.
