@@ -82,6 +82,11 @@ class Postgres:
         """The server's own process, of which all others are children."""
         return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
 
+    def children(self) -> list[int]:
+        """The processes of the server's connections and of its own work."""
+        found = Path(f"/proc/{self.process}/task/{self.process}/children")
+        return [int(child) for child in found.read_text().split()]
+
     def start(self) -> None:
         data = self._folder / "data"
         if not data.exists():

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from hive_agents.server import Listener
 
 
+PAUSE = 1.0
+"""Seconds until events are looked for again after the records could not be read."""
+
+
 @with_surface(as_user="The user of the sign-in link (default: you, the workspace's owner).", before="role")
 def command(
     surface: Surface,
     headless: Annotated[bool, typer.Option("--headless", help="Without pages and sign-in link.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the sign-in link in a browser.")] = False,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; 0 chooses a free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port; 0 chooses a free one. Without the role api: for probes."),
+    ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
     role: Annotated[
         list[str] | None,
@@ -46,12 +53,12 @@ def command(
         raise HiveError.of("HIVE-409", "without the role api there is nothing to sign in to", fix="add --role api")
     listener: Listener | None = None
     link: str | None = None
-    if listens:
+    if listens or port is not None:
         from hive_agents.access import login_code
         from hive_agents.server import Listener
 
         listener = Listener(place, host, port)
-        if not headless:
+        if listens and not headless:
             link = f"{listener.url}/login?code={login_code(place, surface.as_user)}"
     hosted = Host(place, roles=chosen, serve=listener.serve if listener is not None else None)
     if open_ and link is not None:
@@ -66,6 +73,7 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     import asyncio
     import os
 
+    from hive_agents.base import HiveError
     from hive_agents.events import EventLog
     from hive_agents.runs import tail
 
@@ -73,8 +81,14 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     log = EventLog(host.workspace)
 
     async def show() -> None:
-        async for event in tail(log, await asyncio.to_thread(log.last_seq), host.bus):
-            _show(event, json)
+        shown = await asyncio.to_thread(log.last_seq)
+        while True:
+            try:
+                async for event in tail(log, shown, host.bus):
+                    _show(event, json)
+                    shown = event.seq or shown
+            except HiveError:  # the records are away: what happens meanwhile is shown when they are back
+                await asyncio.sleep(PAUSE)
 
     showing = asyncio.ensure_future(show()) if json or not quiet else None
     try:
@@ -94,12 +108,16 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
 def _announce(host: Host, listener: Listener | None, link: str | None, json: bool, quiet: bool) -> None:
     from json import dumps
 
-    url = f"{listener.url}/webhooks/TRIGGER" if listener is not None else None
+    address = listener.url if listener is not None else None
+    url = f"{address}/webhooks/TRIGGER" if address and "http" in host.roles else None
+    probes = address if url is None else None
     if json:
-        write(dumps({"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url, "login": link}))
+        place, roles = str(host.workspace.root), list(host.roles)
+        write(dumps({"serving": place, "roles": roles, "webhooks": url, "login": link, "probes": probes}))
     elif not quiet:
         line = f"hosting {', '.join(host.roles)} of {host.workspace.root}"
-        console().print(line + (f"; webhooks at {url}" if url is not None else ""), soft_wrap=True)
+        line += f"; webhooks at {url}" if url is not None else f"; probes at {probes}" if probes is not None else ""
+        console().print(line, soft_wrap=True)
         if link is not None:
             write(f"sign in within a minute, once: {link}")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The dispatcher: takes runs from the queue, oldest first, and executes several at once."""
+"""The dispatcher: takes runs from the queue, by turns of tenants and users, and executes several at once."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from hive_agents.runs import (
     Run,
     RunQueue,
     RunStore,
+    in_turns,
     leases_of,
     let_go,
     taken_each,
@@ -98,6 +99,8 @@ DEATHS = 20
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 TAKEN_AT_ONCE = 8
+KEPT = 4
+"""One of so many places is kept for questions: a reader doesn't wait until a batch of runs is done."""
 ASIDE = dt.timedelta(seconds=10)
 """So long a new running row is left alone: a process stores the row just before it holds the lease. One that is
 further ahead of this host's clock isn't new: a clock was set back."""
@@ -238,19 +241,22 @@ class Dispatcher:
             return False
         return True
 
-    def _has_room(self, due: DueRun, questions: int = 0) -> bool:
-        if due.graph == CHAT_GRAPH and (self._asked_at_once + questions >= self._questions or self.precedence.wait()):
+    def _has_room(self, due: DueRun, questions: int = 0, others: int = 0) -> bool:
+        if due.graph != CHAT_GRAPH:
+            taken = len(self._workers) - self._asked_at_once + others
+            return taken < self.parallel - self.parallel // KEPT and len(self._workers) < self.parallel
+        if self._asked_at_once + questions >= self._questions or self.precedence.wait():
             return False
         return len(self._workers) < self.parallel
 
     async def _take(self, queue: list[DueRun]) -> None:
-        """Start as many runs as there is room for, oldest first; a few at once, since other hosts have room, too."""
+        """Start as many runs as there is room for; a few at once, since other hosts have room, too."""
         chosen: dict[str, DueRun] = {}
-        for due in queue:
+        for due in in_turns(queue, [worker.due for worker in self._workers.values()]):
             questions = sum(other.graph == CHAT_GRAPH for other in chosen.values())
             if len(chosen) >= min(TAKEN_AT_ONCE, self.parallel - len(self._workers)):
                 break
-            if due.thread_id not in chosen and self._has_room(due, questions):
+            if due.thread_id not in chosen and self._has_room(due, questions, len(chosen) - questions):
                 chosen[due.thread_id] = due
         if not chosen:
             return

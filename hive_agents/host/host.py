@@ -31,7 +31,9 @@ _GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
 GRACE = 20.0
 """Seconds that the current steps of runs may take when the host ends."""
 READY_SECONDS = 1.0
-"""Seconds that a check of readiness waits for the database."""
+"""Seconds that a check of readiness waits for the database to write."""
+ANSWER_SECONDS = 2.0
+"""Seconds after which a check of readiness answers, whatever it waits for."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -40,8 +42,8 @@ class Host:
 
     `roles` are the parts of this process, or "api" (http), "worker" (runs and triggers), "all". Several hosts may
     serve one workspace: they share the runs, and one of them at a time has judge, queen and triggers. `serve` listens
-    for HTTP requests until it is cancelled. All agents get `tools` beside those of the workspace, and `models` in place
-    of those of the settings.
+    for HTTP requests until it is cancelled; without the role http, for probes alone. All agents get `tools` beside
+    those of the workspace, and `models` in place of those of the settings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -75,6 +77,8 @@ class Host:
             fix = f"use some of {', '.join(dict.fromkeys([*_GROUPS, *ROLES]))}"
             raise HiveError.of("HIVE-409", "a host has no such role", fix=fix)
         roles = {part for name in roles for part in _GROUPS.get(name, (name,))}
+        if serve is not None and "http" not in roles:
+            roles.add("probes")
         self.workspace, self._log = workspace, EventLog(workspace)
         self.bus = EventBus(self._log)
         self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
@@ -85,6 +89,7 @@ class Host:
         self._roles = self._chosen(roles)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
+        self._writing: asyncio.Future[None] | None = None
         self._stack = AsyncExitStack()
         self.drained = True
         """Whether every run came to rest by itself when the host ended."""
@@ -145,10 +150,18 @@ class Host:
             for name, state in self.roles.items()
             if state == "down"
         ]
-        try:
-            await asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
-        except HiveError as error:
+        if self._writing is None or self._writing.done():  # one that hangs is asked once, however many ask for it
+            self._writing = asyncio.ensure_future(
+                asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
+            )
+        done, _ = await asyncio.wait([self._writing], timeout=ANSWER_SECONDS)
+        if not done:
+            message = f"the records haven't answered within {ANSWER_SECONDS:.0f} s"
+            faults.append(Diagnostic("HIVE-402", message, fix="see whether their server is up, and answers others"))
+        elif isinstance(error := self._writing.exception(), HiveError):
             faults += error.diagnostics
+        elif error is not None:
+            raise error
         return faults
 
     def _signalled(self, number: int) -> None:
@@ -161,7 +174,7 @@ class Host:
         roles = []
         for name, work in self._works().items():
             if name in names:
-                roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else leases))
+                roles.append(HostRole(name, work, leases=None if name in ("runs", "http", "probes") else leases))
         if not isinstance(self.workspace.records, Path):
             from hive_agents.host.roles import follow_deployments
 
@@ -186,7 +199,7 @@ class Host:
         }
         serve = self._serve
         if serve is not None:
-            works["http"] = lambda: serve(self)
+            works["http"] = works["probes"] = lambda: serve(self)
         return works
 
     async def _judge(self) -> None:

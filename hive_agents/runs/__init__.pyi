@@ -41,6 +41,7 @@ from .limits import (
 from .queue import (
     DueRun as DueRun,
     RunQueue as RunQueue,
+    in_turns as in_turns,
 )
 from .scope import (
     Scope as Scope,

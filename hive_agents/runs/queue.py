@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_agents.runs.leases import Lease, Leases
+from hive_agents.runs.store import CHAT_GRAPH
 from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 _DUE = """
-    SELECT run_id, thread_id, graph, status, started_at FROM runs
+    SELECT run_id, thread_id, graph, status, started_at, tenant, user FROM runs
     WHERE status IN ('queued', 'running') OR (status = 'waiting' AND wake_at <= ?) OR (status = 'waiting' AND EXISTS (
         SELECT 1 FROM approvals WHERE approvals.run_id = runs.run_id AND approvals.status <> 'pending'
         AND instr(runs.result, '"' || approvals.id || '"') > 0))
@@ -30,6 +32,32 @@ class DueRun:
     graph: str
     status: str
     started_at: str
+    tenant: str = ""
+    user: str = ""
+
+
+def in_turns(due: Iterable[DueRun], at_work: Iterable[DueRun] = ()) -> list[DueRun]:
+    """Return due runs in the order in which they are taken: questions first, then tenants, and users of each, by turns.
+
+    `due` is in the order of age, which decides within a user. Who has runs `at_work` is served after who has none.
+
+    >>> runs = [DueRun(name, name, "agent", "queued", "", "local", name[0]) for name in ("a1", "a2", "a3", "b1")]
+    >>> [run.run_id for run in in_turns(runs)]
+    ['a1', 'b1', 'a2', 'a3']
+    """
+    had: Counter[tuple[str, ...]] = Counter()
+    for run in at_work:
+        had.update([(run.tenant,), (run.tenant, run.user)])
+    by_user = []
+    for run in due:
+        by_user.append((had[run.tenant, run.user], run))
+        had[run.tenant, run.user] += 1
+    by_user.sort(key=lambda turn: turn[0])
+    by_tenant = []
+    for _, run in by_user:
+        by_tenant.append((run.graph != CHAT_GRAPH, had[(run.tenant,)], run))
+        had[(run.tenant,)] += 1
+    return [run for *_, run in sorted(by_tenant, key=lambda turn: turn[:2])]
 
 
 class RunQueue:

@@ -20,6 +20,8 @@ from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Places, Rates
 
 ROUTES = [*meta.routes, *pages.routes, *account.routes, *routes_of(meta.OPERATIONS)]
+PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path == "/metrics"])]
+"""The routes of a host without the role http."""
 
 
 def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
@@ -29,8 +31,9 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     """
     limits = host.workspace.settings.server
     metrics, mcp = Metrics(), mcp or McpEndpoint()
+    routes = PROBES if "http" not in host.roles else [*ROUTES, Route("/mcp", mcp, methods=["POST"])]
     app = Starlette(
-        routes=[*ROUTES, Route("/mcp", mcp, methods=["POST"])],
+        routes=routes,
         middleware=[
             Middleware(AccessLog),
             Middleware(MeasuredRequests, metrics=metrics),

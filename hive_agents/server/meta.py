@@ -53,11 +53,8 @@ async def ready(request: Request) -> Response:
     return JSONResponse({"status": "ok", "roles": host.roles, "models": "resting" if resting() else "ok"})
 
 
-routes = [
-    Route("/healthz", alive, methods=["GET"]),
-    Route("/readyz", ready, methods=["GET"]),
-    Route("/webhooks/{trigger}", webhook, methods=["POST"]),
-]
+probes = [Route("/healthz", alive, methods=["GET"]), Route("/readyz", ready, methods=["GET"])]
+routes = [*probes, Route("/webhooks/{trigger}", webhook, methods=["POST"])]
 
 
 api = Api("meta")

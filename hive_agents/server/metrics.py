@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 
 from hive_agents.models import resting
-from hive_agents.runs import STATUSES
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, STATUSES, RunQueue, leases_of
 from hive_agents.store import connected
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class Metrics:
         self._up = Gauge("hive_host_part_up", "Whether a part of the host is up.", ["part"], registry=self.registry)
         self._resting = Gauge("hive_models_resting", "Models that failed and aren't asked now.", registry=self.registry)
         self._pending = Gauge("hive_approvals_pending", "Requests that wait for a person.", registry=self.registry)
+        self._due = Gauge("hive_queue_runs", "Runs that are due and that nobody works on.", ["kind"],
+                          registry=self.registry)  # fmt: skip
+        self._oldest = Gauge("hive_queue_oldest_seconds", "Age of the oldest run that is due.", ["kind"],
+                             registry=self.registry)  # fmt: skip
+        self._again = Gauge("hive_effects_tried_again", "Tries of effects beyond the first, in the records.",
+                            registry=self.registry)  # fmt: skip
 
     def shown(self, host: Host, feed: Feed) -> bytes:
         """Return the present metrics in the text format of Prometheus."""
@@ -44,6 +51,13 @@ class Metrics:
             by_status = dict(connection.execute("SELECT status, count(*) FROM runs GROUP BY status").fetchall())
             query = "SELECT count(*) FROM approvals WHERE status = 'pending'"
             self._pending.set(connection.execute(query).fetchone()[0])
+            query = "SELECT coalesce(sum(attempts - 1), 0) FROM effects WHERE attempts > 1"
+            self._again.set(connection.execute(query).fetchone()[0])
+        due, now = RunQueue(leases_of(host.workspace)).due(), dt.datetime.now(dt.UTC)
+        for kind in (AGENT_GRAPH, OPTIMIZER_GRAPH, CHAT_GRAPH):
+            began = [dt.datetime.fromisoformat(run.started_at) for run in due if run.graph == kind]
+            self._due.labels(kind).set(len(began))
+            self._oldest.labels(kind).set((now - min(began)).total_seconds() if began else 0.0)
         for status in STATUSES:
             self._runs.labels(status).set(by_status.get(status, 0))
         self._streams.set(feed.watching)

@@ -435,8 +435,12 @@ def require_writable(place: DatabasePlace, seconds: float) -> None:
     Raises: HIVE-402, HIVE-403, HIVE-407.
     """
     if isinstance(place, RemoteDatabase):
+        from hive_agents.store.postgres import PostgresConnection, cut_after
+
         with connected(place) as connection:
-            connection.execute("UPDATE schema_version SET version = version")
+            assert isinstance(connection, PostgresConnection)
+            with cut_after(seconds, connection.raw):  # a server that is frozen lets in, and never answers
+                connection.execute("UPDATE schema_version SET version = version")
         return
     with closing(connect(place)) as connection, database_errors(place):
         connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1_000)}")

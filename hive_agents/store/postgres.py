@@ -423,6 +423,7 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
         keepalives_idle=IDLE_SECONDS // 3,
         keepalives_interval=IDLE_SECONDS // 6,
         keepalives_count=4,
+        tcp_user_timeout=IDLE_SECONDS * 1_000,
         options=" ".join(f"-c {name}={value}" for name, value in options.items()),
         **password,
         **login_options(place.url),

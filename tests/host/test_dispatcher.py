@@ -74,6 +74,16 @@ async def test_runs_that_an_outage_left_behind_are_no_longer_lost_while_they_wai
             assert connection.execute("SELECT fence, expires_at FROM leases").fetchall() == [(1, 0.0)]
 
 
+async def test_one_of_four_places_is_kept_for_questions(place: Workspace) -> None:
+    runs = [queued(place, seconds=0.2) for _ in range(5)]
+    most = 0
+    async with host(place, parallel=4) as hosted:
+        while any(RunStore(place).get(run).status != "done" for run in runs):
+            most = max(most, len(hosted.dispatcher.active))
+            await asyncio.sleep(0.01)
+    assert most == 3
+
+
 async def test_a_decision_wakes_the_run_that_waits_for_it(place: Workspace) -> None:
     run = queued(place, "careful")
     async with host(place):

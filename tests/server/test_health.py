@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import resource
 import signal
 from collections.abc import AsyncIterator
@@ -13,10 +15,15 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.agents.run import AgentRun
 from hive_agents.models import ModelError
 from hive_agents.models.breaker import breaker_of, forget_breakers
 from hive_agents.store import connect
+from hive_agents.workspace.trusted import trust
+from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve
+from tests.host.hosting import prepared
+from tests.real_engines import Postgres, postgres
 from tests.server.serving import bearer, sample, served
 
 QUESTION = {"input": {"text": "what returns a fresh token?"}}
@@ -54,6 +61,79 @@ async def test_a_model_that_is_dead_is_told_and_makes_nobody_unready(tmp_path: P
         assert "hive_models_resting 1.0" in numbers.text
         assert (await client.post("/api/query", json={"query": "token"}, headers=bearer(place))).status_code == 200
     forget_breakers()
+
+
+async def test_a_worker_has_probes_and_metrics_and_nothing_else(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("runs",)) as client:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        assert (await client.get("/readyz")).json()["roles"]["probes"] == "up"
+        assert (await client.get("/metrics")).status_code == 401
+        numbers = (await client.get("/metrics", headers=bearer(place, "root"))).text
+        assert 'hive_queue_oldest_seconds{kind="event_loop"} 0.0' in numbers
+        assert "hive_effects_tried_again 0.0" in numbers
+        for path in ("/", "/login", "/api/runs", "/api/openapi.json", "/mcp", "/webhooks/ring"):
+            assert (await client.get(path, headers=bearer(place, "root"))).status_code == 404
+
+
+async def test_the_age_of_what_waits_is_measured_by_kind(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        assert (await client.post("/api/runs", json=QUESTION, headers=bearer(place))).status_code == 202
+        numbers = (await client.get("/metrics", headers=bearer(place, "root"))).text
+        assert 'hive_queue_runs{kind="worker"} 1.0' in numbers
+        assert 'hive_queue_runs{kind="event_loop"} 0.0' in numbers
+
+
+@pytest.mark.slow
+async def test_records_on_a_frozen_server_are_alive_and_not_ready(tmp_path: Path) -> None:
+    """Each answer comes while the server is frozen: nothing thaws it before."""
+    with postgres() as server:
+        place = on_server(sample(tmp_path / "ws"), server)
+        async with served(place, roles=("http",)) as client:
+            frozen = [server.process, *server.children()]
+            for process in frozen:
+                os.kill(process, signal.SIGSTOP)
+            try:
+                found = await asyncio.gather(*(client.get("/readyz") for _ in range(20)))
+                assert {(one.status_code, one.json()["code"]) for one in found} == {(503, "HIVE-402")}
+                assert (await client.get("/healthz")).status_code == 200
+            finally:
+                for process in frozen:
+                    os.kill(process, signal.SIGCONT)
+            await until(client, 200)
+
+
+@pytest.mark.slow
+def test_what_happens_is_told_again_after_the_server_of_the_records_was_restarted(tmp_path: Path) -> None:
+    with postgres() as server:
+        place = on_server(prepared(tmp_path / "ws"), server)
+        script = {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "insects"}}]}
+        write_json(place, "script.jsonl", json.dumps(script))
+        write_json(
+            place, "agents/writer.json",
+            agent_json(node("write", output_keys=["text"]), id="writer", model="scripted:script.jsonl"),
+        )  # fmt: skip
+        with serve(place, "--json", "--role", "worker") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            server.stop()
+            server.start()
+            run = AgentRun.start(place, "writer", {}, hold=False).run_id
+            while (told := json.loads(process.stdout.readline()))["type"] != "run.completed":
+                assert told["run_id"] == run
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            assert process.returncode == 0
+
+
+def on_server(place: Workspace, server: Postgres) -> Workspace:
+    """The workspace with its records in a schema of their own."""
+    with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
+        file.write(f'\n[storage]\nurl = "{server.url}"\nnamespace = "health"\n')
+    place = Workspace(place.root)
+    trust(place)
+    return place
 
 
 @asynccontextmanager
