@@ -72,3 +72,47 @@ def test_the_refund_desk_does_what_its_page_says(tmp_path: Path) -> None:
 def test_endpoint_file_of_the_page_is_one() -> None:
     (text,) = [text for kind, text in blocks("gate-anywhere.md") if kind == "json"]
     assert load_value(EndpointFile, json.loads(text), "e.json").method == "POST"
+
+
+async def test_agents_in_code_are_as_their_page_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hive_agents.agents import read_agent
+    from hive_agents.approvals import ApprovalStore
+    from hive_agents.workspace import Workspace
+
+    files = [text for kind, text in blocks("agents-in-code.md") if kind == "python"]
+    for text in files:
+        (tmp_path / text.split("\n")[0].removeprefix("# ")).write_text(text)
+    shop = "paid = []\nasync def refunds(order):\n    return 0\n"
+    shop += "async def refund(order, amount, key):\n    paid.append((order, amount, key))\n    return 'R-1'\n"
+    (tmp_path / "shop.py").write_text(shop)
+    place = tmp_path / "workspace"
+    (place / "collections").mkdir(parents=True)
+    (place / "hive.toml").write_text('[models]\nchat = ["scripted:s.jsonl"]\n')
+    calls = [{"trusted": True, "why": "new"}, {"amount": 180, "letter": "Dear"}]
+    lines = [json.dumps({"tool_calls": [{"name": "set_output", "args": args}]}) for args in calls]
+    (place / "s.jsonl").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        import app  # type: ignore[import-not-found]
+        import httpx
+        import test_desk  # type: ignore[import-not-found]
+
+        await test_desk.test_waits_and_pays_once()
+        ticket = {"order": "A-2", "message": "never came"}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app.app), base_url="http://app") as client:
+            told = [json.loads(line) for line in (await client.post("/refunds", json=ticket)).text.splitlines()]
+        assert told[0]["event"] == "run.started"
+        assert told[-1]["status"] == "waiting"
+        (id,) = told[-1]["approval_ids"]
+        ApprovalStore(Workspace(place)).decide(id, "approve", by="dana")
+        done = await app.AgentRun.resume(app.workspace, told[-1]["run_id"], agent=app.desk).work()
+        assert done["outputs"] == calls[1]
+        assert [paid[:2] for paid in sys.modules["shop"].paid] == [("A-2", 180)]
+        (spec,) = [text for kind, text in blocks("agents-in-code.md") if kind == "json"]
+        (place / "agents").mkdir()
+        (place / "agents" / "desk.json").write_text(spec)
+        assert read_agent(Workspace(place), "desk")[0].nodes[0].code == "desk"
+    finally:
+        for name in ("app", "desk", "shop", "test_desk"):
+            sys.modules.pop(name, None)
