@@ -36,7 +36,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from hive_agents.index.bm25 import BM25
-from hive_agents.index.postings import TokenRuns, build_postings, document_lengths
+from hive_agents.index.postings import Postings, TokenRuns, build_postings, document_lengths, read_postings
 
 K = 10
 Engine = Callable[[str], list[str]]
@@ -117,11 +117,9 @@ class SqlitePostings:
         )
         self.n_docs = len(self.lengths)
 
-    def postings(self, term: str) -> tuple[int, bytes] | None:
-        row: tuple[int, bytes] | None = self._db.execute(
-            "SELECT df, blob FROM postings WHERE term = ?", (term,)
-        ).fetchone()
-        return row
+    def postings(self, term: str) -> Postings | None:
+        row = self._db.execute("SELECT df, blob FROM postings WHERE term = ?", (term,)).fetchone()
+        return None if row is None else read_postings(*row)
 
     def ids(self, docs: list[int]) -> list[str]:
         marks = ",".join("?" * len(docs))
@@ -363,7 +361,7 @@ def main() -> None:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
             report |= fresh.submit(first_use, path, texts, cache_bytes).result()
         bm25 = BM25(source, cache_bytes=cache_bytes)
-        touched = [sum(df for df, _ in filter(None, map(source.postings, words(text)))) for text in texts]
+        touched = [sum(len(found.docs) for found in filter(None, map(source.postings, words(text)))) for text in texts]
         report["median postings a query"] = round(statistics.median(touched))
 
         engines = {"hive": hive_engine(source, bm25)}

@@ -21,7 +21,7 @@ from hive_agents.access import (
 )
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.documents import collection_names
-from hive_agents.index import find_generation
+from hive_agents.index import document_rows, find_generation
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace, is_trusted
 
@@ -126,8 +126,7 @@ def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
         for name in collection_names(workspace):
             generation = find_generation(connection, name, "live")
             if generation is not None:
-                sql = "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document"
-                found += connection.execute(sql, (generation.number,)).fetchall()
+                found += document_rows(connection, generation, "doc_id, front_matter")
     return [(doc_id, AccessLabels.of(json.loads(front_matter))) for doc_id, front_matter in found]
 
 

@@ -21,6 +21,9 @@ def command(
     write_seed: Annotated[
         bool, typer.Option("--write-seed", help="Also write embeddings/*.npz, so that a fresh clone embeds nothing.")
     ] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Check the database, read every document and write the whole index anew.")
+    ] = False,
     accept: Annotated[
         bool,
         typer.Option(
@@ -41,7 +44,7 @@ def command(
     place = surface.workspace
     by = surface.asker.operator("build the index")
     with surface.progress(INTERRUPTED) as progress:
-        report = build_index(place, progress, write_seed=write_seed, accept=accept)
+        report = build_index(place, progress, write_seed=write_seed, rebuild=rebuild, accept=accept)
     surface.warn(report.warnings)
     if accept and reason:
         accept_generations(place, collection_names(place), reason, by or local_user())

@@ -31,6 +31,7 @@ from .generation import (
     Generation as Generation,
     State as State,
     candidates as candidates,
+    document_rows as document_rows,
     find_generation as find_generation,
     promote as promote,
     stored_value as stored_value,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.index.postings import CHAMPIONS, ImpactCache, ImpactReader, Impacts
+from hive_agents.index.postings import CHAMPIONS, ImpactCache, ImpactReader, Impacts, Postings
 
 _SPARSE = 12
 """With fewer postings than one in this many documents, a second pass over them is faster than a scan of all scores."""
@@ -53,8 +53,8 @@ class PostingSource(Protocol):
         """Tokens of each document, title included, shape `(n_docs,)`."""
         ...
 
-    def postings(self, term: str) -> tuple[int, bytes] | None:
-        """Return the df and the blob of `build_postings`, None for an unknown term."""
+    def postings(self, term: str) -> Postings | None:
+        """Return a term's postings, None for an unknown term."""
         ...
 
 
@@ -150,7 +150,7 @@ class BM25:
 
     def _load(self, word: str) -> Impacts:
         stored = self._source.postings(word)
-        term = self._reader.read(*stored) if stored else self._reader.nothing()
+        term = self._reader.read(stored) if stored else self._reader.nothing()
         self.cache.put(word, term)
         return term
 

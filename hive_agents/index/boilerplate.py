@@ -1,20 +1,23 @@
 """Boilerplate: lines in more than a fifth of the documents, such as licences and menus on each page.
 
-A generation stores the places of lines that several documents share. Which of them are boilerplate is counted in each
-scope: documents that a reader may not view don't change the weight of those that he may.
+A segment stores the places of lines that several of its documents share, and of lines that documents elsewhere in its
+generation have, too. Which of them are boilerplate is counted in each scope: documents that a reader may not view don't
+change the weight of those that he may.
 """
 
 from __future__ import annotations
 
+import hashlib
 import zlib
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.index.segments import Ints
 from hive_agents.index.vectors import Mask
 
 SHARED, LEAST_SHARING = 0.2, 10
@@ -25,7 +28,62 @@ _STRUCTURE = ("|", "#")
 """Heads of tables and headings describe what is below them."""
 _LEAST_SIZE = 2 * LEAST_WORDS - 1
 
-Ints = NDArray[np.int32]
+_COLUMNS = ("chunks", "places", "words")
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Occurrences of lines that may be boilerplate: a hash of the line, and what `SharedLines` has of each."""
+
+    hashes: Hashes
+    chunks: Ints
+    places: Ints
+    words: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Lines:
+        """Return the lines of chunks with these texts, in order of their hashes, then of chunks."""
+        hashes, rows = bytearray(), []
+        for chunk, text in enumerate(texts):
+            for place, line in enumerate(text.splitlines()):
+                if len(line) >= _LEAST_SIZE and not line.startswith(_STRUCTURE):
+                    words = len(line.split())
+                    if words >= LEAST_WORDS:
+                        hashes += hashlib.blake2b(line.strip().encode(), digest_size=8).digest()
+                        rows.append((chunk, place, words))
+        numbers = np.array(rows, np.int32).reshape(len(rows), 3)
+        lines = cls(np.frombuffer(bytes(hashes), "<u8"), *(numbers[:, column] for column in range(3)))
+        return lines.at(np.argsort(lines.hashes, kind="stable"))
+
+    def at(self, rows: NDArray[Any]) -> Lines:
+        return Lines(self.hashes[rows], self.chunks[rows], self.places[rows], self.words[rows])
+
+    def among(self, hashes: Hashes) -> Lines:
+        """Return the occurrences of some different lines, in order of `hashes`."""
+        first = np.searchsorted(self.hashes, hashes)
+        counts = np.searchsorted(self.hashes, hashes, side="right") - first
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.at(np.repeat(first, counts) + within)
+
+    def to_blob(self) -> bytes:
+        return self.hashes.tobytes() + np.concatenate([self.chunks, self.places, self.words]).tobytes()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Lines]) -> Lines:
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", *_COLUMNS)))
+
+    @classmethod
+    def from_blob(cls, blob: bytes) -> Lines:
+        n = len(blob) // 20
+        return cls(np.frombuffer(blob, "<u8", n), *np.split(np.frombuffer(blob, np.int32, offset=8 * n), 3))
+
+
+def frequent(hashes: Hashes, documents: Ints) -> Hashes:
+    """Return, in order, the lines that more than `LEAST_SHARING` of the documents have."""
+    lines, numbers = np.unique(hashes, return_inverse=True)
+    return lines[_sharing(numbers, documents) > LEAST_SHARING]
 
 
 @dataclass(frozen=True)
@@ -34,6 +92,7 @@ class SharedLines:
 
     Of each occurrence `lines` has the number of the distinct line, `places` its line number in the text of the chunk,
     from 0, and `words` its number of words. `chunk_words` is the number of words of each chunk, shape `(n_chunks,)`.
+    `hashes` has the hash of each distinct line.
     """
 
     lines: Ints
@@ -41,31 +100,40 @@ class SharedLines:
     places: Ints
     words: Ints
     chunk_words: Ints
+    hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @classmethod
     def of(cls, texts: Sequence[str], documents: NDArray[np.int32]) -> SharedLines:
         """Return the shared lines of chunks with these texts; `documents` is the document number of each chunk."""
-        hashes, chunks, places = array("q"), array("i"), array("i")  # a list of five million lines would take 300 MB
-        for chunk, text in enumerate(texts):
-            for place, line in enumerate(text.splitlines()):
-                if len(line) >= _LEAST_SIZE and not line.startswith(_STRUCTURE):
-                    hashes.append(hash(line.strip()))
-                    chunks.append(chunk)
-                    places.append(place)
-        _, numbers = np.unique(np.frombuffer(hashes, np.int64), return_inverse=True)
-        chunk_of = np.frombuffer(chunks, np.int32)
-        frequent = np.flatnonzero(_sharing(numbers, documents[chunk_of])[numbers] > LEAST_SHARING)
-        split = {chunk: texts[chunk].splitlines() for chunk in set(chunk_of[frequent].tolist())}
-        words = np.array([len(split[chunks[row]][places[row]].split()) for row in frequent.tolist()], np.int32)
-        shared = frequent[words >= LEAST_WORDS] if len(frequent) else frequent
-        _, first, lines = np.unique(numbers[shared], return_index=True, return_inverse=True)
-        in_order = np.argsort(np.argsort(first))  # hashes differ between processes, and indexes must not
-        return cls(
-            in_order[lines].astype(np.int32),
-            chunk_of[shared],
-            np.frombuffer(places, np.int32)[shared],
-            words[words >= LEAST_WORDS],
-            np.array([len(text.split()) for text in texts], np.int32),
+        return cls.among(Lines.of(texts), texts, documents)
+
+    @classmethod
+    def among(cls, lines: Lines, texts: Sequence[str], documents: NDArray[np.int32]) -> SharedLines:
+        """Return `of` these texts, whose lines are `lines`."""
+        shared = lines.among(frequent(lines.hashes, documents[lines.chunks]))
+        return cls.joined([], shared, np.array([len(text.split()) for text in texts], np.int32))
+
+    @classmethod
+    def joined(cls, parts: Sequence[SharedLines], others: Lines, chunk_words: Ints) -> SharedLines:
+        """Return the lines of all parts, and others, each once; chunks are numbered alike in all of them."""
+        hashes = np.concatenate([*(part.hashes[part.lines] for part in parts), others.hashes])
+        columns = [
+            np.concatenate([*(getattr(part, name) for part in parts), getattr(others, name)])
+            for name in _COLUMNS
+        ]
+        chunks, places, words = columns
+        order = np.lexsort((places, chunks))
+        again = (np.diff(chunks[order]) == 0) & (np.diff(places[order]) == 0)  # several segments may tell of a line
+        order = order[np.append(True, ~again)] if len(order) else order
+        distinct, lines = np.unique(hashes, return_inverse=True)
+        return cls(lines[order].astype(np.int32), chunks[order], places[order], words[order], chunk_words, distinct)
+
+    def renumbered(self, numbers: Ints) -> SharedLines:
+        """Return the lines by other numbers of the chunks; those of chunks with a number below 0 are dropped."""
+        chunks = numbers[self.chunks]
+        live = chunks >= 0
+        return SharedLines(
+            self.lines[live], chunks[live], self.places[live], self.words[live], self.chunk_words, self.hashes
         )
 
     def to_blob(self) -> bytes:
@@ -73,11 +141,11 @@ class SharedLines:
         return zlib.compress(np.concatenate([self.chunk_words, *parts]).astype(np.int32).tobytes(), 1)
 
     @classmethod
-    def from_blob(cls, blob: bytes | None, n_chunks: int) -> SharedLines:
+    def from_blob(cls, blob: bytes | None, n_chunks: int, hashes: bytes = b"") -> SharedLines:
         """Return the lines of a `to_blob`; None, from a generation of an older release, has no lines."""
         numbers = np.frombuffer(zlib.decompress(blob), np.int32) if blob else np.zeros(n_chunks, np.int32)
         lines, chunks, places, words = np.split(numbers[n_chunks:], 4)
-        return cls(lines, chunks, places, words, numbers[:n_chunks])
+        return cls(lines, chunks, places, words, numbers[:n_chunks], np.frombuffer(hashes, "<u8"))
 
     def within(self, documents: NDArray[np.int32], n_documents: int, visible: Mask | None = None) -> Boilerplate:
         """Return the boilerplate in a scope of the chunks in `visible`, which are of `n_documents` documents.

@@ -1,7 +1,8 @@
 """Generations of a collection's index in SQLite: each is written once, never changed, and replaced as a whole.
 
 Searches read the `live` one. A `candidate` exists beside it after a change of chunking, fields, analyzer or model,
-until it is promoted. `next` isn't read until each engine has a complete copy of it.
+until it is promoted. `next` isn't read until each engine has a complete copy of it. Generations share segments; of what
+is deleted no text stays once no generation has it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 
 from hive_agents.base.files import remove
 from hive_agents.documents import Collection, head_of
-from hive_agents.index.boilerplate import SharedLines
+from hive_agents.index.boilerplate import Lines, SharedLines, frequent
+from hive_agents.index.following import Contents, IndexedDocument
 from hive_agents.index.postings import TokenRuns, build_postings, document_lengths
+from hive_agents.index.segments import Ints, SegmentPart, load_parts, save_parts
 from hive_agents.index.vectors import open_vectors, save_vectors, vectors_path
 from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
@@ -32,7 +35,7 @@ _REPLACED: Mapping[State, Sequence[State]] = {
     "next": ("next",),
 }
 """The states that are deleted when a generation of a state is written."""
-_TABLES = ("corpus_stats", "documents", "chunks", "postings", "term_stats", "field_values")
+_TABLES = ("documents", "chunks", "postings", "term_stats", "field_values")
 
 
 @dataclass(frozen=True)
@@ -50,36 +53,6 @@ class Generation:
     n_documents: int
     n_chunks: int
     created_at: str
-
-
-@dataclass
-class IndexedDocument:
-    """The indexed parts of a document, newly parsed or from another generation."""
-
-    doc_id: str
-    content_hash: str
-    title: str
-    metadata: str
-    front_matter: str
-    title_tokens: bytes
-    chunks: list[tuple[str, str, bytes, bytes]]  # heading path, stored text, hash of what is embedded, tokens
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The contents of a generation; `order` has (chunk_id, document, n) by chunk_id, which breaks ties."""
-
-    documents: list[IndexedDocument]
-    order: list[tuple[str, int, int]]
-    vectors: NDArray[np.float32] | None
-
-
-def chunk_order(documents: Sequence[IndexedDocument]) -> list[tuple[str, int, int]]:
-    return sorted(
-        (f"{document.doc_id}#{n}", number, n)
-        for number, document in enumerate(documents)
-        for n in range(len(document.chunks))
-    )
 
 
 def find_generation(connection: sqlite3.Connection, collection: str, state: State = "live") -> Generation | None:
@@ -100,9 +73,25 @@ def candidates(connection: sqlite3.Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
+def parts_of(connection: sqlite3.Connection, generation: Generation) -> list[SegmentPart]:
+    return load_parts(connection, generation.number, generation.n_documents, generation.n_chunks)
+
+
+def document_rows(connection: sqlite3.Connection, generation: Generation, columns: str) -> list[Any]:
+    """Return columns of every document, by doc_id: the value of one, or a row of several."""
+    rows: list[Any] = [None] * generation.n_documents
+    for part in parts_of(connection, generation):
+        numbers = part.documents.tolist()
+        sql = f"SELECT document, {columns} FROM documents WHERE generation = ?"
+        for document, *values in connection.execute(sql, (part.segment,)):
+            if numbers[document] >= 0:
+                rows[numbers[document]] = values[0] if len(values) == 1 else tuple(values)
+    return rows
+
+
 def document_hashes(connection: sqlite3.Connection, generation: Generation) -> dict[str, str]:
-    rows = connection.execute("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (generation.number,))
-    return dict(rows.fetchall())
+    """Return the hash of each document's file, by doc_id and in its order."""
+    return dict(document_rows(connection, generation, "doc_id, content_hash"))
 
 
 def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> str:
@@ -111,31 +100,11 @@ def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> 
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def load_documents(
-    connection: sqlite3.Connection, generation: Generation, wanted: set[str]
-) -> dict[str, IndexedDocument]:
-    """Return the `wanted` documents of a generation, by doc_id."""
-    loaded: dict[int, IndexedDocument] = {}
-    for number, doc_id, digest, title, metadata, front_matter, title_tokens in connection.execute(
-        "SELECT document, doc_id, content_hash, title, metadata, front_matter, title_tokens"
-        " FROM documents WHERE generation = ?",
-        (generation.number,),
-    ):
-        if doc_id in wanted:
-            loaded[number] = IndexedDocument(doc_id, digest, title, metadata, front_matter, title_tokens, [])
-    for number, heading, text, digest, tokens in connection.execute(
-        "SELECT document, heading, text, text_hash, tokens FROM chunks WHERE generation = ? ORDER BY document, n",
-        (generation.number,),
-    ):
-        if number in loaded:
-            loaded[number].chunks.append((heading, text, digest, tokens))
-    return {document.doc_id: document for document in loaded.values()}
-
-
 def write_generation(
     workspace: Workspace,
     connection: sqlite3.Connection,
     contents: Contents,
+    vectors: NDArray[np.float32] | None,
     *,
     state: State,
     schema: Collection,
@@ -145,17 +114,11 @@ def write_generation(
     index_hash: str,
 ) -> None:
     """Write a generation and drop those that it replaces, in one transaction."""
-    documents, order = contents.documents, contents.order
-    body = _runs([documents[d].chunks[n][3] for _, d, n in order])
-    title = _runs([documents[d].title_tokens for _, d, _ in order])
-    chunk_documents = np.array([d for _, d, _ in order], np.int32)
-    shared = SharedLines.of(["".join(head_of(documents[d].chunks[n][1])) for _, d, n in order], chunk_documents)
     with transaction(connection):
         stale = _numbers(connection, schema.name, _REPLACED[state])
         number = connection.execute(
             "INSERT INTO corpus_stats (collection, state, schema, language, recipe, embedding_model, index_hash,"
-            " n_documents, n_chunks, lengths, chunk_documents, created_at, shared_lines)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " n_documents, n_chunks, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 schema.name,
                 state,
@@ -164,25 +127,80 @@ def write_generation(
                 recipe,
                 embedding_model,
                 index_hash,
-                len(documents),
-                len(order),
-                document_lengths(body, title).tobytes(),
-                chunk_documents.tobytes(),
+                len(contents.new) + sum(int(np.count_nonzero(part.documents >= 0)) for part in contents.kept),
+                len(contents.order) + sum(part.live for part in contents.kept),
                 dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-                shared.to_blob(),
             ),
         ).lastrowid
         assert number is not None
-        _write_documents(connection, number, documents)
-        connection.executemany(
-            "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((number, chunk, chunk_id, d, n, *documents[d].chunks[n]) for chunk, (chunk_id, d, n) in enumerate(order)),
-        )
-        _write_postings(connection, number, body, title)
-        if contents.vectors is not None:
-            save_vectors(workspace, number, contents.vectors)
+        parts = list(contents.kept)
+        if contents.new or not parts:
+            _write_segment(connection, number, contents)
+            parts.append(SegmentPart(number, contents.documents, contents.chunks))
+            if vectors is not None:
+                save_vectors(workspace, number, vectors)
+        save_parts(connection, number, parts)
         _drop(connection, stale)
     remove_leftovers(workspace, connection)
+
+
+def _write_segment(connection: sqlite3.Connection, number: int, contents: Contents) -> None:
+    documents, order = contents.new, contents.order
+    body = _runs([documents[d].chunks[n][3] for _, d, n in order])
+    title = _runs([documents[d].title_tokens for _, d, _ in order])
+    chunk_documents = np.array([d for _, d, _ in order], np.int32)
+    texts = ["".join(head_of(documents[d].chunks[n][1])) for _, d, n in order]
+    lines = Lines.of(texts)
+    shared = SharedLines.among(lines, texts, chunk_documents)
+    elsewhere = _elsewhere(connection, contents, lines, shared, chunk_documents)
+    connection.execute(
+        "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            document_lengths(body, title).tobytes(),
+            chunk_documents.tobytes(),
+            shared.to_blob(),
+            shared.hashes.tobytes(),
+            lines.to_blob(),
+            elsewhere,
+        ),
+    )
+    _write_documents(connection, number, documents)
+    connection.executemany(
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((number, chunk, chunk_id, d, n, *documents[d].chunks[n]) for chunk, (chunk_id, d, n) in enumerate(order)),
+    )
+    _write_postings(connection, number, body, title)
+
+
+def _elsewhere(
+    connection: sqlite3.Connection, contents: Contents, lines: Lines, shared: SharedLines, chunk_documents: Ints
+) -> bytes | None:
+    """Return the occurrences that become shared lines only with what other segments have of the new one's lines.
+
+    A segment without this has its lines in common with nothing older: none that is older shares more than it says.
+    """
+    wanted = np.unique(lines.hashes)
+    if not contents.kept or not len(wanted):
+        return None
+    found = [(0, lines, contents.documents[chunk_documents[lines.chunks]], shared.hashes)]
+    for part in contents.kept:
+        sql = "SELECT lines, shared_hashes, chunk_documents FROM segments WHERE segment = ?"
+        blob, known, of = connection.execute(sql, (part.segment,)).fetchone()
+        there = Lines.from_blob(blob).among(wanted)
+        there = there.at(part.chunks[there.chunks] >= 0)
+        documents = part.documents[np.frombuffer(of, np.int32)[there.chunks]]
+        found.append((part.segment, there, documents, np.frombuffer(known, "<u8")))
+    common = frequent(
+        np.concatenate([some.hashes for _, some, _, _ in found]), np.concatenate([of for _, _, of, _ in found])
+    )
+    told = [
+        (segment, some.at(np.isin(some.hashes, common) & ~np.isin(some.hashes, known)))
+        for segment, some, _, known in found
+    ]
+    return np.repeat([segment for segment, _ in told], [len(some.hashes) for _, some in told]).astype(
+        np.int32
+    ).tobytes() + Lines.joined([some for _, some in told]).to_blob()
 
 
 def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State = "candidate") -> None:
@@ -202,18 +220,22 @@ def drop(workspace: Workspace, connection: sqlite3.Connection, collection: str, 
     remove_leftovers(workspace, connection)
 
 
-def vectors_usable(workspace: Workspace, generation: Generation) -> bool:
+def vectors_usable(
+    workspace: Workspace, connection: sqlite3.Connection, generation: Generation, *, again: bool
+) -> bool:
+    """Return whether a generation's vectors can be read; see `open_vectors`."""
     if generation.embedding_model is None:
         return True
     try:
-        return len(open_vectors(workspace, generation.number, again=True)) == generation.n_chunks
+        open_vectors(workspace, parts_of(connection, generation), again=again)
     except (OSError, EOFError, ValueError):
         return False
+    return True
 
 
 def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> None:
     """Remove vectors of dropped generations, and temporary files of killed processes."""
-    used = {f"{row[0]}.npy" for row in connection.execute("SELECT generation FROM corpus_stats")}
+    used = {f"{row[0]}.npy" for row in connection.execute("SELECT segment FROM parts")}
     for path in vectors_path(workspace, 0).parent.glob("[0-9]*"):
         if f"{path.stem}.npy" not in used:
             remove(path)
@@ -245,8 +267,54 @@ def _numbers(connection: sqlite3.Connection, collection: str, states: Sequence[s
 
 
 def _drop(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
-    for table in _TABLES:
+    """Delete generations, and of segments what no other generation has."""
+    dropped = [part for number in generations for part in _stored_parts(connection, number)]
+    for table in ("parts", "corpus_stats"):
         connection.executemany(f"DELETE FROM {table} WHERE generation = ?", [(number,) for number in generations])
+    for part in {part.segment: part for part in dropped}.values():
+        users = connection.execute("SELECT generation FROM parts WHERE segment = ?", (part.segment,)).fetchall()
+        if not users:
+            for table in _TABLES:
+                connection.execute(f"DELETE FROM {table} WHERE generation = ?", (part.segment,))
+            connection.execute("DELETE FROM segments WHERE segment = ?", (part.segment,))
+            continue
+        others = [one for row in users for one in _stored_parts(connection, row[0]) if one.segment == part.segment]
+        in_use = np.logical_or.reduce([one.documents >= 0 for one in others])
+        had = np.logical_or.reduce([one.documents >= 0 for one in dropped if one.segment == part.segment])
+        _delete_documents(connection, part.segment, np.flatnonzero(had & ~in_use))
+
+
+def _stored_parts(connection: sqlite3.Connection, number: int) -> list[SegmentPart]:
+    sql = "SELECT n_documents, n_chunks FROM corpus_stats WHERE generation = ?"
+    return load_parts(connection, number, *connection.execute(sql, (number,)).fetchone())
+
+
+def _delete_documents(connection: sqlite3.Connection, segment: int, documents: NDArray[np.intp]) -> None:
+    """Delete what a segment has of some documents, but for their postings and vectors."""
+    if not len(documents):
+        return
+    sql = "SELECT chunk_documents FROM segments WHERE segment = ?"
+    of = np.frombuffer(connection.execute(sql, (segment,)).fetchone()[0], np.int32)
+    chunks = np.flatnonzero(np.isin(of, documents)).tolist()
+    connection.executemany("DELETE FROM chunks WHERE generation = ? AND chunk = ?", [(segment, one) for one in chunks])
+    for document in documents.tolist():
+        where = (segment, document)
+        sql = "SELECT metadata FROM documents WHERE generation = ? AND document = ?"
+        (metadata,) = connection.execute(sql, where).fetchone()
+        connection.executemany(
+            "DELETE FROM field_values WHERE generation = ? AND field = ? AND value = ? AND document = ?",
+            [(segment, field, value, document) for field, value, _ in _values(metadata)],
+        )
+        connection.execute("DELETE FROM documents WHERE generation = ? AND document = ?", where)
+
+
+def _values(metadata: str) -> set[tuple[str, str, float | None]]:
+    """Return (field, value, number) of each value in a document's metadata."""
+    return {
+        (name, *stored_value(item))
+        for name, value in json.loads(metadata).items()
+        for item in (value if isinstance(value, list) else [value])
+    }
 
 
 def _write_documents(connection: sqlite3.Connection, generation: int, documents: Sequence[IndexedDocument]) -> None:
@@ -258,22 +326,21 @@ def _write_documents(connection: sqlite3.Connection, generation: int, documents:
         ),
     )
     values = {
-        (generation, name, shown, amount, number)
+        (generation, *value, number)
         for number, document in enumerate(documents)
-        for name, value in json.loads(document.metadata).items()
-        for item in (value if isinstance(value, list) else [value])
-        for shown, amount in [stored_value(item)]
+        for value in _values(document.metadata)
     }
     connection.executemany("INSERT OR IGNORE INTO field_values VALUES (?, ?, ?, ?, ?)", sorted(values, key=str))
 
 
 def _write_postings(connection: sqlite3.Connection, generation: int, body: TokenRuns, title: TokenRuns) -> None:
-    names = dict(connection.execute("SELECT term_no, term FROM terms").fetchall())
-    for term_no, df, blob in build_postings(body, title, max(names, default=-1) + 1):
+    (highest,) = connection.execute("SELECT max(term_no) FROM terms").fetchone()
+    for term_no, df, blob in build_postings(body, title, 0 if highest is None else highest + 1):
+        (term,) = connection.execute("SELECT term FROM terms WHERE term_no = ?", (term_no,)).fetchone()
         posting = connection.execute(
             "INSERT INTO postings (generation, data) VALUES (?, ?)", (generation, blob)
         ).lastrowid
-        connection.execute("INSERT INTO term_stats VALUES (?, ?, ?, ?)", (generation, names[term_no], df, posting))
+        connection.execute("INSERT INTO term_stats VALUES (?, ?, ?, ?)", (generation, term, df, posting))
 
 
 def _runs(parts: list[bytes]) -> TokenRuns:

@@ -39,8 +39,10 @@ from hive_agents.documents import (
 )
 from hive_agents.index import generation as store
 from hive_agents.index.engine import Engine, ship, switch
-from hive_agents.index.generation import Contents, Generation, IndexedDocument, State
+from hive_agents.index.following import Contents, Former, IndexedDocument
+from hive_agents.index.generation import Generation, State
 from hive_agents.index.postings import TermVocabulary
+from hive_agents.index.vectors import segment_vectors
 from hive_agents.models.embedding import TOKENIZER, Embedder, EmbeddingCache, WordPieces, open_embedder, text_hash
 from hive_agents.store import connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from hive_agents.store import Progress
 
 FORMAT = "index-1"
+_CHECKED_BYTES = 64 << 20
+"""A larger database, and the vectors of one, are checked as a whole by a rebuild alone."""
 _READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core
 _A_LINK = "a link, and nothing in a workspace is read through one: put the file itself there"
 
@@ -112,6 +116,7 @@ def bring_up_to_date(
     write_seed: bool = False,
     accept: bool = False,
     quick: bool = False,
+    rebuild: bool = False,
     plan: Callable[[PendingWork], None] | None = None,
     wait: float = 30.0,
 ) -> IndexReport:
@@ -122,36 +127,55 @@ def bring_up_to_date(
         raise HiveError.of(
             "HIVE-107", "the workspace has no documents/", file="documents", path="$", fix=fix, exit_code=2
         )
-    report = IndexReport()
     progress = progress or (lambda *_: None)
     collections = [load_collection(workspace, name) for name in collection_names(workspace)]
     language = _language(workspace)
+
+    def update(connection: sqlite3.Connection, report: IndexReport) -> None:
+        embedder = _embedder(workspace, report)
+        with database_errors(workspace.database), disk_errors(workspace.database):
+            folder = _folder(workspace, connection, report, progress, thorough=rebuild)
+            if not collections and folder.hashes:
+                report.warnings.append(_NO_COLLECTION)
+            if plan is not None:
+                plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
+            guarded = not accept and _has_deployed(workspace)
+            engines = open_engines()
+            how = _How(write_seed=write_seed, quick=quick, rebuild=rebuild)
+            for collection in collections:
+                indexer = _Indexer(workspace, connection, folder, report, progress, how, engines)
+                indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
+                if indexer.sent:
+                    switch(connection, engines, collection.name)
+            if report.added or report.updated or report.deleted:
+                with connected(workspace.records) as records, transaction(records):
+                    events.EventLog.record(
+                        records, [events.Event(events.EventType.INDEX_COMPLETED, payload=report.counts)]
+                    )
+
     with workspace.exclusive("indexing", wait):
-        connection = _open_or_set_aside(workspace, report, check=not quick)
+        report = IndexReport()
+        connection = _open_or_set_aside(workspace, report, check=rebuild or (not quick and _is_small(workspace)))
         try:
-            embedder = _embedder(workspace, report)
-            with database_errors(workspace.database), disk_errors(workspace.database):
-                folder = _folder(workspace, connection, report, progress, thorough=not quick)
-                if not collections and folder.hashes:
-                    report.warnings.append(_NO_COLLECTION)
-                if plan is not None:
-                    plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
-                guarded = not accept and _has_deployed(workspace)
-                engines = open_engines()
-                for collection in collections:
-                    indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, quick, engines)
-                    indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
-                    if indexer.sent:
-                        switch(connection, engines, collection.name)
-                if report.added or report.updated or report.deleted:
-                    with connected(workspace.records) as records, transaction(records):
-                        events.EventLog.record(
-                            records, [events.Event(events.EventType.INDEX_COMPLETED, payload=report.counts)]
-                        )
+            update(connection, report)
+        except NewerRelease:
+            raise
+        except Damaged:
+            connection.close()
+            report = IndexReport()
+            connection = _open_or_set_aside(workspace, report, check=not quick)
+            if not report.warnings:  # the index is sound
+                raise
+            update(connection, report)
         finally:
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)
     return report
+
+
+def _is_small(workspace: Workspace) -> bool:
+    """Return whether a check of the whole database takes no time to speak of."""
+    return workspace.database.exists() and workspace.database.stat().st_size <= _CHECKED_BYTES
 
 
 _NO_COLLECTION = Diagnostic(
@@ -280,6 +304,15 @@ def _embedder(workspace: Workspace, report: IndexReport) -> Embedder | None:
     return embedder
 
 
+@dataclass(frozen=True)
+class _How:
+    """The ways of a call, as of `build_index`."""
+
+    write_seed: bool
+    quick: bool
+    rebuild: bool
+
+
 @dataclass
 class _Indexer:
     workspace: Workspace
@@ -287,8 +320,7 @@ class _Indexer:
     folder: DocumentFolder
     report: IndexReport
     progress: Progress
-    write_seed: bool
-    quick: bool
+    how: _How
     engines: Sequence[Engine]
     sent: bool = False
     """Whether copies were sent to the engines."""
@@ -310,7 +342,7 @@ class _Indexer:
             self.report.documents += live.n_documents
             self.report.chunks += live.n_chunks
         self.report.waiting.append(name)
-        if self.quick:  # no search reads the candidate
+        if self.how.quick:  # no search reads the candidate
             return
         self._say_what_changed(live, wanted)
         candidate = replace(self, report=IndexReport())
@@ -323,7 +355,7 @@ class _Indexer:
         """Write the generation of `state` again if documents or recipe differ from `old`."""
         old_hashes = store.document_hashes(self.connection, old) if old else {}
         hashes = self.folder.hashes
-        same_recipe = old is not None and old.recipe == recipe.digest
+        same_recipe = old is not None and old.recipe == recipe.digest and not self.how.rebuild
         unchanged = {doc_id for doc_id in hashes if same_recipe and old_hashes.get(doc_id) == hashes[doc_id]}
         fresh = self._parse([doc_id for doc_id in hashes if doc_id not in unchanged], recipe)
         self.report.deleted += len(old_hashes.keys() - unchanged - fresh.keys())
@@ -336,21 +368,23 @@ class _Indexer:
         name = recipe.schema.name
         # Engines get their copy before searches read the new generation.
         written: State = "next" if state == "live" and self.engines else state
-        up_to_date = self._holds(old, new_hash) and not self.write_seed
+        anew = self.how.write_seed or self.how.rebuild
+        up_to_date = self._holds(old, new_hash) and not anew
         if up_to_date:
             written = state
             store.drop(self.workspace, self.connection, name, "next")
         elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
-            carried = store.load_documents(self.connection, old, unchanged) if old and unchanged else {}
-            merged = {**carried, **fresh}
-            documents = [merged[doc_id] for doc_id in sorted(indexed)]
-            order = store.chunk_order(documents)
-            contents = Contents(documents, order, self._embed(documents, order, recipe))
+            usable = old is not None and self._usable(old) and old.embedding_model == recipe.model_id
+            parts = store.parts_of(self.connection, old) if old else []
+            former = Former.of(self.connection, parts, old_hashes)
+            contents = former.followed_by(fresh, unchanged, anew=anew or not usable)
+            vectors = self._embed(contents, recipe, None if anew or not usable else former)
             self.progress("writing the index", 0, 1)
             store.write_generation(
                 self.workspace,
                 self.connection,
                 contents,
+                vectors,
                 state=written,
                 schema=recipe.schema,
                 language=recipe.language,
@@ -358,7 +392,7 @@ class _Indexer:
                 embedding_model=recipe.model_id,
                 index_hash=new_hash,
             )
-        if not (self.quick and up_to_date):  # a check before each search sends no request without a change
+        if not (self.how.quick and up_to_date):  # a check before each search sends no request without a change
             ship(self.workspace, self.engines, recipe.schema, written, self.progress)
             self.sent = True
         if written == "next":
@@ -371,11 +405,11 @@ class _Indexer:
 
     def _holds(self, generation: Generation | None, new_hash: str) -> bool:
         """Return whether a generation has this hash, and vectors that can be read."""
-        return (
-            generation is not None
-            and generation.index_hash == new_hash
-            and store.vectors_usable(self.workspace, generation)
-        )
+        return generation is not None and generation.index_hash == new_hash and self._usable(generation)
+
+    def _usable(self, generation: Generation) -> bool:
+        again = self.how.rebuild or (not self.how.quick and _is_small(self.workspace))
+        return store.vectors_usable(self.workspace, self.connection, generation, again=again)
 
     def _say_what_changed(self, old: Generation, wanted: Recipe) -> None:
         changes = []
@@ -419,26 +453,40 @@ class _Indexer:
         return parsed
 
     def _embed(
-        self, documents: Sequence[IndexedDocument], order: Sequence[tuple[str, int, int]], recipe: Recipe
+        self, contents: Contents, recipe: Recipe, former: Former | None
     ) -> NDArray[np.float32] | None:
+        """Return the vectors of a new segment: those of the `former` generation, cached ones, or new ones."""
         if recipe.embedder is None:
             return None
-        cache = EmbeddingCache(self.workspace, recipe.embedder)
-        hashes = [documents[d].chunks[n][2] for _, d, n in order]
-        texts = []
-        for _, d, n in order:
-            heading, stored, *_ = documents[d].chunks[n]
-            path, (head, text) = tuple(json.loads(heading)), head_of(stored)
-            texts.append(Chunk(text, path, path, head).embedded(documents[d].title))
-        self.report.embedded += cache.missing(hashes)
-        vectors = cache.vectors(hashes, texts, lambda done, total: self.progress("embedding", done, total))
-        if hashes:
-            others = self.connection.execute("SELECT DISTINCT text_hash FROM chunks")
-            used = [*hashes, *(row[0] for row in others)]
-            cache.compact(used)
-            if self.write_seed:
-                cache.write_seed(used)
+        chunks = [(contents.new[d].chunks[n], contents.new[d].title) for _, d, n in contents.order]
+        hashes = [chunk[2] for chunk, _ in chunks]
+        known = {} if former is None else former.vector_rows(set(hashes), contents.kept)
+        missing = [row for row, digest in enumerate(hashes) if digest not in known]
+        vectors = np.zeros((len(hashes), recipe.embedder.dimensions), np.float32)
+        if missing or self.how.write_seed or not contents.kept:
+            cache = EmbeddingCache(self.workspace, recipe.embedder)
+            texts = [_embedded_text(*chunks[row]) for row in missing]
+            wanted = [hashes[row] for row in missing]
+            self.report.embedded += cache.missing(wanted)
+            vectors[missing] = cache.vectors(wanted, texts, lambda done, n: self.progress("embedding", done, n))
+            if hashes and not contents.kept:
+                others = self.connection.execute("SELECT DISTINCT text_hash FROM chunks")
+                used = [*hashes, *(row[0] for row in others)]
+                cache.compact(used)
+                if self.how.write_seed:
+                    cache.write_seed(used)
+            else:
+                cache.join()
+        for segment in {segment for segment, _ in known.values()}:
+            matrix = segment_vectors(self.workspace, segment)
+            rows = [row for row, digest in enumerate(hashes) if known.get(digest, (0, 0))[0] == segment]
+            vectors[rows] = matrix[[known[hashes[row]][1] for row in rows]]
         return vectors
+
+
+def _embedded_text(chunk: tuple[str, str, bytes, bytes], title: str) -> str:
+    path, (head, text) = tuple(json.loads(chunk[0])), head_of(chunk[1])
+    return Chunk(text, path, path, head).embedded(title)
 
 
 def _too_many_chunks(doc_id: str) -> Diagnostic:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.index.bm25 import BM25Params, PostingSource
-from hive_agents.index.postings import read_postings
 from hive_agents.models.embedding import Recent
 
 _DENSE, _SMALL = 8, 16_384
@@ -183,8 +182,8 @@ class KeywordBatch:
         for word in self._words:
             stored = source.postings(word)
             if stored is not None:
-                documents, body = read_postings(*stored, 0.0)
-                title = read_postings(*stored, 1.0)[1] - body
+                documents, body = stored.docs, stored.tf(0.0)
+                title = stored.tf(1.0) - body
                 if scope is not None and numbers is not None:
                     visible = scope[documents]
                     documents, body, title = numbers[documents[visible]], body[visible], title[visible]

@@ -37,18 +37,32 @@ class TermVocabulary:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._numbers = dict(connection.execute("SELECT term, term_no FROM terms").fetchall())
-        self._saved = len(self._numbers)
+        (highest,) = connection.execute("SELECT max(term_no) FROM terms").fetchone()
+        self._stored = 0 if highest is None else highest + 1
+        self._numbers: dict[str, int] = {}
+        self._new: list[str] = []
 
     def numbers(self, words: Sequence[str]) -> bytes:
-        numbers = self._numbers
-        return np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int32).tobytes()
+        known = self._numbers
+        return np.array([known[word] if word in known else self._number(word) for word in words], np.int32).tobytes()
+
+    def _number(self, word: str) -> int:
+        """Return the number of a word that wasn't looked up before; it may be a new one."""
+        row = None
+        if self._stored:
+            row = self._connection.execute("SELECT term_no FROM terms WHERE term = ?", (word,)).fetchone()
+        number = self._stored + len(self._new) if row is None else row[0]
+        if row is None:
+            self._new.append(word)
+        self._numbers[word] = number
+        return int(number)
 
     def save(self) -> None:
-        new = list(self._numbers.items())[self._saved :]
-        if new:
+        if self._new:
             with transaction(self._connection):
-                self._connection.executemany("INSERT INTO terms (term, term_no) VALUES (?, ?)", new)
+                rows = enumerate(self._new, self._stored)
+                self._connection.executemany("INSERT INTO terms (term_no, term) VALUES (?, ?)", rows)
+            self._stored, self._new = self._stored + len(self._new), []
 
 
 def document_lengths(body: TokenRuns, title: TokenRuns) -> NDArray[np.int32]:
@@ -81,20 +95,65 @@ def build_postings(body: TokenRuns, title: TokenRuns, n_terms: int) -> Iterator[
         yield from _blobs(keys, doc_bits)
 
 
-def read_postings(df: int, blob: bytes, title_boost: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return ascending document numbers and `tf = body + title_boost * title` of a blob, both of shape `(df,)`."""
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """A term's postings: ascending document numbers and the frequencies in their bodies, both of shape `(df,)`.
+
+    `places` are the positions in `docs` of those that have the term in their title, `title` its frequencies there.
+    """
+
+    docs: NDArray[np.intp]
+    body: NDArray[Any]
+    places: NDArray[Any]
+    title: NDArray[Any]
+
+    def tf(self, title_boost: float) -> NDArray[np.float64]:
+        """Return `body + title_boost * title`, shape `(df,)`."""
+        tf = self.body.astype(np.float64)
+        if len(self.places):
+            tf[self.places] += title_boost * self.title
+        return tf
+
+    def renumbered(self, numbers: NDArray[np.int32]) -> "Postings":
+        """Return the postings by other, ascending numbers of the documents; those with a number below 0 are dropped."""
+        docs = numbers[self.docs].astype(np.intp)
+        live = docs >= 0
+        if live.all():
+            return Postings(docs, self.body, self.places, self.title)
+        titled = live[self.places]
+        places = (np.cumsum(live) - 1)[self.places[titled]]
+        return Postings(docs[live], self.body[live], places, self.title[titled])
+
+
+def merged_postings(parts: Sequence[Postings]) -> Postings | None:
+    """Return the postings of parts that have no document in common; None without any."""
+    parts = [part for part in parts if len(part.docs)]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    docs = np.concatenate([part.docs for part in parts])
+    order = np.argsort(docs, kind="stable")
+    places = np.empty(len(order), np.intp)
+    places[order] = np.arange(len(order))
+    firsts = itertools.accumulate((len(part.docs) for part in parts), initial=0)
+    in_title = [places[part.places.astype(np.intp) + first] for part, first in zip(parts, firsts, strict=False)]
+    titles, title = np.concatenate(in_title), np.concatenate([part.title for part in parts])
+    return Postings(docs[order], np.concatenate([part.body for part in parts])[order], titles, title)
+
+
+def read_postings(df: int, blob: bytes) -> Postings:
+    """Return the postings of a blob of `build_postings`."""
     flags = blob[-1]
     gap, place = _width(flags, _WIDE_GAPS, 2), _width(flags, _WIDE_PLACES, 2)
     body, title = _width(flags, _WIDE_BODY, 1), _width(flags, _WIDE_TITLE, 1)
     titled = (len(blob) - 1 - df * (gap + body)) // (place + title)
     places_at = df * gap
     body_at = places_at + titled * place
-    docs = np.cumsum(np.frombuffer(blob, f"<u{gap}", df), dtype=np.intp)
-    tf = np.frombuffer(blob, f"<u{body}", df, body_at).astype(np.float64)
-    if titled:
-        in_title = np.frombuffer(blob, f"<u{title}", titled, body_at + df * body)
-        tf[np.frombuffer(blob, f"<u{place}", titled, places_at)] += title_boost * in_title
-    return docs, tf
+    return Postings(
+        np.cumsum(np.frombuffer(blob, f"<u{gap}", df), dtype=np.intp),
+        np.frombuffer(blob, f"<u{body}", df, body_at),
+        np.frombuffer(blob, f"<u{place}", titled, places_at),
+        np.frombuffer(blob, f"<u{title}", titled, body_at + df * body),
+    )
 
 
 def _vocabulary_slices(frequency: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -243,8 +302,8 @@ class ImpactReader:
         relative = lengths / (tokens / len(visible)) if tokens else np.zeros(len(lengths))
         self._norm = k1 * (1 - b + b * relative)
 
-    def read(self, df: int, blob: bytes) -> Impacts:
-        docs, tf = read_postings(df, blob, self._title_boost)
+    def read(self, postings: Postings) -> Impacts:
+        docs, tf = postings.docs, postings.tf(self._title_boost)
         if self._scope is not None or self._title_boost == 0:
             matching = tf > 0
             if self._scope is not None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write, mapped_array, opened, read_bytes
+from hive_agents.index.segments import Numbering, SegmentPart
 from hive_agents.workspace import Workspace
 
 Mask = NDArray[np.bool_]
@@ -36,31 +37,41 @@ class VectorIndex:
     """Cosine search over a float32 matrix `(n, dim)` of unit vectors; read-only, safe to share between threads."""
 
     def __init__(self, matrix: NDArray[np.float32]) -> None:
-        if matrix.ndim != 2 or matrix.dtype != np.float32:
-            raise ValueError(f"expected a float32 matrix, got {matrix.dtype} of shape {matrix.shape}")
-        # The plain view of a memory map: np.memmap's own class costs time on every slice.
-        self._matrix = np.ascontiguousarray(matrix).view(np.ndarray)
+        self._parts = [_plain(matrix)]
+        self._numbers: list[NDArray[np.int32]] = []
+        """The number of each part's rows, -1 for one that isn't in the index; empty for a single whole matrix."""
+        self._where = Numbering([])
 
     @classmethod
-    def open(cls, path: Path) -> VectorIndex:
-        """Return the index over a memory-mapped `.npy` file. Raises: OSError, ValueError for any other."""
-        return cls(mapped_array(path))
+    def of(cls, parts: Sequence[tuple[NDArray[np.float32], NDArray[np.int32]]]) -> VectorIndex:
+        """Return the index over some matrices; of each row its number in the index, ascending, or -1."""
+        index = cls(parts[0][0])
+        numbers = [numbers for _, numbers in parts]
+        if len(parts) > 1 or not (numbers[0] >= 0).all():
+            index._parts = [_plain(matrix) for matrix, _ in parts]
+            index._numbers, index._where = numbers, Numbering(numbers)
+        return index
 
     def __len__(self) -> int:
-        return len(self._matrix)
+        return len(self._where) if self._numbers else len(self._parts[0])
 
     @property
     def dimensions(self) -> int:
-        return int(self._matrix.shape[1])
+        return int(self._parts[0].shape[1])
 
     def row(self, number: int) -> NDArray[np.float32]:
         """Return one vector, shape `(dim,)`."""
-        vector: NDArray[np.float32] = self._matrix[number]
+        vector: NDArray[np.float32] = self.rows(np.array([number]))[0]
         return vector
 
     def rows(self, numbers: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return vectors, shape `(len(numbers), dim)`."""
-        return self._matrix[numbers]
+        if not self._numbers:
+            return self._parts[0][numbers]
+        rows = np.empty((len(numbers), self.dimensions), np.float32)
+        for position, places, local in self._where.located(numbers):
+            rows[places] = self._parts[position][local]
+        return rows
 
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
         """Return the `k` best rows, fewer if fewer are allowed: cosine down, row number up.
@@ -92,7 +103,7 @@ class VectorIndex:
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _KERNEL_ROWS):
             part = slice(start, start + _KERNEL_ROWS)
-            scores[part] = cosines(self._matrix[rows[part]], query)
+            scores[part] = cosines(self.rows(rows[part]), query)
         return scores
 
     def _checked(self, queries: NDArray[np.float32], ndim: int) -> NDArray[np.float32]:
@@ -108,8 +119,17 @@ class VectorIndex:
         return np.arange(len(self)) if mask is None else mask.nonzero()[0]
 
     def _approximate(self, queries: NDArray[np.float32]) -> Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        products = _row_products(self._matrix, queries[0])[None] if len(queries) == 1 else queries @ self._matrix.T
-        return list(zip(queries, products, strict=True))
+        products = [
+            _row_products(matrix, queries[0])[None] if len(queries) == 1 else queries @ matrix.T
+            for matrix in self._parts
+        ]
+        if not self._numbers:
+            return list(zip(queries, products[0], strict=True))
+        whole = np.empty((len(queries), len(self)), np.float32)
+        for numbers, part in zip(self._numbers, products, strict=True):
+            live = numbers >= 0
+            whole[:, numbers[live]] = part[:, live]
+        return list(zip(queries, whole, strict=True))
 
     def _select(
         self, query: NDArray[np.float32], approximate: NDArray[np.float32], k: int, mask: Mask | None
@@ -127,6 +147,13 @@ class VectorIndex:
             values = approximate[rows]
             rows = rows[values >= _kth_best(values, k) - margin]
         return best(rows, self.scores(query, rows), k)
+
+
+def _plain(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    if matrix.ndim != 2 or matrix.dtype != np.float32:
+        raise ValueError(f"expected a float32 matrix, got {matrix.dtype} of shape {matrix.shape}")
+    # The plain view of a memory map: np.memmap's own class costs time on every slice.
+    return np.ascontiguousarray(matrix).view(np.ndarray)
 
 
 def checked_queries(queries: NDArray[np.float32], ndim: int, dimensions: int) -> NDArray[np.float32]:
@@ -185,14 +212,14 @@ def _kth_best(values: NDArray[np.float32], k: int) -> np.float32:
     return np.float32(np.partition(values, place)[place])
 
 
-def vectors_path(workspace: Workspace, generation: int) -> Path:
-    return workspace.state_folder("vectors") / f"{generation}.npy"
+def vectors_path(workspace: Workspace, segment: int) -> Path:
+    return workspace.state_folder("vectors") / f"{segment}.npy"
 
 
-def save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.float32]) -> None:
+def save_vectors(workspace: Workspace, segment: int, vectors: NDArray[np.float32]) -> None:
     data = io.BytesIO()
     np.save(data, vectors)
-    path = vectors_path(workspace, generation)
+    path = vectors_path(workspace, segment)
     # The record first: vectors without a record would be accepted unchecked, a record without vectors is an error.
     digest = hashlib.sha256(data.getbuffer()).hexdigest()
     _record(path, digest, None)
@@ -200,13 +227,24 @@ def save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.floa
     _record(path, digest, _stamp(path))
 
 
-def open_vectors(workspace: Workspace, generation: int, *, again: bool = False) -> VectorIndex:
-    """Return the memory-mapped vectors; `again` verifies their checksum even if the file's stamp is unchanged.
+def open_vectors(workspace: Workspace, parts: Sequence[SegmentPart], *, again: bool = False) -> VectorIndex:
+    """Return the vectors of a generation; `again` verifies checksums even if the stamps of files are unchanged.
 
     Raises: OSError, ValueError or EOFError for a file that is missing, damaged or not the one that was written.
     """
-    path = vectors_path(workspace, generation)
-    vectors, stamp = VectorIndex.open(path), _stamp(path)
+    opened_parts = []
+    for part in parts:
+        matrix = segment_vectors(workspace, part.segment, again=again)
+        if len(matrix) != len(part.chunks):
+            raise ValueError(f"{part.segment}.npy has {len(matrix)} rows for {len(part.chunks)} chunks")
+        opened_parts.append((matrix, part.chunks))
+    return VectorIndex.of(opened_parts)
+
+
+def segment_vectors(workspace: Workspace, segment: int, *, again: bool = False) -> NDArray[np.float32]:
+    """Return the memory-mapped vectors of a segment. Raises: as `open_vectors`."""
+    path = vectors_path(workspace, segment)
+    vectors, stamp = _plain(mapped_array(path)), _stamp(path)
     digest, good = _recorded(path)
     if again or stamp != good:
         current = _digest(path)

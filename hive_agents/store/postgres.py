@@ -504,7 +504,7 @@ def statements(version: int) -> Iterator[str]:
     """Yield the statements that migrate the records from a version to the newest, in PostgreSQL's SQL."""
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
-            target = re.search(r"\b(?:TABLE|ON|INDEX) (\w+)", re.sub(r"INDEX \w+ ON", "ON", statement))
+            target = re.search(r"\b(?:TABLE|ON|INDEX|INTO) (\w+)", re.sub(r"INDEX \w+ ON", "ON", statement))
             if target is None or target[1] not in INDEX_TABLES:
                 yield _ported(statement)
 

@@ -5,6 +5,8 @@ SEALS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLO
 INDEX_TABLES = frozenset(
     {
         "corpus_stats",
+        "segments",
+        "parts",
         "documents",
         "chunks",
         "terms",
@@ -508,5 +510,29 @@ MIGRATIONS = (
         ended_at TEXT
     );
     CREATE INDEX document_imports_by_end ON document_imports (ended_at);
+    """,
+    # From here on `generation` in the tables of documents, chunks and postings is the number of a segment.
+    """
+    CREATE TABLE segments (
+        segment INTEGER PRIMARY KEY,
+        lengths BLOB NOT NULL,
+        chunk_documents BLOB NOT NULL,
+        shared_lines BLOB,
+        shared_hashes BLOB NOT NULL,
+        lines BLOB,
+        elsewhere BLOB
+    );
+    CREATE TABLE parts (
+        generation INTEGER NOT NULL,
+        segment INTEGER NOT NULL,
+        documents BLOB,
+        chunks BLOB,
+        PRIMARY KEY (generation, segment)
+    ) WITHOUT ROWID;
+    INSERT INTO segments SELECT generation, lengths, chunk_documents, shared_lines, x'', NULL, NULL FROM corpus_stats;
+    INSERT INTO parts SELECT generation, generation, NULL, NULL FROM corpus_stats;
+    ALTER TABLE corpus_stats DROP COLUMN lengths;
+    ALTER TABLE corpus_stats DROP COLUMN chunk_documents;
+    ALTER TABLE corpus_stats DROP COLUMN shared_lines;
     """,
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from hive_agents.index.bm25 import BM25, BM25Params
-from hive_agents.index.postings import TokenRuns, build_postings, document_lengths
+from hive_agents.index.postings import TokenRuns, build_postings, document_lengths, read_postings
 
 VOCABULARY = [f"w{i}" for i in range(10)]
 DEFAULTS = BM25Params()
@@ -33,7 +33,8 @@ class Memory:
         names = list(numbers)
         self.n_docs = len(documents)
         self.lengths = document_lengths(body, title)
-        self._lists = {names[number]: (df, blob) for number, df, blob in build_postings(body, title, len(names))}
+        built = build_postings(body, title, len(names))
+        self._lists = {names[number]: read_postings(df, blob) for number, df, blob in built}
         self.reads = Counter()
 
     @staticmethod

@@ -264,6 +264,22 @@ def test_the_state_is_readable_by_its_owner_alone(indexed: Workspace) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_rebuild_reads_everything_embeds_nothing_and_says_the_same(
+    workspace: Workspace, counting: CountingMiniLM
+) -> None:
+    build_index(workspace)
+    write_document(workspace, "welcome.md", "# Welcome\n\nAPI keys are welcome.\n")
+    build_index(workspace)
+    expected, embedded, before = shown(workspace), counting.embedded, index_hash(workspace)
+    report = build_index(workspace, rebuild=True)
+    assert (report.updated, report.unchanged, report.embedded) == (8, 0, 0)
+    assert (counting.embedded, index_hash(workspace)) == (embedded, before)
+    assert shown(workspace) == expected
+    with sqlite3.connect(workspace.database) as connection:
+        assert connection.execute("SELECT count(*) FROM parts").fetchone() == (1,)
+    connection.close()
+
+
 def test_lost_vectors_are_made_again_from_the_cache(indexed: Workspace) -> None:
     expected = shown(indexed)
     for left in (None, b"", b"no matrix"):

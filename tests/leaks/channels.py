@@ -23,7 +23,7 @@ from tests.leaks.visits import Visit, collecting, own_words, told
 
 Collect = Callable[[Visit], Awaitable[str]]
 INDEX_TABLES = frozenset(
-    "corpus_stats documents file_stamps chunks terms postings term_stats field_values embeddings".split()
+    "corpus_stats segments parts documents file_stamps chunks terms postings term_stats field_values embeddings".split()
 ) | {"sqlite_sequence"}
 ID, VALUE, TEXTS = "p", "p" + VALUES, "p" + VALUES + TEXT
 

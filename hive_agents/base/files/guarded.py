@@ -14,7 +14,7 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -285,13 +285,13 @@ def require_archive(archive: zipfile.ZipFile) -> None:
         raise Exceeded(f"it unpacks to {unpacked // max(packed, 1)} times its size")
 
 
-def load_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
+def load_arrays(file: BinaryIO, *names: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of an `.npz` file, whose shapes are checked against their bytes; nothing is unpickled.
 
-    Raises: OSError; ValueError for any file that isn't one, Exceeded among them.
+    With `names` no others are read. Raises: OSError; ValueError for any file that isn't one, Exceeded among them.
     """
     with _as_value_errors():
-        return _arrays(file)
+        return _arrays(file, names)
 
 
 def mapped_array(path: Path) -> NDArray[Any]:
@@ -318,13 +318,15 @@ def _as_value_errors() -> Iterator[None]:
         raise ValueError(f"no array file: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
+def _arrays(file: BinaryIO, names: Collection[str]) -> dict[str, NDArray[Any]]:
     from numpy.lib import format as npy
 
     arrays = {}
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
+            if names and member.filename.removesuffix(".npy") not in names:
+                continue
             if member.compress_size > size or member.file_size > max(_SMALL, MAX_RATIO * member.compress_size):
                 raise Exceeded(f"{member.filename} unpacks to too much")
             with archive.open(member) as stream:

@@ -27,6 +27,9 @@ from hive_agents.workspace import Workspace, cores
 
 SHARD = 256  # texts embedded between two writes: the most that an interruption loses
 
+JOINED = 4
+"""A file is joined with the smaller ones if it has at most so many times their texts."""
+
 _Vectors = dict[bytes, NDArray[np.float32]]
 
 
@@ -88,6 +91,18 @@ def _read(path: Path, embedder: Embedder) -> _Vectors | None:
     return dict(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
 
 
+def _prefixes(path: Path, embedder: Embedder) -> NDArray[np.uint64] | None:
+    """Return the first bytes of the hashes in a file as numbers, none of a damaged one; None for another model's."""
+    try:
+        with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+            stored = load_arrays(file, "model", "hashes")
+        if str(stored["model"]) != embedder.model_id:
+            return None
+        return np.ascontiguousarray(stored["hashes"][:, :8]).view(">u8").ravel().astype(np.uint64)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return np.empty(0, np.uint64)
+
+
 def _write(path: Path, embedder: Embedder, by_hash: _Vectors, mode: int | None = 0o600) -> None:
     hashes = sorted(by_hash)
     data = io.BytesIO()
@@ -108,7 +123,10 @@ def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
 
 
 class EmbeddingCache:
-    """The cached vectors of documents' texts by one model: those of the seed and of `.hive/embeddings/`."""
+    """The cached vectors of documents' texts by one model: those of the seed and of `.hive/embeddings/`.
+
+    Of a file whose texts aren't asked for only the hashes are read.
+    """
 
     def __init__(self, workspace: Workspace, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -116,24 +134,31 @@ class EmbeddingCache:
         self._folder = workspace.state_folder("embeddings")
         self._seed = workspace.root / "embeddings" / f"{self._slug}.npz"
         self._known: _Vectors = {}
-        self._load(self._seed)
+        found = {path: _prefixes(path, embedder) for path in (self._seed, *self._folder.glob("*.npz"))}
+        self._unread = {path: prefixes for path, prefixes in found.items() if prefixes is not None and len(prefixes)}
         # Damaged files are replaced by `compact`; those of other models stay.
-        self._shards = {path for path in self._folder.glob("*.npz") if self._load(path)}
+        self._shards = {path: len(prefixes) for path, prefixes in found.items() if prefixes is not None}
+        self._shards.pop(self._seed, None)
 
-    def _load(self, path: Path) -> bool:
-        """Add the vectors of a file; return False for another model's."""
-        vectors = _read(path, self._embedder)
-        self._known |= vectors or {}
-        return vectors is not None
+    def _look_up(self, hashes: Iterable[bytes]) -> None:
+        """Read the files that have some of the hashes."""
+        wanted = set(hashes) - self._known.keys()
+        prefixes = np.array([int.from_bytes(digest[:8]) for digest in wanted], np.uint64)
+        for path, inside in list(self._unread.items()):
+            if np.isin(inside, prefixes).any():
+                self._known |= _read(path, self._embedder) or {}
+                del self._unread[path]
 
     def missing(self, hashes: Sequence[bytes]) -> int:
         """Return how many different texts aren't cached."""
+        self._look_up(hashes)
         return len(set(hashes) - self._known.keys())
 
     def vectors(
         self, hashes: Sequence[bytes], texts: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> NDArray[np.float32]:
         """Return shape `(n, dimensions)`; embed the texts that aren't cached, and save them every `SHARD` texts."""
+        self._look_up(hashes)
         missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in self._known}
         todo = sorted(missing.items(), key=lambda item: len(item[1]))
         shards = [todo[start : start + SHARD] for start in range(0, len(todo), SHARD)]
@@ -146,22 +171,41 @@ class EmbeddingCache:
             self._known.update(zip((digest for digest, _ in part), new, strict=True))
             shard = self._folder / f"{self._slug}-{part[0][0].hex()[:16]}.npz"
             self._write(shard, [digest for digest, _ in part])
-            self._shards.add(shard)
+            self._shards[shard] = len(part)
         if not len(hashes):
             return np.zeros((0, self._embedder.dimensions), np.float32)
         return np.stack([self._known[digest] for digest in hashes])
 
     def compact(self, hashes: Sequence[bytes]) -> None:
         """Replace the files by one with the cached vectors of `hashes`; no other process may be writing."""
-        whole = self._folder / f"{self._slug}.npz"
-        if self._shards - {whole}:
+        self._replace(list(self._shards), self._folder / f"{self._slug}.npz", hashes)
+
+    def join(self) -> None:
+        """Put small files together, so that there are few; no other process may be writing."""
+        smallest = sorted(self._shards, key=self._shards.__getitem__)
+        n, texts = 0, 0
+        while n < len(smallest) and (not n or self._shards[smallest[n]] <= JOINED * texts):
+            texts += self._shards[smallest[n]]
+            n += 1
+        if n > 1:
+            vectors = [_read(path, self._embedder) or {} for path in smallest[:n]]
+            for some in vectors:
+                self._known |= some
+            self._replace(smallest[:n], smallest[n - 1], [digest for some in vectors for digest in some])
+
+    def _replace(self, paths: Sequence[Path], whole: Path, hashes: Sequence[bytes]) -> None:
+        others = [path for path in paths if path != whole]
+        if others and hashes:
+            self._look_up(hashes)
             self._write(whole, hashes)
-            for path in self._shards - {whole}:
+            for path in others:
                 path.unlink(missing_ok=True)
-            self._shards = {whole}
+                del self._shards[path]
+            self._shards[whole] = len(hashes)
 
     def write_seed(self, hashes: Sequence[bytes]) -> Path:
         """Write the tracked seed cache, so that a fresh clone embeds nothing."""
+        self._look_up(hashes)
         self._write(self._seed, hashes, mode=None)
         return self._seed
 
