@@ -51,6 +51,9 @@ class NodeWork:
     own_buffer: DataBuffer | None = None
     task: str | None = None
     policies: Tools | None = None
+    in_code: bool = False
+    """Whether code calls it like a function: then its prompt is what the code says, and its inputs are its first
+    message."""
 
     @classmethod
     def of(
@@ -101,6 +104,12 @@ class NodeWork:
     @cached_property
     def spill(self) -> Spillover:
         return Spillover(self.files, limit=self.session.workspace.settings.agents.spillover_chars)
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether some file isn't in its conversation in full, or may not stay there."""
+        sizes = [file.size for file in self.files.list()]
+        return any(size > self.spill.limit for size in sizes) or sum(sizes) > self.input_texts.limit
 
     @cached_property
     def input_texts(self) -> InputTexts:
@@ -173,6 +182,9 @@ class NodeWork:
                 focus += "\n\n" + "\n".join([fenced(f"[input {key}]: {text}"), *references])
         if self.task is not None:
             focus += f"\n\n# Task\n{self.task}"
+        if self.in_code:  # the same in each call, so that a provider's cache of prompts holds it
+            listed = "\n".join(f"- {file.name}" for file in self.files.list()) if self.needs_files else ""
+            return "\n\n".join(filter(None, [self.identity, focus, listed and f"DATA FILES:\n{listed}"]))
         path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
         return build_prompt(
             self.session.workspace,

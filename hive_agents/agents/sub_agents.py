@@ -58,7 +58,7 @@ async def delegated(
         if agent.input_schema is not None and (wrong := faults(given, agent.input_schema)):
             raise HiveError.of("HIVE-105", f"the inputs don't fit: {'; '.join(wrong[:5])}")
         async with asyncio.timeout(SECONDS):
-            result |= await _worked(work, key, agent, task, values, reach or _reach(work), loop)
+            result |= await _worked(work, key, agent, task, values, reach, loop)
     except (Pending, asyncio.CancelledError):
         raise
     except HiveError as error:
@@ -93,8 +93,16 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
 
 
 async def _worked(
-    work: NodeWork, key: str, agent: AgentSpec, task: str, values: Mapping[str, Any], reach: Tools, loop: NodeLoop
+    work: NodeWork,
+    key: str,
+    agent: AgentSpec,
+    task: str,
+    values: Mapping[str, Any],
+    reach: Tools | None,
+    loop: NodeLoop,
 ) -> dict[str, Any]:
+    in_code = reach is not None
+    reach = reach or _reach(work)
     buffer = await _snapshot(work, key, values)
     ends: list[End] = []
     outputs: dict[str, Any] = {}
@@ -115,6 +123,7 @@ async def _worked(
             own_buffer=buffer,
             task=task or None,
             policies=reach,
+            in_code=in_code,
         )
         end, used = await loop(part)
         ends.append(end)

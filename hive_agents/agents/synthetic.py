@@ -32,6 +32,9 @@ def synthetic_tools(work: NodeWork) -> list[models.Tool]:
         typed["required"] = [key for key in schema.get("required", ()) if key in node.output_keys]
         setting = models.Tool(name=SET, description="Set the declared outputs of this phase.", parameters=typed)
         offered = [setting if tool.name == SET else tool for tool in offered]
+    if work.in_code:  # a function reports to nobody, and has no files before a result is too long
+        useful = {SET, *(FILE_TOOLS if work.needs_files else ())}
+        offered = [tool for tool in offered if tool.name in useful]
     return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
 
 

@@ -29,9 +29,11 @@ class Told:
     def __init__(self, answering: Answering) -> None:
         self.answering = answering
         self.prompts: list[list[Message]] = []
+        self.offered: list[list[str]] = []
 
     async def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), **_: Any) -> ChatResult:
         self.prompts.append(list(messages))
+        self.offered.append([tool.name for tool in tools])
         await asyncio.sleep(0)
         answer = self.answering(messages, tools)
         if isinstance(answer, ModelError):
