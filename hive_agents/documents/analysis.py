@@ -57,7 +57,7 @@ _CLUSTER = re.compile(
 )
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
 
-_RUN = re.compile(r"[^\W_]+(?:[._\-/:@,\\+]+[^\W_]+)+")
+_RUN = re.compile(r"(?<![^\W_])[^\W_]++(?:[._\-/:@,\\+]++[^\W_]++)+")
 _LONGEST_RUN = 40
 _TELLING = re.compile(r"[\d_.]|::")
 """A run with none of these is an ordinary compound: joining it finds nothing more."""

@@ -1,4 +1,4 @@
-"""What costs its sender little and everybody else much: front matter that nests, a patch that doubles."""
+"""What costs its sender little and everybody else much: front matter that nests, a patch that doubles, a long word."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import frontmatter
+from hive_agents.documents import exact, names_in
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -65,3 +66,11 @@ def test_a_few_copies_of_a_patch_make_no_thousands(patch: list[dict[str, Any]]) 
     """Twelve operations make 4,096 times as much; each further one doubles it, until memory ends."""
     with pytest.raises(PatchError, match="makes too much"):
         patched({"a": [["0123456789" * 100]]}, patch)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("sign", ["z", "Z", "Zz", "9", "9,", "a.", "a::", "_", "aB", "a\u0301"])
+def test_a_word_without_an_end_costs_no_more_than_its_length(sign: str) -> None:
+    """Whoever breaks this waits: a question that was one word of 3,000 letters held its reader's place for 87 seconds,
+    and a document with such words its index."""
+    names_in(sign * (600_000 // len(sign)), exact("english"))
