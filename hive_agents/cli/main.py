@@ -40,6 +40,7 @@ from hive_agents.cli import (
     runs,
     serve,
     stale,
+    status,
     storage,
     token,
     tools,
@@ -106,6 +107,7 @@ PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
     },
     "Serve and maintain a workspace": {
         "serve": serve.command,
+        "status": status.command,
         "mcp": serve.mcp,
         "doctor": doctor.command,
         "models": models.app,

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hive_agents.access import LOCAL_TENANT, Principal
 from hive_agents.base import NotFound
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.store import STATUSES, RunRow, RunStore
+from hive_agents.runs.store import CHAT_GRAPH, STATUSES, RunRow, RunStore
+from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 OPERATORS = frozenset({"operator", "admin"})
+
+
+class RunsOverview(NamedTuple):
+    """How many runs stand how; of those begun since a time their number, tokens, dollars, and how many failed."""
+
+    by_status: dict[str, int]
+    begun: int
+    tokens: int
+    usd: float
+    failed: int
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,31 @@ class Scope:
                 "HIVE-409", f"there is no run {run_id}", fix="`hive runs`, or GET /api/runs, lists the runs"
             )
         return _current(workspace, [row])[0]
+
+    def overview(self, workspace: Workspace, since: str) -> RunsOverview:
+        """Return the figures of their runs; costs are of those begun `since`, a time in ISO 8601.
+
+        A run whose worker died doesn't count as running.
+        """
+        asked = {"tenant = ?": self.tenant, "user = ?": self.user}
+        among = " AND ".join(["TRUE", *(clause for clause, value in asked.items() if value is not None)])
+        given = [value for value in asked.values() if value is not None]
+        held = Leases(workspace).held()
+        with connected(workspace.records) as connection:
+            query = f"SELECT status, count(*) FROM runs WHERE {among} GROUP BY status"
+            by_status = Counter({str(status): int(number) for status, number in connection.execute(query, given)})
+            query = f"SELECT thread_id, graph FROM runs WHERE status = 'running' AND {among}"
+            running = connection.execute(query, given).fetchall()
+            failed = "coalesce(sum(CASE WHEN status = 'failed' THEN 1 ELSE 0 END), 0)"
+            figures = f"count(*), coalesce(sum(tokens), 0), coalesce(sum(usd), 0), {failed}"
+            query = f"SELECT {figures} FROM runs WHERE started_at >= ? AND {among}"
+            begun, tokens, usd, lost = connection.execute(query, (since, *given)).fetchone()
+        for thread, graph in running:
+            if thread not in held:
+                by_status["running"] -= 1
+                by_status["stopped" if graph == CHAT_GRAPH else "queued"] += 1
+        stand = {status: by_status[status] for status in STATUSES}
+        return RunsOverview(stand, int(begun), int(tokens), float(usd), int(lost))
 
     def sees(self, row: RunRow) -> bool:
         return self.tenant in (None, row.tenant) and self.user in (None, row.user)
