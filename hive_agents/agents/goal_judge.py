@@ -96,7 +96,9 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         model = session.models("judge") if _needs_model(session.goal) else None
         if model is not None:
             shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
-            await session.effects.require(key, **need(model, [shown]))
+            needed = need(model, [shown])
+            needed["tokens"] *= session.workspace.settings.judge.prompts or 1
+            await session.effects.require(key, **needed)
         before = model.meter.usage if model is not None else Usage()
         with sending(session.effects.sending(key)) as take_back:
             judgment = await session.court.evaluate(

@@ -22,6 +22,11 @@ from .evaluators import (
     EvaluatorFault as EvaluatorFault,
     ModelEvaluator as ModelEvaluator,
 )
+from .finer import (
+    Annotators as Annotators,
+    Averaged as Averaged,
+    Cascade as Cascade,
+)
 from .hybrid import (
     Attempts as Attempts,
     HybridJudge as HybridJudge,

@@ -7,6 +7,7 @@ import inspect
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.base import fenced
@@ -77,7 +78,7 @@ def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
 def fingerprint_of(evaluators: Sequence[Evaluator]) -> str:
     """Return the only evaluator's fingerprint, a panel's joint one, or "none"."""
     fingerprints = sorted(each.fingerprint for each in evaluators)
-    return _hashed(*fingerprints) if len(fingerprints) > 1 else "".join(fingerprints) or "none"
+    return hashed(*fingerprints) if len(fingerprints) > 1 else "".join(fingerprints) or "none"
 
 
 class FunctionEvaluator:
@@ -95,7 +96,7 @@ class FunctionEvaluator:
         """The function's own attribute `fingerprint`, which should change with what it measures; else its name's."""
         declared = getattr(self._function, "fingerprint", None)
         named = self._function if hasattr(self._function, "__qualname__") else type(self._function)
-        return str(declared) if declared is not None else _hashed(named.__module__, named.__qualname__)
+        return str(declared) if declared is not None else hashed(named.__module__, named.__qualname__)
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         async def call() -> Any:
@@ -109,7 +110,8 @@ class FunctionEvaluator:
 
 
 class ModelEvaluator:
-    """A chat model with the prompt `judge`; `on_usage` is called with the cost of each call."""
+    """A chat model with the prompt `judge`; `on_usage` is called with the cost of each call. `examples`, people's
+    verdicts on other work, follow the prompt."""
 
     def __init__(
         self,
@@ -119,22 +121,29 @@ class ModelEvaluator:
         prompt: str = "judge",
         deadline: float = DEADLINE,
         on_usage: Callable[[Usage], None] | None = None,
+        examples: str = "",
     ) -> None:
         self._model, self._workspace, self._prompt, self._deadline = model, workspace, prompt, deadline
-        self._on_usage = on_usage
+        self._on_usage, self._examples = on_usage, examples
 
     def counted(self, on_usage: Callable[[Usage], None]) -> ModelEvaluator:
         """Return the same evaluator with this `on_usage`."""
-        return ModelEvaluator(
-            self._model, workspace=self._workspace, prompt=self._prompt, deadline=self._deadline, on_usage=on_usage
-        )
+        same = copy(self)
+        same._on_usage = on_usage
+        return same
+
+    def with_examples(self, examples: str) -> ModelEvaluator:
+        """Return the same evaluator with these examples."""
+        same = copy(self)
+        same._examples = examples
+        return same
 
     @property
     def fingerprint(self) -> str:
         """Changes with the model's name, the prompt or the rubric: a calibration holds for one of these only."""
         name = next((str(found) for key in ("name", "model_name", "model", "model_id")
                      if (found := getattr(self._model, key, None))), type(self._model).__name__)  # fmt: skip
-        return _hashed(name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True))
+        return hashed(name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True))
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         text = self._prompt_text(goal, result, context)
@@ -153,7 +162,7 @@ class ModelEvaluator:
 
     def _prompt_text(self, goal: Goal, result: Any, context: FeedbackContext | None) -> str:
         described = goal.model_dump(mode="json", exclude={"eval_cases"}, exclude_none=True)
-        return prompts.load(
+        text = prompts.load(
             self._prompt,
             self._workspace,
             goal=_shown(described),
@@ -162,6 +171,8 @@ class ModelEvaluator:
             # Random, so that nothing in the result can close the fence.
             fence=f"=====  {secrets.token_hex(8)}  =====",
         )
+        examples = f"\n\n# What people said of similar work\n{fenced(self._examples)}" if self._examples else ""
+        return text + examples
 
     async def _complete(self, text: str) -> Any:
         from hive_agents.models import Message
@@ -267,7 +278,8 @@ def error_text(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _hashed(*parts: str) -> str:
+def hashed(*parts: str) -> str:
+    """Return the fingerprint of what these parts describe."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

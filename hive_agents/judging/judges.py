@@ -14,6 +14,7 @@ from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
+from hive_agents.judging.finer import Averaged
 from hive_agents.judging.hybrid import ESCALATE, HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
@@ -216,9 +217,11 @@ class Runtime:
 
     def _evaluator(self, source: Any, spending: _Spending | None) -> Evaluator:
         found = evaluator(source, self.workspace)
-        if isinstance(found, ModelEvaluator) and found is not source and spending is not None:
-            return found.counted(spending.add)
-        return found
+        if not isinstance(found, ModelEvaluator) or found is source:
+            return found
+        found = found.counted(spending.add) if spending is not None else found
+        times = self.workspace.settings.judge.prompts or 1
+        return found if times == 1 else evaluator(Averaged([found] * times), self.workspace)
 
     @cached_property
     def _model(self) -> ChatModel | None:

@@ -1,0 +1,165 @@
+"""Finer scores, measured with simulated judges whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from hive_agents import Goal, HybridJudge, Judgment, JudgmentAction, Runtime, Workspace
+from hive_agents.judging import Annotators, Averaged, Cascade, Certificate, DecisionLog, ModelEvaluator
+from hive_agents.judging.evaluators import fingerprint_of
+from hive_agents.judging.finer import examples_for
+from hive_agents.models import ChatResult, Message, Usage
+
+ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
+GOAL = Goal(id="g", name="G", goal_type="summary")
+PROMPTS = 5
+
+
+class World:
+    """Cases that people accept or not, and how clear each is: of unclear ones a verdict is nearly a coin.
+
+    Whatever it is asked, a model says .9 or .95, and means nothing by it. A prompt's examples decide each verdict anew;
+    the strong model finds half of the unclear cases clear.
+    """
+
+    def __init__(self, seed: int, n: int = 800) -> None:
+        rng = np.random.default_rng([seed, 39])
+        self.clear = rng.random(n) < 0.7
+        self.cheap = rng.random((n, PROMPTS)) < np.where(self.clear, 0.985, 0.6)[:, None]
+        strong = self.clear | (rng.random(n) < 0.5)
+        self.strong = rng.random((n, PROMPTS)) < np.where(strong, 0.985, 0.6)[:, None]
+        self.said = rng.choice([0.9, 0.95], (n, PROMPTS))
+
+
+def averaged(right: np.ndarray, said: np.ndarray) -> list[tuple[float, bool]]:
+    """(confidence, whether the majority is right), as `Averaged` gives them."""
+    support = np.where(right, said, 1 - said).mean(axis=1)
+    return [(round(float(max(one, 1 - one)), 6), bool(one >= 0.5)) for one in support]
+
+
+def outcome(decided: list[bool], n: int) -> tuple[float, bool]:
+    return len(decided) / n, bool(decided) and 1 - np.mean(decided) > 0.05
+
+
+def measured(seed: int) -> dict[str, tuple[float, bool]]:
+    """Certified on 400 labels, measured on 20,000 other cases: (share decided, whether over 5 % of it is wrong)."""
+    sample, rest = World(seed, 400), World(10_000 + seed, 20_000)
+    found = {}
+    once = Certificate.of(zip(sample.said[:, 0].tolist(), sample.cheap[:, 0].tolist(), strict=True))
+    asked = zip(rest.said[:, 0].tolist(), rest.cheap[:, 0].tolist(), strict=True)
+    found["one prompt"] = outcome([same for at, same in asked if once.decides(at)], 20_000)
+    cheap, strong = averaged(sample.cheap, sample.said), averaged(sample.strong, sample.said)
+    truth, deeper = averaged(rest.cheap, rest.said), averaged(rest.strong, rest.said)
+    alone = Certificate.of(cheap)
+    found["averaged"] = outcome([same for at, same in truth if alone.decides(at)], 20_000)
+    first = Certificate.of(cheap, delta=0.05)
+    left = [second for (at, _), second in zip(cheap, strong, strict=True) if not first.decides(at)]
+    then = Certificate.of(left, delta=0.05)
+    decided = []
+    for (at, same), (other, deep) in zip(truth, deeper, strict=True):
+        if first.decides(at):
+            decided.append(same)
+        elif then.decides(other):
+            decided.append(deep)
+    found["cascade"] = outcome(decided, 20_000)
+    return found
+
+
+def test_averages_are_certified_where_one_prompt_is_not_and_a_cascade_decides_more() -> None:
+    worlds = [measured(seed) for seed in range(50)]
+    share = {name: float(np.mean([world[name][0] for world in worlds])) for name in worlds[0]}
+    violated = {name: float(np.mean([world[name][1] for world in worlds])) for name in worlds[0]}
+    assert share["one prompt"] <= 0.02
+    assert share["averaged"] >= 0.5
+    assert share["cascade"] >= share["averaged"]
+    assert max(violated.values()) <= 0.10
+
+
+def verdict(action: JudgmentAction, confidence: float, **more: Any) -> Any:
+    async def says(*_: Any) -> Judgment:
+        return Judgment(action=action, confidence=confidence, reasoning=f"so {action}", **more)
+
+    return says
+
+
+async def test_an_average_has_the_action_with_the_most_support() -> None:
+    found = await Averaged([verdict(ACCEPT, 0.9), verdict(RETRY, 0.95), verdict(RETRY, 0.6, violations=["pii"])])(
+        GOAL, {}, None
+    )
+    assert (found.action, found.confidence, found.violations) == (RETRY, round((0.1 + 0.95 + 0.6) / 3, 6), ["pii"])
+
+
+async def test_a_cascade_asks_the_next_stage_only_where_the_first_is_not_certified() -> None:
+    certified, none = Certificate.of([(0.9, True)] * 60), Certificate.of([])
+    asked = []
+
+    async def strong(*_: Any) -> Judgment:
+        asked.append("strong")
+        return Judgment(action="retry", confidence=0.95, reasoning="wrong")
+
+    for sure, action, calls in ((0.9, ACCEPT, 0), (0.8, RETRY, 1)):
+        cascade = Cascade([(verdict(ACCEPT, sure), certified), (strong, certified)])
+        assert (await HybridJudge(llm=cascade).evaluate(GOAL, {})).action is action
+        assert len(asked) == calls
+    left = await HybridJudge(llm=Cascade([(verdict(ACCEPT, 0.99), none)])).evaluate(GOAL, {})
+    assert (left.action, left.escalation_reason) == (ESCALATE, "low_confidence")
+
+
+class Model:
+    """Accepts at .9, and keeps its prompts."""
+
+    name = "kept:model"
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    async def complete(self, messages: list[Message], **_: Any) -> ChatResult:
+        self.prompts.append(messages[0].content)
+        said = {"action": "accept", "confidence": 0.9, "reasoning": "complete"}
+        return ChatResult(text="", structured=said, usage=Usage(input_tokens=7))
+
+
+def labelled(place: Workspace) -> DecisionLog:
+    log = DecisionLog(place)
+    base = {"at": "2026-01-01T00:00:00+00:00", "goal_type": "summary", "judge_hash": "old", "audit": 1}
+    judgment = {"action": "accept", "confidence": 0.9, "signals": []}
+    texts = [("a letter about refunds", "amira"), ("a report on pumps", "amira"), ("refunds of a letter", "bo"),
+             ("a letter on refunds, later", "bo")]  # fmt: skip
+    label = {"action": "retry", "at": "2026-01-02", "blind": True}
+    log.load(
+        json.dumps({**base, "judgment": judgment, "result": text, "labels": [{**label, "by": f"user:{by}"}]})
+        for text, by in texts
+    )
+    return log
+
+
+async def test_each_prompt_has_another_persons_examples_and_none_of_what_certifies(text_workspace: Workspace) -> None:
+    log, model = labelled(text_workspace), Model()
+    judge = Annotators(ModelEvaluator(model), log.rows(), until=3, prompts=2)
+    found = await judge(GOAL, "a letter about refunds", None)
+    assert (found.action, found.confidence) == (ACCEPT, 0.9)
+    first, second = model.prompts
+    assert "report on pumps" in first
+    assert first.index("letter about refunds\", \"verdict") < first.index("report on pumps"), "the most alike first"
+    assert "refunds of a letter" in second
+    assert not any("later" in prompt for prompt in model.prompts)
+    more = Annotators(ModelEvaluator(model), log.rows(), until=4, prompts=2)
+    assert more.fingerprint != judge.fingerprint, "what was audited before certifies it no more"
+    assert examples_for([], "x", 5, until=9) == []
+
+
+async def test_a_setting_asks_the_model_of_the_workspace_several_times(text_workspace: Workspace) -> None:
+    once = Runtime(text_workspace).judge(GOAL, llm=Model()).fingerprint
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write("[judge]\nprompts = 3\n")
+    place, model = Workspace(text_workspace.root), Model()
+    runtime = Runtime(place)
+    judgment = await runtime.evaluate(GOAL, {"text": "all"}, llm=model)
+    assert (judgment.action, len(model.prompts)) == (ACCEPT, 3)
+    row = DecisionLog(place).rows()[0]
+    assert (row.llm_calls, row.input_tokens, row.proposal) == (3, 21, ("accept", 0.9))
+    assert row.judge_hash == runtime.judge(GOAL, llm=model).fingerprint != once
+    assert fingerprint_of([]) == "none"
