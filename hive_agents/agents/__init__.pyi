@@ -37,6 +37,8 @@ from .input import (
 )
 from .mcp_servers import (
     announced as announced,
+    read_resource as read_resource,
+    server_resources as server_resources,
 )
 from .new_agent import (
     new_agent as new_agent,
@@ -62,6 +64,9 @@ from .own_tools import (
 )
 from .recheck import (
     recheck_for as recheck_for,
+)
+from .recorded_code import (
+    recorded_code as recorded_code,
 )
 from .recording import (
     MadeCall as MadeCall,
@@ -117,4 +122,7 @@ from .verify import (
 )
 from .viewing import (
     RunView as RunView,
+)
+from .web_tools import (
+    destination as destination,
 )

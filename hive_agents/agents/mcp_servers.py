@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import threading
+from base64 import b64decode
 from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ CONNECT_SECONDS = 20.0
 LIST_SECONDS = 30.0
 """For a whole listing, with all of its pages and with the connection."""
 CALL_SECONDS = 120.0
+MOST_RESOURCE_PAGES = 10_000
 _LOOK = "look with `hive trust --diff`, then allow it with `hive trust`"
 
 
@@ -84,6 +86,36 @@ def announced(workspace: Workspace, *, accept: Collection[str]) -> dict[str, lis
         if server.name in accept:
             server.pin(listing)
     return found
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource as its server lists it; `modified` is "" where that isn't told."""
+
+    uri: str
+    mime_type: str
+    size: int
+    modified: str
+
+
+def server_resources(workspace: Workspace, name: str) -> list[Resource]:
+    """Return the resources of a server. Raises: HIVE-431, HIVE-432 where it can't list them, HIVE-411, HIVE-421."""
+    return _named_server(workspace, name).resources()
+
+
+def read_resource(workspace: Workspace, name: str, uri: str) -> bytes:
+    """Return a resource's content. Raises: as `server_resources`."""
+    return _named_server(workspace, name).resource(uri)
+
+
+def _named_server(workspace: Workspace, name: str) -> Server:
+    settings = workspace.settings.mcp.servers.get(name)
+    if settings is None:
+        why = f"the settings name no MCP server {name}"
+        raise HiveError.of("HIVE-409", why, file="hive.toml", path="mcp.servers", fix=f"add [mcp.servers.{name}]")
+    if (part := _untrusted_part(workspace, name, settings)) is not None:
+        raise HiveError.of("HIVE-431", f"not trusted on this machine, and inert: {part}", fix=_LOOK)
+    return _server(workspace.root, name, settings.model_dump_json())
 
 
 def _untrusted_part(workspace: Workspace, name: str, settings: McpServer) -> str | None:
@@ -248,6 +280,50 @@ class Server:
                 self._listed, self._compared = ToolListing(list(tools.values()), faults), client
                 return
         raise Exceeded(f"its tools are on more than {MOST_PAGES} pages")
+
+    def resources(self) -> list[Resource]:
+        """Return what the server lists. Raises: HIVE-432, HIVE-411, HIVE-421."""
+
+        async def listed(client: Any) -> list[Resource]:
+            resources, cursor = list[Resource](), None
+            for _ in range(MOST_RESOURCE_PAGES):
+                page = await client.list_resources(cursor=cursor, cache_mode="refresh")
+                for one in page.resources:
+                    told = one.annotations.last_modified if one.annotations is not None else None
+                    resources.append(Resource(one.uri, one.mime_type or "", one.size or 0, str(told or "")))
+                cursor = page.next_cursor
+                if not cursor:
+                    return resources
+            raise Exceeded(f"its resources are on more than {MOST_RESOURCE_PAGES} pages")
+
+        found: list[Resource] = self._asked(listed)
+        return found
+
+    def resource(self, uri: str) -> bytes:
+        """Return the content of a resource. Raises: as `resources`."""
+
+        async def read(client: Any) -> bytes:
+            parts = (await client.read_resource(uri, cache_mode="refresh")).contents
+            blobs = [part.text.encode() if hasattr(part, "text") else b64decode(part.blob) for part in parts]
+            return b"\n\n".join(blobs)
+
+        content: bytes = self._asked(read)
+        return content
+
+    def _asked(self, ask: Any) -> Any:
+        async def answer() -> Any:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    return await ask(await self._connected())
+            except Exception as error:
+                if not _answered(error) and not isinstance(error, HiveError):
+                    self._drop()
+                raise
+
+        try:
+            return _in_loop(answer()).result()
+        except Exception as error:
+            raise self._fault(error) from None
 
     async def _connected(self) -> Any:
         async with self._connecting:

@@ -75,12 +75,12 @@ def command(
                 metadata=metadata,
                 brings=brings,
                 theirs=theirs,
-                may_delete=_deletion_check(surface, delete),
+                may_delete=deletion_check(surface, delete),
                 progress=progress,
                 tell=_skip_reporter(surface),
             )
         fields, told = _offered(surface, report, declare=declare)
-        surface.show(_value(report) | {"fields": fields}, *_report_lines(place, report), *told)
+        surface.show(report_value(report) | {"fields": fields}, *report_lines(place, report), *told)
         return report
 
     report = run_import(sources or [], rev)
@@ -171,12 +171,15 @@ def _skip_reporter(surface: Surface) -> Callable[[Skipped], None]:
     return report
 
 
-def _deletion_check(surface: Surface, delete: bool) -> Callable[[Sequence[str], bool], bool]:
-    """Return a callback that permits deletions: by `--delete`, or by asking at the terminal; otherwise it refuses."""
+def deletion_check(surface: Surface, delete: bool, *, whole: bool = False) -> Callable[[Sequence[str], bool], bool]:
+    """Return a callback that permits deletions: by `--delete`, or by asking at the terminal; otherwise it refuses.
+
+    Only with `whole` `--delete` is enough where a source has nothing any more.
+    """
     import sys
 
     def may_delete(doc_ids: Sequence[str], everything: bool) -> bool:
-        if delete and not everything:
+        if delete and (whole or not everything):
             return True
         if surface.as_json or surface.quiet or not sys.stdin.isatty():
             return False
@@ -193,7 +196,7 @@ def _deletion_check(surface: Surface, delete: bool) -> Callable[[Sequence[str], 
     return may_delete
 
 
-def _value(report: ImportReport) -> dict[str, Any]:
+def report_value(report: ImportReport) -> dict[str, Any]:
     return {
         "imported": report.imported,
         "skipped": report.skipped,
@@ -212,7 +215,7 @@ def _value(report: ImportReport) -> dict[str, Any]:
     }
 
 
-def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
+def report_lines(place: Workspace, report: ImportReport, *, theirs: bool = True) -> list[Any]:
     lines: list[Any] = [
         f"imported {count(len(report.imported), 'document')}: {len(report.added)} added, {len(report.changed)} changed;"
         f" {len(report.renamed)} renamed, {len(report.deleted)} deleted, {report.unchanged} unchanged"
@@ -226,7 +229,7 @@ def _report_lines(place: Workspace, report: ImportReport) -> list[Any]:
     for conflict in report.conflicts:
         where = f"; what changed there: {conflict['note']}" if conflict["note"] else ""
         lines.append(styled(f"both changed: {conflict['doc_id']}: {conflict['message']}{where}", "yellow"))
-    if any(conflict["note"] for conflict in report.conflicts):
+    if theirs and any(conflict["note"] for conflict in report.conflicts):
         lines.append("  to take the source's text instead: hive import FILE --theirs")
     if report.kept:
         lines.append(f"kept {count(len(report.kept), 'document')} that you edited or deleted by hand")

@@ -39,6 +39,7 @@ from hive_agents.cli import (
     run as run_agent,
     runs,
     serve,
+    sources,
     stale,
     status,
     storage,
@@ -69,6 +70,7 @@ PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
     "Import documents": {
         "init": init.command,
         "import": import_.command,
+        "sources": sources.app,
         "index": index.command,
         "fields": fields.command,
         "stale": stale.command,

@@ -215,8 +215,10 @@ class Host:
         await Queen(self.workspace, self.bus).run()
 
     async def _triggers(self) -> None:
+        from hive_agents.host.due_sources import run_due_sources
         from hive_agents.triggers import Scheduler, Subscriptions
 
         async with asyncio.TaskGroup() as group:
             group.create_task(Scheduler(self.workspace, self.fire).run())
             group.create_task(Subscriptions(self.workspace, self.fire).run())
+            group.create_task(run_due_sources(self.workspace))

@@ -16,6 +16,9 @@ INDEX_TABLES = frozenset(
         "import_sources",
         "imports",
         "file_stamps",
+        "source_items",
+        "source_runs",
+        "source_pauses",
     }
 )
 """The index, which each host builds from the documents; all other tables hold records, which hosts may share."""
@@ -534,5 +537,28 @@ MIGRATIONS = (
     ALTER TABLE corpus_stats DROP COLUMN lengths;
     ALTER TABLE corpus_stats DROP COLUMN chunk_documents;
     ALTER TABLE corpus_stats DROP COLUMN shared_lines;
+    """,
+    """
+    CREATE TABLE source_items (
+        source TEXT NOT NULL,
+        key TEXT NOT NULL,
+        revision TEXT,
+        access TEXT,
+        failure TEXT,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        retry_at REAL,
+        PRIMARY KEY (source, key)
+    ) WITHOUT ROWID;
+    CREATE TABLE source_runs (
+        id INTEGER PRIMARY KEY,
+        source TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        status TEXT NOT NULL,
+        counts TEXT NOT NULL,
+        message TEXT
+    );
+    CREATE INDEX source_runs_by_source ON source_runs (source, id);
+    CREATE TABLE source_pauses (source TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
     """,
 )

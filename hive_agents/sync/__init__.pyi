@@ -11,14 +11,29 @@ from .forgetting import (
     forget_sources as forget_sources,
 )
 from .importing import (
+    MayDelete as MayDelete,
     changes as changes,
     import_documents as import_documents,
+    place_below as place_below,
 )
 from .placing import (
     places as places,
+)
+from .records import (
+    NAMED as NAMED,
+    Records as Records,
 )
 from .report import (
     ImportReport as ImportReport,
     LeftOut as LeftOut,
     Skipped as Skipped,
+)
+from .sources import (
+    Listing as Listing,
+    SourceFile as SourceFile,
+    list_files as list_files,
+)
+from .syncing import (
+    Sync as Sync,
+    SyncProgress as SyncProgress,
 )

@@ -12,12 +12,14 @@ from typing import Any
 
 from hive_agents.store import audit, transaction
 
+NAMED = "source:"
+
 
 @dataclass(frozen=True)
 class RememberedSource:
     """A remembered source; `place` is its folder below `documents/`, "" for `documents/` itself.
 
-    `brings` are the settings of its readers.
+    `brings` are the settings of its readers. The path of a source that the settings name is `NAMED` and its name.
     """
 
     number: int
@@ -28,6 +30,10 @@ class RememberedSource:
     metadata: Mapping[str, Any]
     at: str
     brings: frozenset[str] = frozenset()
+
+    @property
+    def named(self) -> bool:
+        return str(self.path).startswith(NAMED)
 
     @property
     def shown(self) -> str:
@@ -62,6 +68,13 @@ class Records:
         self._connection = connection
 
     def sources(self) -> list[RememberedSource]:
+        """Return the sources that `hive import` remembers, without those that the settings name."""
+        return [source for source in self._all() if not source.named]
+
+    def source_named(self, name: str) -> RememberedSource | None:
+        return next((source for source in self._all() if str(source.path) == NAMED + name), None)
+
+    def _all(self) -> list[RememberedSource]:
         rows = self._connection.execute(
             "SELECT source, path, pattern, place, rev, metadata, at, brings FROM import_sources ORDER BY source"
         )
@@ -91,7 +104,12 @@ class Records:
             ),
         )
         key = (path, pattern, place)
-        return next(source for source in self.sources() if (source.path, source.pattern, source.place) == key)
+        return next(source for source in self._all() if (source.path, source.pattern, source.place) == key)
+
+    def count(self, source: RememberedSource) -> int:
+        """Return the number of the source's files that became documents."""
+        sql = "SELECT count(doc_id) FROM imports WHERE source = ?"
+        return int(self._connection.execute(sql, (source.number,)).fetchone()[0])
 
     def forget(self, source: RememberedSource) -> None:
         with transaction(self._connection):

@@ -6,9 +6,10 @@ import glob
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.readers import MAX_BYTES, ImportFailure, TableRow, read
@@ -58,12 +59,14 @@ class Listing:
     """The files of a source.
 
     `refused` has the reason for each path that can't be listed or followed; files below it don't count as deleted.
-    `ignored` counts the files and folders left out, by reason.
+    `ignored` counts the files and folders left out, by reason. `labels` are the tenant and the readers of documents, by
+    file on disk or in a source elsewhere, where these aren't the whole source's.
     """
 
     found: list[SourceFile] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def ignore(self, why: str) -> None:
         self.ignored[why] = self.ignored.get(why, 0) + 1

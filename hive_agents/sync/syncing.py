@@ -18,9 +18,12 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from hive_agents.base import HiveError
+from hive_agents.base.files import frontmatter
 from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
 from hive_agents.sync.imported_files import ImportedFiles
 from hive_agents.sync.including import with_includes
@@ -32,6 +35,7 @@ from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
+_LABELS = ("tenant", "view")
 SyncProgress = Callable[[str, int, int], None]
 
 
@@ -39,6 +43,8 @@ class Sync:
     """The sync of one source; the caller holds the workspace's lock.
 
     With `theirs` the source's text replaces documents that were edited by hand; the edited text is kept as a note.
+    `listed` gives the files of a source that isn't on this disk; who may see its documents is the source's to say, also
+    of those that were edited.
     """
 
     def __init__(
@@ -50,6 +56,7 @@ class Sync:
         *,
         theirs: bool = False,
         progress: SyncProgress | None = None,
+        listed: Callable[[], Listing] | None = None,
     ) -> None:
         self._workspace = workspace
         self._documents = ImportedFiles(workspace)
@@ -58,6 +65,10 @@ class Sync:
         self._report = report
         self._theirs = theirs
         self._progress = progress
+        self._listed = listed or partial(
+            list_files, source.path, source.pattern, source.rev, workspace=workspace.root
+        )
+        self._labels: Mapping[str, Mapping[str, Any]] = {}
         self._known = self._records.of(source)
         self._files: dict[PurePosixPath, SourceFile] = {}
         self._taken: set[str] = set()
@@ -73,7 +84,8 @@ class Sync:
         """
         self.settle()
         source = self._source
-        listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
+        listing = self._listed()
+        self._labels = listing.labels
         self._files = {source_file.file: source_file for source_file in listing.found}
         listing = with_parts(listing if only is None else _limited(listing, only), source.brings)
         for why, number in listing.ignored.items():
@@ -96,6 +108,8 @@ class Sync:
         self._write()
         # Last: an interrupted import returns no report, so that the next one must report these again.
         self._records.change(self._source, put=self._reported)
+        if source.named:
+            self._label()
         if only is None:
             self._records.synced(self._source)
         remaining = self._records.of(self._source)
@@ -106,11 +120,33 @@ class Sync:
         kind = kind_of((source_file.origin if source_file.row else source_file.file).name)
         reader = READERS.get(kind or "")
         settings = (self._source.brings | source_file.settings) & reader.settings if reader else ()
-        how = f"{kind}\0{reader.version if reader else 0}\0{sorted(settings)}"
+        metadata = json.dumps(self._metadata(source_file), sort_keys=True)
+        how = f"{kind}\0{reader.version if reader else 0}\0{sorted(settings)}\0{metadata}"
         if how not in self._recipes:
-            text = f"{how}\0{json.dumps(dict(self._source.metadata), sort_keys=True)}"
-            self._recipes[how] = hashlib.sha256(text.encode()).hexdigest()
+            self._recipes[how] = hashlib.sha256(how.encode()).hexdigest()
         return self._recipes[how]
+
+    def _metadata(self, source_file: SourceFile) -> Mapping[str, Any]:
+        return {**self._source.metadata, **self._labels.get(str(source_file.origin), {})}
+
+    def _label(self) -> None:
+        """Write the labels of the source into documents that were edited by hand, or can't be made anew."""
+        for record in self._records.of(self._source).values():
+            text = self._documents.text(record.doc_id) if record.doc_id is not None else None
+            if text is None or record.doc_id is None or (text == record.written and record.refused is None):
+                continue
+            path = PurePosixPath(record.file)
+            own = next((self._labels[str(p)] for p in (path, *path.parents) if str(p) in self._labels), {})
+            labels = {key: value for key, value in {**self._source.metadata, **own}.items() if key in _LABELS}
+            values = _front_matter(text)
+            if values.keys() >= labels.keys() and all(values[key] == value for key, value in labels.items()):
+                continue
+            labelled = frontmatter.render({**values, **labels}, frontmatter.split(text, "")[1])
+            if text == record.written:
+                self._batch.append((replace(record, pending=labelled), labelled, replace(record, written=labelled)))
+            else:
+                self._documents.put(record.doc_id, labelled)
+        self._write()
 
     def settle(self) -> None:
         """Finish a killed import."""
@@ -228,18 +264,19 @@ class Sync:
     def _converted(self, source_file: SourceFile, data: bytes) -> tuple[str, Mapping[str, int]]:
         """Return the text of a file's document, and what it lacks."""
         root = self._workspace.documents.resolve()
-        if self._source.rev is None and Path(source_file.shown).resolve().is_relative_to(root):
+        imported = self._source.rev is None and not self._source.named
+        if imported and Path(source_file.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
         row = source_file.row
         settings = self._source.brings | source_file.settings
-        imported = (
+        made = (
             Imported(row.markdown, row.title, row.fields, left_out=row.left_out)
             if row
             else convert_bytes(source_file.file.name, data, settings=settings)
         )
         if source_file.part is not None:
-            self._report.front_matter.append(imported.metadata)
-        return document_text(imported, source_file.origin, self._source.metadata), imported.left_out
+            self._report.front_matter.append(made.metadata)
+        return document_text(made, source_file.origin, self._metadata(source_file)), made.left_out
 
     def _place(self, source_file: SourceFile, made: Record, known: Record | None, old: Record | None) -> None:
         """Update the document of a file that is new, renamed or changed, or report a conflict.
@@ -385,9 +422,6 @@ def _limited(listing: Listing, only: PurePosixPath) -> Listing:
 
 
 def _front_matter(text: str) -> dict[str, Any]:
-    from hive_agents.base import HiveError
-    from hive_agents.base.files import frontmatter
-
     try:
         return frontmatter.values(frontmatter.split(text, "")[0], "")
     except HiveError:

@@ -400,6 +400,12 @@ def _code(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
                 found |= _importable(root, root.joinpath(*Path(pattern).parts[:fixed]))
         else:
             found |= _module_files(root, pattern)
+    sources = settings.get("sources")
+    for source in sources.values() if isinstance(sources, dict) else ():
+        if isinstance(source, dict) and source.get("kind") == "loader":
+            module = str(source.get("url")).rpartition(":")[0]
+            path = file_within(root, module) if module.endswith(".py") else None
+            found |= _importable(root, path.parent) if path is not None else _module_files(root, module)
     named = servers.get("servers", {}) if isinstance(servers, dict) else {}
     for server in named.values() if isinstance(named, dict) else ():
         command = server.get("command", []) if isinstance(server, dict) else []

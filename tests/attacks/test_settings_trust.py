@@ -34,6 +34,7 @@ from hive_agents.models.embedding.minilm_graph import (
 )
 from hive_agents.models.endpoint import open_endpoint
 from hive_agents.server import Listener
+from hive_agents.sources import run_source
 from hive_agents.store import connected
 from hive_agents.workspace.settings import Settings
 from hive_agents.workspace.trusted import INERT, is_trusted, is_trusted_model, parts, trust, untrusted_notice
@@ -124,6 +125,10 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
     "access.issuer": ('"somebody"', TOKENS),
     "access.audience": ('"somebody"', TOKENS),
     "access.keys": (KEY, TOKENS),
+    "sources": (
+        '{notes = {kind = "folder", url = "/"}}',
+        refused(lambda place: run_source(place, "notes")),
+    ),
     "approvals.notify": ('["http://127.0.0.1:1"]', connects_nowhere("approvals.notify")),
     "copilot.rerank_before_gate": ("true", connects_nowhere("copilot.rerank_before_gate")),
     "optimizer.share_text": ("true", connects_nowhere("optimizer.share_text")),
@@ -166,7 +171,7 @@ def placed(root: Path, key: str, value: str) -> Workspace:
     (root / "tools").mkdir()
     (root / "tools" / "a.py").write_text("open('acted', 'w')\n")
     section, _, name = key.partition(".")
-    (root / "hive.toml").write_text(f"[{section}]\n{name} = {value}\n")
+    (root / "hive.toml").write_text(f"[{section}]\n{name} = {value}\n" if name else f"{section} = {value}\n")
     return Workspace(root)
 
 

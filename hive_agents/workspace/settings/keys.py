@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -379,6 +380,44 @@ class ServerSettings(Format):
     concurrent_runs: Positive = 4
 
 
+def _source_url(url: str) -> str:
+    if re.search(r"://[^/@?#]*:[^/@?#]*@", url):
+        raise PydanticCustomError("may_hold_secret", "take the password out: it belongs in secret_ref")
+    return url
+
+
+def _cron(text: str) -> str:
+    from cronsim import CronSim, CronSimError
+
+    fields = "use five fields: minute hour day month weekday, as 0 2 * * *"
+    try:
+        start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+        if text and (len(text.split()) != 5 or next(CronSim(text, start), None) is None):
+            raise ValueError(fields)
+    except CronSimError as error:
+        raise ValueError(f"{error}; {fields}") from None
+    return text
+
+
+class SourceSettings(Format):
+    """A source of documents, which are kept below `documents/` in the folder `to`, by default of the source's name.
+
+    `url` says where it is, and `secret_ref` refers to what it is reached with. A host runs it at the times of the cron
+    `schedule`, in UTC. Its documents are of the `tenant`; where the source knows no access of its own, `view` may see
+    them, and where that is empty the `owner` alone. `options` are those of its kind.
+    """
+
+    kind: Literal["folder", "git", "s3", "azure", "gcs", "webdav", "sftp", "imap", "web", "loader", "mcp"]
+    url: Annotated[str, Field(min_length=1), AfterValidator(_source_url)]
+    secret_ref: str = ""
+    schedule: Annotated[str, AfterValidator(_cron)] = ""
+    tenant: str = ""
+    view: list[str] = []
+    owner: str = ""
+    to: str = ""
+    options: dict[str, Any] = {}
+
+
 class Settings(FileFormat):
     """All settings of a workspace; a limit `max_*` of 0 means none."""
 
@@ -402,6 +441,7 @@ class Settings(FileFormat):
     approvals: Approvals = Approvals()
     agents: Agents = Agents()
     runs: Runs = Runs()
+    sources: dict[ServerName, SourceSettings] = {}
     server: ServerSettings = ServerSettings()
 
     @property

@@ -1,0 +1,171 @@
+"""`hive sources`: sources of documents elsewhere, named in hive.toml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.import_ import deletion_check, report_lines, report_value
+from hive_agents.cli.surface import Surface, count, styled, with_surface
+
+if TYPE_CHECKING:
+    from hive_agents.sources import SourceReport
+
+app = typer.Typer(help="Sources of documents: add, list, run, pause them; their log.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A source of hive.toml.")]
+
+
+@app.command("add")
+@with_surface()
+def add(
+    surface: Surface,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, and its folder below documents/.")],
+    kind: Annotated[
+        str, typer.Option("--kind", help="folder, git, s3, azure, gcs, webdav, sftp, imap, web, loader or mcp.")
+    ],
+    url: Annotated[str, typer.Option("--url", help="Where it is, by kind: docs/sources.md.")],
+    secret_ref: Annotated[
+        str, typer.Option("--secret-ref", metavar="REF", help="What it is reached with: credential:NAME, env:NAME, ….")
+    ] = "",
+    schedule: Annotated[str, typer.Option("--schedule", metavar='"0 2 * * *"', help="When a host runs it.")] = "",
+    tenant: Annotated[str, typer.Option("--tenant", help="The tenant of its documents.")] = "",
+    view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
+    owner: Annotated[str, typer.Option("--owner", help="Who views what nobody else may: user:ID.")] = "",
+    to: Annotated[str, typer.Option("--to", help="The folder below documents/.")] = "",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of its kind; a text or JSON.")
+    ] = None,
+) -> None:
+    """Write a source into hive.toml and trust it; `hive sources run` brings its documents."""
+    from hive_agents.sources import add_source
+
+    surface.asker.operator("add sources")
+    surface.require_whole_view("add sources")
+    values = {
+        "kind": kind,
+        "url": url,
+        "secret_ref": secret_ref,
+        "schedule": schedule,
+        "tenant": tenant,
+        "view": [part.strip() for value in view or [] for part in value.split(",")],
+        "owner": owner,
+        "to": to,
+        "options": dict(map(_option, option or [])),
+    }
+    add_source(surface.workspace, name, values)
+    surface.show({"name": name, "file": "hive.toml"}, f"wrote sources.{name} into hive.toml", "next: hive sources run")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    import json
+
+    from hive_agents.base import HiveError
+
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise HiveError.of("HIVE-409", f"--option {text} names no option", fix="write NAME=VALUE", exit_code=2)
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value
+
+
+@app.command("list")
+@with_surface()
+def list_(surface: Surface) -> None:
+    """List the sources with their last runs."""
+    from rich.table import Table
+
+    from hive_agents.sources import source_rows
+
+    surface.asker.operator("list sources")
+    rows = source_rows(surface.workspace)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("name", "kind", "url", "documents", "failed", "last run", "next"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        last = row["last_run"]
+        next_at = "paused" if row["paused"] else "not trusted" if not row["trusted"] else row["next_at"] or "–"
+        ran = f"{last['status']} {last['started_at']}" if last else "–"
+        table.add_row(row["name"], row["kind"], row["url"], str(row["documents"]), str(row["failed"]), ran, next_at)
+    surface.show({"sources": rows}, table if rows else "no sources yet: hive sources add")
+
+
+@app.command("run")
+@with_surface()
+def run(
+    surface: Surface,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all.")] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the documents that left the source without asking, however many.")
+    ] = False,
+) -> None:
+    """Fetch what changed in sources, and bring their documents up to date."""
+    from hive_agents.base import HiveError
+    from hive_agents.sources import failure_of, run_source
+
+    place = surface.workspace
+    surface.asker.operator("run sources")
+    if not (chosen := names or list(place.settings.sources)):
+        fix = "add one: hive sources add NAME --kind KIND --url URL"
+        raise HiveError.of("HIVE-409", "the settings name no source", file="hive.toml", fix=fix, exit_code=2)
+    reports: list[SourceReport] = []
+    lines: list[Any] = []
+    with surface.progress("what was fetched stays; run the command again to go on") as progress:
+        for name in chosen:
+            asked = deletion_check(surface, delete, whole=True)
+            report = run_source(place, name, may_delete=asked, progress=progress)
+            reports.append(report)
+            lines += [f"{name}: {report.status}", *report_lines(place, report.documents, theirs=False)]
+            lines += [styled(f"{each['key']}: {each['message']}", "red") for each in report.failed[:20]]
+            if len(report.failed) > 20:
+                lines.append(f"… and {len(report.failed) - 20} more: hive sources log {name}")
+    lost = [failure_of(report) for report in reports if report.status == "failed"]
+    if not surface.as_json:
+        surface.warn(lost)
+    value = [
+        {"name": each.name, "status": each.status, "message": each.message, "failed": each.failed}
+        | report_value(each.documents)
+        for each in reports
+    ]
+    surface.show({"sources": value, "diagnostics": [each.to_json() for each in lost]}, *lines)
+    kept = any(r.status != "done" or r.documents.gone or r.documents.skipped or r.documents.conflicts for r in reports)
+    raise typer.Exit(3 if lost else 1 if kept else 0)
+
+
+@app.command("pause")
+@with_surface()
+def pause(
+    surface: Surface,
+    name: NameArgument,
+    off: Annotated[bool, typer.Option("--off", help="Take it into the schedule again.")] = False,
+) -> None:
+    """Leave a source out of the schedule; `hive sources run NAME` still runs it."""
+    from hive_agents.sources import pause_source
+
+    surface.asker.operator("pause sources")
+    pause_source(surface.workspace, name, paused=not off)
+    surface.show({"name": name, "paused": not off}, f"{name} is {'on its schedule' if off else 'paused'}")
+
+
+@app.command("log")
+@with_surface()
+def log(surface: Surface, name: NameArgument) -> None:
+    """Show the last runs of a source, and what it couldn't read."""
+    from hive_agents.sources import source_log
+
+    surface.asker.operator("see the log of sources")
+    surface.require_whole_view("see the log of sources")
+    value = source_log(surface.workspace, name)
+    lines: list[Any] = []
+    for each in value["runs"]:
+        did = ", ".join(f"{each[key]} {key}" for key in ("added", "changed", "deleted", "failed") if each.get(key))
+        why = f": {each['message']}" if each["message"] else ""
+        lines.append(f"{each['started_at']} {each['status']}{f', {did}' if did else ''}{why}")
+    if value["failed"]:
+        lines.append(f"{count(len(value['failed']), 'item')} can't be read:")
+    for each in value["failed"]:
+        tried = "given up; `hive sources run` tries it again" if each["given_up"] else f"again at {each['retry_at']}"
+        lines.append(styled(f"  {each['key']}: {each['message']} (tried {each['attempts']} times, {tried})", "red"))
+    surface.show(value, *(lines or ["it has not run yet"]))

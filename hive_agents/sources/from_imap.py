@@ -1,0 +1,128 @@
+"""Mailboxes of an IMAP server: a mail never changes, and is known by its folder, UIDVALIDITY and UID."""
+
+from __future__ import annotations
+
+import imaplib
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from hive_agents.readers import MAX_BYTES
+from hive_agents.sources.contract import (
+    Denied,
+    DocumentSource,
+    MissedItem,
+    SeenItems,
+    SourceFailure,
+    SourceItem,
+    SourceOptions,
+    SourcePlace,
+)
+
+_SECONDS = 60
+_SIZE = re.compile(rb"UID (\d+).*?RFC822\.SIZE (\d+)|RFC822\.SIZE (\d+).*?UID (\d+)")
+_BATCH = 500
+
+
+class ImapOptions(SourceOptions):
+    """`folders` are mailboxes as the server names them. Without `tls` the password is sent as it is: for a server on
+    this machine."""
+
+    folders: list[str] = ["INBOX"]
+    tls: bool = True
+
+
+class ImapSource(DocumentSource[ImapOptions]):
+    """The url is `imap://host:port`, the secret `user:password`."""
+
+    def __init__(self, place: SourcePlace, options: ImapOptions) -> None:
+        super().__init__(place, options)
+        parts = urlsplit(place.settings.url)
+        if parts.scheme not in ("imap", "imaps") or not parts.hostname:
+            raise SourceFailure("write its url as imap://host or imap://host:port")
+        user, password = place.user_and_password()
+        try:
+            if options.tls:
+                secure = ssl.create_default_context()
+                self._server: imaplib.IMAP4 = imaplib.IMAP4_SSL(
+                    parts.hostname, parts.port or 993, timeout=_SECONDS, ssl_context=secure
+                )
+            else:
+                self._server = imaplib.IMAP4(parts.hostname, parts.port or 143, timeout=_SECONDS)
+            self._server.login(unquote(user), password)
+        except (imaplib.IMAP4.error, OSError) as error:
+            self.close()
+            raise SourceFailure(str(error)) from None
+
+    def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
+        for folder in self.options.folders:
+            try:
+                yield from self._mails(folder)
+            except Denied as denied:
+                yield MissedItem(folder, str(denied), denied=True, alone=True)
+
+    def _mails(self, folder: str) -> Iterator[SourceItem]:
+        status, _ = self._asked("select", _quoted(folder), True)
+        if status != "OK":
+            raise Denied(f"the server has no mailbox {folder} for this user")
+        told: Any = self._server.untagged_responses.get("UIDVALIDITY", [b"0"])
+        validity = told[-1].decode()
+        _, found = self._asked("uid", "SEARCH", None, "ALL")
+        uids = [int(uid) for line in found if line for uid in line.split()]
+        for start in range(0, len(uids), _BATCH):
+            batch = uids[start : start + _BATCH]
+            _, lines = self._asked("uid", "FETCH", ",".join(map(str, batch)), "(UID RFC822.SIZE)")
+            sizes = {}
+            for line in lines:
+                match = _SIZE.search(line if isinstance(line, bytes) else b"")
+                if match:
+                    sizes[int(match[1] or match[4])] = int(match[2] or match[3])
+            for uid in batch:
+                yield SourceItem(f"{folder}/{validity}-{uid}.eml", "whole", sizes.get(uid, 0))
+
+    def fetch(self, item: SourceItem) -> bytes:
+        folder, _, name = item.key.rpartition("/")
+        uid = name.removesuffix(".eml").rpartition("-")[2]
+        self._asked("select", _quoted(folder), True)
+        _, answer = self._asked("uid", "FETCH", uid, "(BODY.PEEK[])")
+        body = next((part[1] for part in answer if isinstance(part, tuple)), None)
+        if not isinstance(body, bytes) or len(body) > MAX_BYTES:
+            raise SourceFailure("the server gave no such mail" if body is None else "the mail is too large")
+        return body
+
+    def close(self) -> None:
+        server = getattr(self, "_server", None)  # there is none where it couldn't be reached
+        if server is None:
+            return
+        with suppress(imaplib.IMAP4.error, OSError):  # it may have broken off before
+            server.logout()
+        with suppress(OSError):
+            server.shutdown()
+
+    def _asked(self, command: str, *arguments: Any) -> tuple[str, list[Any]]:
+        try:
+            status, answer = getattr(self._server, command)(*arguments)
+        except (imaplib.IMAP4.error, OSError) as error:
+            raise SourceFailure(str(error)) from None
+        if status != "OK" and command != "select":
+            raise SourceFailure(f"the server refused: {answer[-1]!r}"[:200])
+        return status, answer
+
+
+def _quoted(folder: str) -> str:
+    r"""Return a mailbox's name as an IMAP string, in modified UTF-7.
+
+    >>> _quoted('Sent "x"'), _quoted("Entwürfe & mehr")
+    ('"Sent \\"x\\""', '"Entw&APw-rfe &- mehr"')
+    """
+    import base64
+
+    def encoded(run: re.Match[str]) -> str:
+        text = base64.b64encode(run[0].encode("utf-16-be")).decode().rstrip("=").replace("/", ",")
+        return f"&{text}-"
+
+    named = re.sub(r"[^\x20-\x7e]+", encoded, folder.replace("&", "&-"))
+    return '"' + named.replace("\\", "\\\\").replace('"', '\\"') + '"'

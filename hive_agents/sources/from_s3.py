@@ -1,0 +1,114 @@
+"""A bucket of S3, or of a server that speaks its interface; the ETag of an object is its revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from hive_agents.readers import kind_of
+from hive_agents.sources.contract import (
+    Denied,
+    DocumentSource,
+    MissedItem,
+    SeenItems,
+    SourceAccess,
+    SourceFailure,
+    SourceItem,
+    SourceOptions,
+    SourcePlace,
+)
+
+_DENIED = ("403", "AccessDenied", "AllAccessDisabled")
+_EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
+_READING = ("READ", "FULL_CONTROL")
+
+
+class S3Options(SourceOptions):
+    """`endpoint` is the address of a server other than Amazon's. With `access` "acl" the objects' lists say who reads
+    them, at the cost of a request for each: `user:ID`, `group:URI`, and everyone for public ones."""
+
+    endpoint: str = ""
+    region: str = ""
+    access: Literal["", "acl"] = ""
+
+
+class S3Source(DocumentSource[S3Options]):
+    """The secret is `key id:secret key`; without one boto3 looks where it always does."""
+
+    def __init__(self, place: SourcePlace, options: S3Options) -> None:
+        super().__init__(place, options)
+        import boto3
+        from botocore.config import Config
+
+        scheme, _, rest = place.settings.url.partition("://")
+        self._bucket, _, prefix = rest.partition("/")
+        if scheme != "s3" or not self._bucket:
+            raise SourceFailure("write its url as s3://bucket/prefix")
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""
+        login: dict[str, Any] = {}
+        if place.secret is not None:
+            login["aws_access_key_id"], login["aws_secret_access_key"] = place.user_and_password()
+        self._client = boto3.client(
+            "s3",
+            endpoint_url=options.endpoint or None,
+            region_name=options.region or ("us-east-1" if options.endpoint else None),
+            config=Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 3, "mode": "standard"}),
+            **login,
+        )
+
+    def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
+        pages = self._client.get_paginator("list_objects_v2")
+        for page in self._answers(pages.paginate(Bucket=self._bucket, Prefix=self._prefix)):
+            if "IsTruncated" not in page:  # an answer whose head was cut off reads as an empty bucket
+                raise SourceFailure("the listing broke off")
+            for found in page.get("Contents", []):
+                name = found["Key"]
+                if name.endswith("/"):
+                    continue  # what consoles show as a folder
+                access = self._access(name) if self.options.access and kind_of(name) else None
+                yield SourceItem(name[len(self._prefix) :], found["ETag"], found["Size"], access)
+
+    def fetch(self, item: SourceItem) -> bytes:
+        def read() -> bytes:
+            # The revision that was listed, or none: a later one comes with the next listing.
+            got = self._client.get_object(Bucket=self._bucket, Key=self._prefix + item.key, IfMatch=item.revision)
+            return bytes(got["Body"].read())
+
+        content = bytes(self._asked(read))
+        if len(content) != item.size:
+            raise SourceFailure("the object broke off")
+        return content
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _access(self, name: str) -> SourceAccess:
+        """Return who may read an object; nobody where even that may not be asked."""
+        try:
+            answer = self._asked(lambda: self._client.get_object_acl(Bucket=self._bucket, Key=name))
+        except Denied:
+            return SourceAccess()
+        subjects = set()
+        for grant in answer["Grants"]:
+            who = grant["Grantee"]
+            if grant["Permission"] in _READING:
+                id, uri = who.get("ID"), who.get("URI")
+                subjects.add(f"user:{id}" if id else "everyone" if uri == _EVERYBODY else f"group:{uri}")
+        return SourceAccess(frozenset(subjects))
+
+    def _answers(self, pages: Any) -> Iterator[Any]:
+        iterator = iter(pages)
+        while (page := self._asked(lambda: next(iterator, None))) is not None:
+            yield page
+
+    def _asked(self, ask: Any) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+        try:
+            return ask()
+        except ClientError as error:
+            told = error.response.get("Error", {})
+            kind = Denied if str(told.get("Code")) in _DENIED else SourceFailure
+            raise kind(f"{told.get('Code')}: {told.get('Message', '')}") from None
+        except (BotoCoreError, HTTPClientError, OSError) as error:
+            raise SourceFailure(f"{type(error).__name__}: {error}") from None

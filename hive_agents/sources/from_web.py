@@ -1,0 +1,278 @@
+"""A web site: the pages below an address, found by their links or by sitemaps, as far as robots.txt lets us.
+
+No private address is opened unless the options declare its host; the name of a host is resolved once for each request,
+and the answer is what is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import re
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from pydantic import Field
+
+from hive_agents.agents import destination
+from hive_agents.base import HiveError
+from hive_agents.readers import KINDS, MAX_BYTES
+from hive_agents.sources.contract import (
+    DocumentSource,
+    MissedItem,
+    SeenItems,
+    SourceFailure,
+    SourceItem,
+    SourceOptions,
+    SourcePlace,
+)
+
+AGENT = "hive-agents"
+_SECONDS = 30.0
+_MOST_REDIRECTS, _MOST_SITEMAPS, _LONGEST_URL = 5, 1_000, 500
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_DENIED, _GONE = frozenset({401, 403}), frozenset({404, 410})
+_LOCATION = re.compile(r"<(?:\w+:)?loc>\s*(?:<!\[CDATA\[)?\s*([^<\]]+?)\s*(?:\]\]>)?\s*</(?:\w+:)?loc>", re.I)
+
+
+class WebOptions(SourceOptions):
+    """`sitemap` is the address of one, or "robots" for those that robots.txt names; "" follows links from the url. At
+    most `pages` are read, `seconds` apart (more where robots.txt asks for it). `private_hosts` may be in this network,
+    as `host` or `host:port`. Addresses with a query are other pages only with `queries`: calendars have no end."""
+
+    sitemap: str = ""
+    pages: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
+    seconds: Annotated[float, Field(ge=0)] = 0.5
+    private_hosts: list[str] = []
+    queries: bool = False
+
+
+@dataclass(frozen=True)
+class _WebAnswer:
+    status: int
+    body: bytes = b""
+    kind: str = ""
+    revision: str = ""
+    moved: str | None = None
+
+
+class WebSource(DocumentSource[WebOptions]):
+    def __init__(self, place: SourcePlace, options: WebOptions) -> None:
+        super().__init__(place, options)
+        import httpx
+        from protego import Protego
+
+        self._start = self._plain(place.settings.url) or ""
+        parts = urlsplit(self._start)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SourceFailure("write its url as https://host/path")
+        self._site = (parts.scheme, parts.netloc)
+        self._below = parts.path if parts.path.endswith("/") else posixpath.dirname(parts.path).rstrip("/") + "/"
+        self._client = httpx.Client(timeout=_SECONDS, trust_env=False, follow_redirects=False)
+        self._next = 0.0
+        self._pause = options.seconds
+        found = self._get(f"{parts.scheme}://{parts.netloc}/robots.txt")
+        if found.status >= 500 or found.status == 429:
+            raise SourceFailure(f"robots.txt answers {found.status}, so that nothing may be read")
+        self._robots: Any = Protego.parse(found.body.decode("utf-8", "replace") if found.status == 200 else "")
+        self._pause = max(options.seconds, float(self._robots.crawl_delay(AGENT) or 0))
+
+    def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
+        follow = not self.options.sitemap
+        queue = [self._start] if follow else list(self._mapped())
+        known, number = dict.fromkeys(queue), 0
+        keys = set[str]()
+        while number < len(queue):
+            url, number = queue[number], number + 1
+            if number > self.options.pages:
+                yield MissedItem("", f"it has more than {self.options.pages} pages")
+                return
+            if not self._robots.can_fetch(url, AGENT):
+                self.ignored["by robots.txt"] = self.ignored.get("by robots.txt", 0) + 1
+                continue
+            key = _key(url)
+            try:
+                answer, url = self._page(url, seen.revisions.get(key, ""))
+            except SourceFailure as failure:
+                if number == 1 and follow:
+                    raise
+                yield MissedItem(key, str(failure), alone=not follow)
+                continue
+            if answer is None or answer.status in _GONE or (at := _key(url)) in keys:
+                if number == 1 and follow:
+                    raise SourceFailure(f"{self._start} answers {answer.status if answer else 'from elsewhere'}")
+                continue
+            keys.add(at)
+            if answer.status in _DENIED:
+                yield MissedItem(at, f"the server answers {answer.status}", denied=True, alone=True)
+                continue
+            if answer.status == 304:
+                body, revision, kind = seen.content(at) or b"", seen.revisions.get(at, ""), "text/html"
+            else:
+                body, revision, kind = answer.body, answer.revision, answer.kind
+            page = _WebPage(body, url) if "html" in kind and at.endswith(".html") else None
+            if page is not None and follow and not page.nofollow:
+                for link in page.links:
+                    plain = self._plain(link)
+                    if plain is not None and plain not in known and self._is_within(plain):
+                        known[plain] = None
+                        queue.append(plain)
+            if page is not None and page.noindex:
+                self.ignored["by noindex"] = self.ignored.get("by noindex", 0) + 1
+            elif page is None and at.endswith(".html"):
+                self.ignored["of other types"] = self.ignored.get("of other types", 0) + 1
+            else:
+                yield SourceItem(at, revision, len(body), content=body)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _mapped(self) -> Iterator[str]:
+        """Yield the pages of the sitemaps, and of those that they name. Raises: SourceFailure for a missing one."""
+        wanted = self.options.sitemap
+        waiting = list(self._robots.sitemaps) if wanted == "robots" else [urljoin(self._start, wanted)]
+        read, known = 0, set[str]()
+        while waiting:
+            url = self._plain(waiting.pop(0)) or ""
+            if url in known:
+                continue
+            known.add(url)
+            read += 1
+            if read > _MOST_SITEMAPS or not url or urlsplit(url).netloc != self._site[1]:
+                raise SourceFailure("its sitemaps are too many, or of another site")
+            found = self._get(url)
+            if found.status != 200:
+                raise SourceFailure(f"the sitemap {url} answers {found.status}")
+            text = found.body.decode("utf-8", "replace")
+            if not text.rstrip().endswith(("</urlset>", "</sitemapindex>")):
+                raise SourceFailure(f"the sitemap {url} has no end")
+            places = [unescape(place) for place in _LOCATION.findall(text)]
+            if "<sitemapindex" in text:
+                waiting += places
+            else:
+                yield from (plain for place in places if (plain := self._plain(place)) and self._is_within(plain))
+
+    def _plain(self, url: str) -> str | None:
+        """Return an address as it is compared: without fragment, and without query unless these are pages."""
+        try:
+            parts = urlsplit(url.strip())
+            if parts.scheme not in ("http", "https") or len(url) > _LONGEST_URL or (parts.port or 80) < 1:
+                return None
+        except ValueError:
+            return None
+        path = posixpath.normpath(parts.path or "/") + ("/" if parts.path.endswith("/") and parts.path != "/" else "")
+        path = quote(unquote(re.sub("^/+", "/", path)), safe="/~!$&'()*+,;=:@")
+        if parts.query and not self.options.queries:
+            return None
+        return parts._replace(netloc=parts.netloc.lower(), path=path, fragment="").geturl()
+
+    def _is_within(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return (parts.scheme, parts.netloc) == self._site and parts.path.startswith(self._below)
+
+    def _page(self, url: str, revision: str) -> tuple[_WebAnswer | None, str]:
+        """Return the answer for a page, and its address after redirects; None where these leave the site."""
+        for _ in range(_MOST_REDIRECTS):
+            answer = self._get(url, revision)
+            if answer.status not in _MOVED:
+                if answer.status not in (200, 304, *_DENIED, *_GONE):
+                    raise SourceFailure(f"the server answers {answer.status}")
+                return answer, url
+            target = self._plain(urljoin(url, answer.moved or ""))
+            if target is None or not self._is_within(target) or not self._robots.can_fetch(target, AGENT):
+                return None, url
+            url, revision = target, ""
+        raise SourceFailure("it redirects without an end")
+
+    def _get(self, url: str, revision: str = "") -> _WebAnswer:
+        import httpx
+
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        self._next = time.monotonic() + self._pause
+        try:
+            place = asyncio.run(destination(url, self.options.private_hosts))
+        except HiveError as error:
+            raise SourceFailure(error.diagnostics[0].message) from None
+        except socket.gaierror as error:
+            raise SourceFailure(f"its host has no address: {error.strerror}") from None
+        headers = {
+            "host": httpx.URL(place.url).netloc.decode(),
+            "user-agent": AGENT,
+            "accept-encoding": "identity",
+        }
+        if self.place.secret is not None:
+            headers["authorization"] = self.place.secret.reveal()
+        if revision:
+            headers["if-none-match" if revision.startswith(('"', "W/")) else "if-modified-since"] = revision
+        target = httpx.URL(place.url).copy_with(host=place.address)
+        try:
+            request = self._client.build_request(
+                "GET", target, headers=headers, extensions={"sni_hostname": place.host}
+            )
+            response = self._client.send(request, stream=True)
+            try:
+                told = response.headers
+                if response.status_code != 200:
+                    return _WebAnswer(response.status_code, moved=told.get("location"))
+                body = bytearray()
+                for part in response.iter_raw():
+                    body += part
+                    if len(body) > MAX_BYTES:
+                        raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
+                if int(told.get("content-length", len(body))) != len(body):
+                    raise SourceFailure("the answer broke off")
+                known = told.get("etag") or told.get("last-modified") or ""
+                kind = told.get("content-type", "").partition(";")[0].strip().lower()
+                return _WebAnswer(200, bytes(body), kind, known)
+            finally:
+                response.close()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise SourceFailure(f"{type(error).__name__}: {error}") from None
+
+
+def _key(url: str) -> str:
+    """Return the path below the site by which a page is known; one without a suffix is read as HTML.
+
+    >>> _key("https://a.example/docs/"), _key("https://a.example/a?b=1"), _key("https://a.example/x.pdf")
+    ('docs/index.html', 'a-b=1.html', 'x.pdf')
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path).lstrip("/")
+    if not path or path.endswith("/"):
+        path += "index.html"
+    if parts.query:
+        path += f"-{parts.query}"
+    suffix = PurePosixPath(path).suffix.lower()
+    return re.sub(r"\.(?:htm|xhtml)$", ".html", path) if suffix in KINDS else f"{path}.html"
+
+
+class _WebPage(HTMLParser):
+    """The links of a page, and what it says to robots."""
+
+    def __init__(self, body: bytes, url: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.noindex = self.nofollow = False
+        self._base = url
+        self.feed(body.decode("utf-8", "replace"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = {name: value or "" for name, value in attrs}
+        if tag == "base" and told.get("href"):
+            self._base = urljoin(self._base, told["href"])
+        elif tag == "meta" and told.get("name", "").lower() == "robots":
+            words = told.get("content", "").lower()
+            self.noindex |= "noindex" in words or "none" in words
+            self.nofollow |= "nofollow" in words or "none" in words
+        elif tag in ("a", "area") and told.get("href") and "nofollow" not in told.get("rel", "").lower():
+            try:
+                self.links.append(urljoin(self._base, told["href"]))
+            except ValueError:
+                return  # no address
