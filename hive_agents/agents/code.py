@@ -29,9 +29,16 @@ R = TypeVar("R")
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-Budget = Limits
 MOST_CALLS = 10_000
 _COMPREHENSION = re.compile(r"\.<locals>\.<(?:list|dict|set)comp>|\.<locals>\.<genexpr>")
+
+
+class Budget(Limits):
+    """Limits of a run of a flow, or of each call of an agent; 0 means no limit.
+
+    >>> Budget(usd=0.10, steps=20)
+    Budget(steps=20, tool_calls=0, tokens=0, usd=0.1, seconds=0.0)
+    """
 
 
 class Typed(Generic[R]):

@@ -132,10 +132,12 @@ def _effect(function: Any, ask: Any, options: dict[str, Any]) -> Effect[Any, Any
 def idempotency_key() -> str:
     """Return the key of the tool call that is at work: the same when it is made again after a crash.
 
-    >>> idempotency_key()
-    Traceback (most recent call last):
-        ...
-    hive_agents.base.errors.WrongUsage: HIVE-409: there is no idempotency key here
+    >>> @effect(ask=False)
+    ... async def pay(order: str, amount: float) -> str:
+    ...     '''Pay; a provider pays once for each key.'''
+    ...     return f"{order} {amount} {idempotency_key()}"
+    >>> pay.keyed
+    True
 
     Raises: HIVE-409 outside of the call of a tool or effect.
     """
