@@ -102,3 +102,11 @@ def test_what_is_no_markdown_or_too_long_stands_as_it_is_written() -> None:
     assert not plain.formatted
     assert plain.html == f'# a\n\n&lt;b&gt;{RUN}&lt;/b&gt; <mark id="passage">the P50 head</mark>'
     assert not shown_document("a.md", "word " * (MOST // 4), []).formatted
+
+
+def test_a_document_is_opened_at_the_passage_that_stands_first_in_the_list_wherever_it_stands_in_the_document() -> None:
+    text = "# Keys\n\nKeys are kept in the safe.\n\nThe alarm rings at night.\n\nA key expires after ninety days.\n"
+    for name in ("a.md", "a.txt"):
+        shown = shown_document(name, text, ["A key expires after ninety days.", "Keys are kept in the safe."])
+        assert '<mark id="passage">A key expires' in shown.html
+        assert "<mark>Keys are kept" in shown.html

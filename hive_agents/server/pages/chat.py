@@ -195,7 +195,8 @@ def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str]:
-    """Return the texts to mark in a document: the numbered claim that cites it, else the result's passage."""
+    """Return the texts to mark in a document: the numbered claim that cites it, else the result's passages, the best
+    one first."""
     reply = _reply(call, run_id) or {}
     result = next((one for one in reply.get("results", ()) if one["doc_id"] == doc_id), None)
     if result is None:
@@ -204,4 +205,4 @@ def _quoted(call: Call, run_id: str, doc_id: str, claim: str | None) -> list[str
         in_answer = [one for line in claims(reply["answer"], {result["rank"]}) for one in line]
         if int(claim) < len(in_answer) and in_answer[int(claim)].cites:
             return [in_answer[int(claim)].text]
-    return [window["text"] for window in result["windows"]]
+    return [window["text"] for window in sorted(result["windows"], key=lambda one: not one.get("best"))]

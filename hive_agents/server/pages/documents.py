@@ -41,7 +41,7 @@ class ShownDocument:
 
 
 def shown_document(doc_id: str, text: str, passages: Sequence[str]) -> ShownDocument:
-    """Return a document with the passages marked; the first mark has the id `passage`.
+    """Return a document with the passages marked; that of the first one has the id `passage`.
 
     >>> str(shown_document("a.md", "Keys *expire* <b>after</b> a year.", ["expire after"]).html)
     '<p>Keys <em>expire</em> &lt;b&gt;after&lt;/b&gt; a year.</p>'
@@ -141,14 +141,13 @@ class _Marks:
         return taken
 
     def shown(self, parts: Sequence[TextPart]) -> Markup:
-        """Return parts as HTML; the first mark of the document has the id that a script scrolls to."""
+        """Return parts as HTML; the mark of the passage to begin with has the id that a script scrolls to."""
         pieces = []
         for part in parts:
             if not part.kind:
                 pieces.append(escape(part.text))
                 continue
-            pieces.append(
-                Markup("<mark>{}</mark>" if self._has_id else '<mark id="passage">{}</mark>').format(part.text)
-            )
-            self._has_id = True
+            begins = part.kind == "first" and not self._has_id
+            pieces.append(Markup('<mark id="passage">{}</mark>' if begins else "<mark>{}</mark>").format(part.text))
+            self._has_id |= begins
         return Markup("").join(pieces)

@@ -19,7 +19,7 @@ NEAR = 250
 
 @dataclass(frozen=True)
 class TextPart:
-    """A piece of a text: plain (""), `match`, or `passage`."""
+    """A piece of a text: plain (""), `match`, `passage`, or `first` for a passage to begin with."""
 
     text: str
     kind: str = ""
@@ -63,7 +63,8 @@ def claims(answer: str, cited: Collection[int]) -> list[list[ShownClaim]]:
 
 
 def located(text: str, passages: Sequence[str]) -> list[TextPart]:
-    """Return a document's text in parts; those that belong to one of the passages have the kind `passage`.
+    """Return a document's text in parts; those that belong to one of the passages have the kind `passage`, or `first`
+    where the first one that was found begins.
 
     Words alone are compared: a document has markup that passages lack.
 
@@ -87,7 +88,7 @@ def located(text: str, passages: Sequence[str]) -> list[TextPart]:
         runs = _runs(passage, plain_words, places)
         longest = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
         near = [run for run in runs if abs(run[0] - longest[0]) <= NEAR]
-        spans += [_row(text, words[first][1], words[last][2]) for first, last in near]
+        spans += sorted(_row(text, words[first][1], words[last][2]) for first, last in near)
     ends: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if ends and first <= ends[-1][1]:
@@ -95,7 +96,8 @@ def located(text: str, passages: Sequence[str]) -> list[TextPart]:
         else:
             ends.append((first, last))
     cuts = [0, *(cut for span in ends for cut in span), len(text)]
-    parts = [TextPart(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
+    kinds = ["first" if a <= spans[0][0] < b else "passage" for a, b in ends]
+    parts = [TextPart(text[a:b], kinds[n // 2] if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
     return [part for part in parts if part.text]
 
 
