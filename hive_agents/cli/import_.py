@@ -79,7 +79,7 @@ def command(
                 progress=progress,
                 tell=_skip_reporter(surface),
             )
-        fields, told = _offered(surface, report, declare=declare)
+        fields, told = offered_fields(surface, report, declare=declare)
         surface.show(report_value(report) | {"fields": fields}, *report_lines(place, report), *told)
         return report
 
@@ -91,7 +91,7 @@ def command(
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
 
 
-def _offered(surface: Surface, report: ImportReport, *, declare: bool) -> tuple[list[dict[str, Any]], list[str]]:
+def offered_fields(surface: Surface, report: ImportReport, *, declare: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the fields of rows and mails that can be declared, and lines that tell of them; declare them if wanted."""
     import sys
 

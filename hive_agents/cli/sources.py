@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.import_ import deletion_check, report_lines, report_value
+from hive_agents.cli.import_ import deletion_check, offered_fields, report_lines, report_value
 from hive_agents.cli.surface import Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
@@ -100,6 +100,9 @@ def run(
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the documents that left the source without asking, however many.")
     ] = False,
+    declare: Annotated[
+        bool, typer.Option("--declare", help="Declare the columns of tables, and who wrote mails when, as fields.")
+    ] = False,
 ) -> None:
     """Fetch what changed in sources, and bring their documents up to date."""
     from hive_agents.base import HiveError
@@ -111,6 +114,7 @@ def run(
         fix = "add one: hive sources add NAME --kind KIND --url URL"
         raise HiveError.of("HIVE-409", "the settings name no source", file="hive.toml", fix=fix, exit_code=2)
     reports: list[SourceReport] = []
+    fields: list[dict[str, Any]] = []
     lines: list[Any] = []
     with surface.progress("what was fetched stays; run the command again to go on") as progress:
         for name in chosen:
@@ -119,6 +123,8 @@ def run(
             reports.append(report)
             lines += [f"{name}: {report.status}", *report_lines(place, report.documents, theirs=False)]
             lines += [styled(f"{each['key']}: {each['message']}", "red") for each in report.failed[:20]]
+            offered, told = offered_fields(surface, report.documents, declare=declare)
+            fields, lines = fields + offered, lines + told
             if len(report.failed) > 20:
                 lines.append(f"… and {len(report.failed) - 20} more: hive sources log {name}")
     lost = [failure_of(report) for report in reports if report.status == "failed"]
@@ -129,7 +135,7 @@ def run(
         | report_value(each.documents)
         for each in reports
     ]
-    surface.show({"sources": value, "diagnostics": [each.to_json() for each in lost]}, *lines)
+    surface.show({"sources": value, "fields": fields, "diagnostics": [each.to_json() for each in lost]}, *lines)
     kept = any(r.status != "done" or r.documents.gone or r.documents.skipped or r.documents.conflicts for r in reports)
     raise typer.Exit(3 if lost else 1 if kept else 0)
 

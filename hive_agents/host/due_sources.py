@@ -27,7 +27,7 @@ async def run_due_sources(workspace: Workspace) -> None:
     ended = threading.Event()
     try:
         while True:
-            for name in await asyncio.to_thread(due_sources, workspace, dt.datetime.now(dt.UTC)):
+            for name in await asyncio.to_thread(_due, workspace):
                 try:
                     report = await asyncio.to_thread(_run, workspace, name, ended)
                     _log.info("the source %s is %s", name, report)
@@ -38,6 +38,14 @@ async def run_due_sources(workspace: Workspace) -> None:
             await asyncio.sleep(POLL_SECONDS)
     finally:
         ended.set()
+
+
+def _due(workspace: Workspace) -> list[str]:
+    try:
+        return due_sources(workspace, dt.datetime.now(dt.UTC))
+    except HiveError as error:  # a database in use: asked again
+        _log.warning("the sources that are due can't be told: %s", error.diagnostics[0].code)
+        return []
 
 
 def _run(workspace: Workspace, name: str, ended: threading.Event) -> str:

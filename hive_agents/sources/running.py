@@ -84,8 +84,9 @@ def run_source(
         number = states.begin()
         try:
             _SourceRun(workspace, settings, states, report, progress, again=again).run(may_delete)
-        except HiveError as error:
-            report.status, report.message = "failed", error.diagnostics[0].message
+        except BaseException as error:
+            report.status = "failed" if isinstance(error, HiveError) else "interrupted"
+            report.message = error.diagnostics[0].message if isinstance(error, HiveError) else type(error).__name__
             raise
         finally:
             states.end(number, report.status, report.counts, report.message)
