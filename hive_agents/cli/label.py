@@ -45,6 +45,17 @@ def command(
     tag: Annotated[ListOption, typer.Option("--tag", help="A tag of the query.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="train, validation or holdout.")] = None,
     collection: Annotated[str | None, typer.Option("--collection", help="Default: the only one.")] = None,
+    judgements: Annotated[
+        Path | None,
+        typer.Option("--import", metavar="FILE", help="Take judgements: TREC qrels, Quepid's CSV, OpenSearch's JSON."),
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option("--queries", metavar="FILE", help="The texts of the queries of TREC qrels.")
+    ] = None,
+    relevant_from: Annotated[float, typer.Option("--relevant-from", help="The least rating that is relevant.")] = 1,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Write all labels: .csv, .json, or TREC qrels.")
+    ] = None,
     golden: GoldenOption = None,
 ) -> None:
     """Label questions: shows the documents that both lanes return, asks about each, and writes the golden set."""
@@ -55,8 +66,9 @@ def command(
     from hive_agents.ranking import require_words
 
     place = surface.workspace
-    if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
-        fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N'
+    sources = (query, questions, chat or None, suggest, judgements, export)
+    if sum(source is not None for source in sources) != 1:
+        fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N, --import FILE, --export FILE'
         raise HiveError.of("HIVE-409", "exactly one source of questions is needed", fix=fix)
     if query is not None:
         require_words(query)
@@ -66,9 +78,16 @@ def command(
     if viewer is not None and suggest is not None:
         why = f"{operator} may not have questions made of documents that their gate doesn't show them"
         raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token or --as")
+    if viewer is not None and export is not None:
+        why = f"{operator} may not write out labels that are held out"
+        raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token or --as")
     surface.refresh_index()
     session = _Session(surface, schema.name, golden, tag or [], split, reader=viewer, by=operator)
-    if suggest is not None:
+    if export is not None:
+        session.write_out(export)
+    elif judgements is not None:
+        session.take(judgements, texts, relevant_from)
+    elif suggest is not None:
         session.suggest(suggest)
     elif query is None:
         session.ask_all(_read(questions) if questions is not None else asked_questions(place, viewer), all_of_them)
@@ -144,7 +163,8 @@ class _Session:
         from hive_agents.evaluation import LabelYield, open_questions
 
         label_yield = LabelYield(self._engine, self._collection, within=self._within)
-        unlabelled = open_questions(questions, self._labelled(label_yield))
+        unlabelled = label_yield.telling_first(open_questions(questions, self._labelled(label_yield)))
+        self._surface.say(label_yield.told())
         written, why = [], "every question is labelled"
         for number, question in enumerate(unlabelled, start=1):
             self._surface.say(f"\nquestion {number} of {len(unlabelled)}")
@@ -166,6 +186,41 @@ class _Session:
                 why = f"{count(skipped, 'question')} passed over; the same command asks them again"
         value = {"queries": written, "open": len(unlabelled) - len(written), "stopped": why}
         self._surface.show(value, f"{count(len(written), 'question')} labelled: {why}")
+
+    def take(self, file: Path, texts: Path | None, relevant_from: float) -> None:
+        """Write the judgements of another tool's file; documents that aren't there are counted."""
+        from hive_agents.cli.labelling import LabelledQuestion
+        from hive_agents.evaluation import load_asked, read_judgements
+
+        judged = read_judgements(file, load_asked(texts) if texts else {}, relevant_from)
+        known = {*self._engine.index(self._collection).doc_ids()}
+        written, unknown = [], 0
+        for one in judged:
+            lists = [one.relevant, one.distractors, one.irrelevant]
+            named = [[self._found(doc_id, known) for doc_id in labels] for labels in lists]
+            unknown += sum(doc_id is None for labels in named for doc_id in labels)
+            relevant, distractors, irrelevant = ([name for name in labels if name] for labels in named)
+            value = self._save(one.query, LabelledQuestion(relevant, distractors, irrelevant, False))
+            written += [] if value is None else [value]
+        left = f"; {count(unknown, 'judgement')} of documents that aren't here left out" if unknown else ""
+        value = {"queries": written, "unknown": unknown}
+        self._surface.show(value, f"{count(len(written), 'question')} of {len(judged)} labelled by {file.name}{left}")
+
+    def _found(self, doc_id: str, known: Collection[str]) -> str | None:
+        """Return a document of this collection by another tool's id, which may have no ending."""
+        return next((name for name in (doc_id, f"{doc_id}.md") if name in known), None)
+
+    def write_out(self, file: Path) -> None:
+        """Write all labels into a file of another tool."""
+        from hive_agents.base.files import atomic_write_text
+        from hive_agents.evaluation import load_golden, written_judgements
+
+        golden = load_golden(self._place, self._golden)
+        files = [file.parent / name for name in written_judgements(golden, file.name)]
+        for path, text in zip(files, written_judgements(golden, file.name).values(), strict=True):
+            atomic_write_text(path, text)
+        value = {"files": list(map(str, files)), "queries": len(golden)}
+        self._surface.show(value, f"{len(golden)} queries in {', '.join(path.name for path in files)}")
 
     def suggest(self, most: int) -> None:
         """Write generated questions, each relevant to the document that it comes from, into the split train."""

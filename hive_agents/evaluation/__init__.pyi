@@ -24,6 +24,10 @@ from .golden import (
     question_key as question_key,
     viewable_golden as viewable_golden,
 )
+from .interchange import (
+    read_judgements as read_judgements,
+    written_judgements as written_judgements,
+)
 from .label_yield import (
     LabelYield as LabelYield,
     open_questions as open_questions,
@@ -44,6 +48,7 @@ from .outside import (
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
     home_of as home_of,
+    load_asked as load_asked,
 )
 from .powered import (
     PoweredDifference as PoweredDifference,

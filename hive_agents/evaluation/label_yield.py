@@ -41,6 +41,22 @@ class LabelYield:
             scores.append(nudcg(ranking, query.qrels, POOL_DEPTH))
         self.differences.append(scores[0] - scores[-1] if len(scores) > 1 else scores[0])
 
+    def telling_first(self, questions: Sequence[str]) -> list[str]:
+        """Return the questions with those first on whose documents the two lanes agree least: labels tell most there.
+
+        With one lane they stay in order.
+        """
+        if self.engine.index(self.collection).embedding_model is None:
+            return list(questions)
+        return sorted(questions, key=self._agreement)
+
+    def _agreement(self, question: str) -> float:
+        """Return the share of documents that both lanes have among their first `POOL_DEPTH`."""
+        found = lanes(self.engine, question, self.collection, within=self.within)
+        first = [set(list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH]) for hits in found]
+        either = set.union(*first)
+        return len(set.intersection(*first)) / len(either) if either else 1.0
+
     def smallest_gain(self, questions: int | None = None) -> float | None:
         """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""
         if len(self.differences) < 5:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.evaluation import GoldenQuery, LabelYield, open_questions, suggest
+from hive_agents.evaluation import GoldenQuery, LabelYield, load_golden, open_questions, pool, suggest
+from tests.sample import indexed_sample
 from tests.topics import indexed_engine
 
 
@@ -42,3 +43,15 @@ def test_suggested_questions_are_spread_over_the_documents(topics: Workspace) ->
     assert len({one.doc_id for one in made.found}) == len(made.found)
     again = suggest(indexed_engine(topics), "kb", 50, [one.question for one in made.found])
     assert not {one.question for one in made.found} & {one.question for one in again.found}
+
+
+def test_questions_that_words_and_meaning_answer_otherwise_come_first(topics: Workspace) -> None:
+    assert worth(topics, []).telling_first(["heater", "gripper"]) == ["heater", "gripper"]
+    engine = Workspace(indexed_sample()).engine()
+    golden = load_golden(engine.workspace)
+    found = LabelYield(engine, golden.collection)
+    asked = golden.texts[:12]
+    ordered = found.telling_first(asked)
+    assert sorted(ordered) == sorted(asked)
+    assert ordered != asked
+    assert len(pool(engine, ordered[0], golden.collection)) >= len(pool(engine, ordered[-1], golden.collection))
