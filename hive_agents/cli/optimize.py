@@ -159,7 +159,7 @@ _LIMITS = {"evaluations": "--evaluations", "seconds": "--seconds", "max_usd": "-
 def parts(result: dict[str, Any]) -> list[Any]:
     from hive_agents.evaluation import readers_lines
     from hive_agents.gate import TagChange
-    from hive_agents.optimizer import declarable, ending, in_words, missing, proposed_by, reranking
+    from hive_agents.optimizer import declarable, ending, for_readers, in_words, missing, proposed_by, reranking
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
@@ -196,6 +196,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
             safe_line(f"  {warning['code']}: {warning['message']}") for warning in certificate.get("warnings", ())
         ]
     lines += [f"  {line}" for line in readers_lines(result.get("readers"))]
+    lines += [f"  for a reader: {line}" for line in for_readers(result)]
     if wanted := missing(result):
         lines.append(f"  {wanted}")
     if result["status"] == "escalated":

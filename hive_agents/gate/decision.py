@@ -19,6 +19,7 @@ from hive_agents.evaluation import (
     PoweredDifference,
     Reach,
     Readers,
+    held_out,
     is_measurable,
     missing_labels,
     needed_queries,
@@ -214,7 +215,9 @@ def too_few(of: GoldenSet | None, split: str | None, difference: PairedDifferenc
     held = difference.n if split else 0
     if of is None or held >= PROVING:
         return None
-    labels = missing_labels(of, difference.n + (needed_queries(difference, alpha) or 0) if held else PROVING)
+    wanted = max(PROVING, difference.n + (needed_queries(difference, alpha) or 0)) if held else PROVING
+    left_out = len(held_out(of) or ()) - held if held else 0  # these prove nothing, however many there are
+    labels = missing_labels(of, wanted + left_out)
     had = f"{held} held-out questions prove" if held else "no question is held out, and those that chose a config prove"
     return Reason("HIVE-306", f"{had} nothing; about {labels} more labels would: at least {PROVING} are held out then")
 

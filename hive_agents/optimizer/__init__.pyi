@@ -7,6 +7,7 @@ from .context import (
 from .report import (
     declarable as declarable,
     ending as ending,
+    for_readers as for_readers,
     missing as missing,
     proposed_by as proposed_by,
     reranking as reranking,

@@ -12,7 +12,7 @@ from typing import Any
 from hive_agents.base.files import atomic_write, read_bytes
 from hive_agents.evaluation import readers_lines
 from hive_agents.gate import TagChange
-from hive_agents.optimizer.report import declarable, ending, missing, proposed_by, reranking
+from hive_agents.optimizer.report import declarable, ending, for_readers, missing, proposed_by, reranking
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.ranking import RetrievalConfig
@@ -92,9 +92,11 @@ def _head(result: Mapping[str, Any]) -> str:
     ]
     boxes = "".join(f'<div class="card"><span class="dim">{name}</span><b>{value}</b></div>' for name, value in cards)
     run = escape(result["run_id"])
+    told = "".join(f"<li>{escape(line)}</li>" for line in for_readers(result))
+    changes = f"<h2>What changes for a reader</h2><ul>{told}</ul>" if told else ""
     return (
         f'{_status(result)}<p class="dim">Run {run}; seen again with <code>hive optimize --resume {run}</code></p>'
-        f'<div class="cards">{boxes}</div><p>{escape("; ".join(proposed_by(result)))}</p>'
+        f'<div class="cards">{boxes}</div><p>{escape("; ".join(proposed_by(result)))}</p>{changes}'
     )
 
 
@@ -179,6 +181,13 @@ def _chart(result: Mapping[str, Any]) -> str:
         for v in marks
     )
     axis = "".join(f'<text x="{x(n):.1f}" y="258" text-anchor="middle">{n}</text>' for n in range(last + 1))
+    taken = max((row["n"] for row in result["iterations"] if row["config"]), default=0)
+    name = escape(result["best"]["config"] if taken else result["baseline"]["config"])
+    axis += (
+        f'<circle cx="{x(taken):.1f}" cy="{y(train[taken]):.1f}" r="5" fill="var(--bar)"/>'
+        f'<text x="{min(x(taken), 620):.1f}" y="{y(train[taken]) - 10:.1f}">{name}</text>'
+        '<text x="690" y="258" text-anchor="end">iteration</text>'
+    )
     return (
         '<div class="wide"><svg viewBox="0 0 700 270" width="700" role="img" aria-label="nUDCG by iteration">'
         f"{grid}{axis}{line(train, 'var(--bar)')}{line(validation, 'var(--good)', '6 4')}</svg></div>"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hive_agents.index import HALF_LIFE
 from hive_agents.optimizer.rejected import rejected
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
@@ -124,6 +125,65 @@ def _option(declare: Mapping[str, Any]) -> str:
     ('may_hide=draft,retired', 'ranks')
     """
     return ",".join(f"{key}={','.join(value)}" if isinstance(value, list) else key for key, value in declare.items())
+
+
+def for_readers(result: Mapping[str, Any]) -> list[str]:
+    """Return sentences on what changes for a reader: by the config's changes, and by the figures of the readers.
+
+    >>> change = {"path": "boosts.status", "a": None, "b": {"retired": 0.3}}
+    >>> figures = {"answered": [1.0, 0.9], "first": [0.5, 0.6], "reach": None, "hidden": 8}
+    >>> for line in for_readers({"best": {"changes": [change]}, "readers": figures}):
+    ...     print(line)
+    documents with status retired come later
+    of 100 questions with an answer 10 more get none
+    of 100 questions with an answer 10 more begin with one
+    8 documents could no longer be found
+    """
+    lines = [line for change in result["best"]["changes"] for line in _change_told(change)] if result["best"] else []
+    figures = result.get("readers") or {}
+    told = {
+        "answered": (
+            "of 100 questions with an answer {} more get one",
+            "of 100 questions with an answer {} more get none",
+        ),
+        "first": (
+            "of 100 questions with an answer {} more begin with one",
+            "of 100 questions with an answer {} fewer begin with one",
+        ),
+        "reach": (
+            "of 100 documents {} more are found by their title",
+            "of 100 documents {} are no longer found by their title",
+        ),
+    }
+    for name, (gained, lost) in told.items():
+        before, after = figures.get(name) or (0.0, 0.0)
+        if number := round(100 * abs(after - before)):
+            lines.append((gained if after > before else lost).format(number))
+    if hidden := figures.get("hidden"):
+        lines.append(f"{hidden} document{'s' * (hidden != 1)} could no longer be found")
+    return lines
+
+
+def _change_told(change: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what one change of a config does to lists; nothing for one that only weighs otherwise."""
+    block, _, name = change["path"].partition(".")
+    after = change["b"]
+    if block == "boosts" and isinstance(after, dict):
+        for value, factor in after.items():
+            if value == HALF_LIFE:
+                yield f"documents of an older date ({name}) come later"
+            elif factor != 1:
+                yield f"documents with {name} {value} come {'later' if factor < 1 else 'earlier'}"
+    elif block == "filters":
+        values = after.get("not") if isinstance(after, dict) else None
+        shown = ", ".join(map(str, values or ()))
+        yield f"documents with {name} {shown} are hidden" if values else f"{name} is filtered otherwise"
+    elif change["path"] == "retrieval.top_k":
+        yield f"lists have up to {after} passages instead of {change['a']}"
+    elif change["path"] == "retrieval.per_document" and after:
+        yield f"each document stands in a list at most {'once' if after == 1 else f'{after} times'}"
+    elif change["path"] == "rerank.enabled":
+        yield "a reranker orders the first passages" if after else "no reranker orders the passages"
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -38,7 +38,7 @@ def tagged() -> list[dict[str, Any]]:
         entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
     held_out = [
         query(topic, id=f"held-{topic}-{word}", query=f"{word} {topic}", split="holdout")
-        for word in ("the", "open", "turn")
+        for word in ("the", "panel", "screw")
         for topic in TOPICS[:8]
     ]
     return [entry | {"split": "train"} for entry in (*guides, *faqs)] + held_out
