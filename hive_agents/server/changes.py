@@ -20,7 +20,7 @@ from hive_agents.server.auth import ANYBODY, Call
 api = Api("changes")
 RETRY_MILLISECONDS = 1000
 """How soon a browser reconnects after its stream broke."""
-_KINDS = {"escalation": "ticket", "trigger": "trigger"}
+_KINDS = {"escalation": "ticket", "trigger": "trigger", "document": "document", "documents": "document"}
 """The kind of thing that changed, by the first word of an event's type."""
 
 

@@ -64,7 +64,8 @@ class DocumentsPage(PageQuery):
 
 class DocumentRow(Value):
     """`source` is "upload", the name of the imported file or folder, or null for a file of the documents folder.
-    `message` says why a document failed, or was skipped."""
+    `message` says why a document failed, or was skipped. `grants` are those who may view it by its own front matter;
+    null for callers who may not change it."""
 
     doc_id: str
     title: str
@@ -73,6 +74,7 @@ class DocumentRow(Value):
     status: ImportStatus
     message: str | None
     updated_at: str | None
+    grants: list[str] | None
 
 
 class DocumentList(Value):
@@ -320,7 +322,7 @@ class _Documents:
         place = self._uploads[doc_id]
         return DocumentRow(
             doc_id=doc_id, title=place.file.name, fields={}, source=UPLOAD, status=place.file.status,
-            message=place.file.message, updated_at=place.at,
+            message=place.file.message, updated_at=place.at, grants=None,
         )  # fmt: skip
 
     def _document(self, doc_id: str, source: str | None) -> DocumentRow:
@@ -335,8 +337,22 @@ class _Documents:
                 status, message = "failed", error.diagnostics[0].message
         return DocumentRow(
             doc_id=doc_id, title=title or doc_id, fields=_shown(fields), source=source, status=status, message=message,
-            updated_at=_changed_at(self._call, doc_id),
+            updated_at=_changed_at(self._call, doc_id), grants=self._grants(doc_id),
         )  # fmt: skip
+
+
+    def _grants(self, doc_id: str) -> list[str] | None:
+        who = self._call.principal
+        labels = labels_in_file(self._call.workspace, doc_id) if who.roles & OPERATOR else None
+        if labels is None or (who.tenant != LOCAL_TENANT and labels.tenants != {who.tenant}):
+            return None
+        return sorted(labels.view)
+
+
+def row_of(call: CallContext, doc_id: str) -> DocumentRow | None:
+    """Return the row of one document; None where the caller may not view it."""
+    found = _Documents(call)
+    return next(iter(found.rows([doc_id])), None) if doc_id in found.doc_ids else None
 
 
 def _collection(call: CallContext) -> str | None:

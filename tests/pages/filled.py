@@ -238,6 +238,8 @@ def addresses(made: Filled, question: str = "how do I rotate an API token") -> d
         "home": "/",
         "chat-new": "/chat",
         "chat": f"/chat/{made.thread}",
+        "documents": "/documents",
+        "document": "/documents/api-docs/api-tokens.md",
         "golden": "/golden",
         "golden-label": f"/golden/label?query={question}",
         "golden-label-new": "/golden/label",

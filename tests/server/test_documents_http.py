@@ -52,10 +52,9 @@ async def pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[start : start + 1000]
 
 
-@pytest.fixture
-def empty(tmp_path: Path) -> Workspace:
+def without_documents(folder: Path) -> Workspace:
     """An empty workspace in open mode, whose questions look for words alone."""
-    place = Workspace(init_workspace(tmp_path / "ws", empty=True))
+    place = Workspace(init_workspace(folder, empty=True))
     config = json.loads((place.configs / "v1.json").read_text())
     for name in ("abstain", "lift"):
         config.pop(name, None)
@@ -64,6 +63,11 @@ def empty(tmp_path: Path) -> Workspace:
     toml = place.root / "hive.toml"
     toml.write_text(f'{toml.read_text()}\n[models]\nembedding = "none"\n{SETTINGS}')
     return Workspace(place.root)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Workspace:
+    return without_documents(tmp_path / "ws")
 
 
 async def owner(client: httpx.AsyncClient, place: Workspace) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hive_agents.base import NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import told_before
 from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
+from hive_agents.server.pages import library
 from hive_agents.server.pages.documents import shown_document
 from hive_agents.server.pages.passages import claims, marked
 from hive_agents.server.pages.view import Pages
@@ -29,7 +30,9 @@ _GAP = re.compile(r"\n\s*\n\s*\n")
 def begin(call: Call) -> dict[str, Any]:
     """A new conversation, with the list of the existing ones."""
     ask: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
-    return {"thread": None, "turns": [], "asked": ask, "fields": copilot.fields(call).fields, **_threads(call)}
+    fields = _fields(call)
+    empty = library.dropped(call) if not fields and library.is_empty(call) else None
+    return {"thread": None, "turns": [], "asked": ask, "fields": fields, "empty": empty, **_threads(call)}
 
 
 @pages.get("/chat/threads", READER, "chat_threads.html")
@@ -83,7 +86,8 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
         "thread": conversation,
         "turns": turns,
         "asked": {"pinned": pinned, "doc_id": None},
-        "fields": copilot.fields(call).fields,
+        "fields": _fields(call),
+        "empty": None,
         **_threads(call),
     }
 
@@ -110,6 +114,19 @@ def _reply(call: Call, run_id: str, thread_id: str | None = None) -> dict[str, A
     if shown.run.graph != CHAT_GRAPH or thread_id not in (None, shown.run.thread_id):
         raise NotFound.of("HIVE-409", f"there is no turn {run_id}", fix="GET /api/threads lists the conversations")
     return shown.result
+
+
+def _fields(call: Call) -> dict[str, list[str]]:
+    """Return the fields to filter by; the first to look has the documents indexed."""
+    try:
+        return copilot.fields(call).fields
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-406":
+            raise
+    if library.is_empty(call):
+        return {}
+    call.freshness.refresh(now=True)
+    return copilot.fields(call).fields
 
 
 def _threads(call: Call) -> dict[str, Any]:

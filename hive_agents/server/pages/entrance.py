@@ -1,9 +1,9 @@
-"""The sign-in page, the home page and the 404 page; the routes of all pages, and of the files that they load."""
+"""The sign-in page and the 404 page; the routes of all pages, and of the files that they load."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -12,24 +12,15 @@ from starlette.routing import BaseRoute, Route
 
 from hive_agents.base import HiveError
 from hive_agents.server import account
-from hive_agents.server.auth import ANYBODY, Call
-from hive_agents.server.pages import approvals, chat, colony, golden, optimize
+from hive_agents.server.auth import Call
+from hive_agents.server.pages import approvals, chat, colony, golden, home, library, optimize
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.language import codes as codes_in, languages
-from hive_agents.server.pages.view import HEADERS, Pages, rendered, routes_of
+from hive_agents.server.pages.view import HEADERS, rendered, routes_of
 from hive_agents.server.problems import of_http
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-
-pages = Pages()
-
-
-@pages.get("/", ANYBODY, "home.html")
-def home(_: Call) -> dict[str, Any]:
-    """The home page, with links by the caller's roles."""
-    return {}
 
 
 async def sign_in(request: Request) -> Response:
@@ -72,7 +63,7 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (pages, chat.pages, golden.pages, approvals.pages, optimize.pages, colony.pages)
+PARTS = (home.pages, chat.pages, library.pages, golden.pages, approvals.pages, optimize.pages, colony.pages)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

@@ -70,10 +70,10 @@
         method,
         headers: {
           "X-CSRF-Token": body().dataset.csrf,
-          ...(value === undefined ? {} : { "Content-Type": "application/json" }),
+          ...(value === undefined || value instanceof FormData ? {} : { "Content-Type": "application/json" }),
           ...headers,
         },
-        body: value === undefined ? undefined : JSON.stringify(value),
+        body: value === undefined || value instanceof FormData ? value : JSON.stringify(value),
         credentials: "same-origin",
         cache: "no-store",
       });

@@ -1,0 +1,72 @@
+"""The home page: what is left to set up, then what waits, what failed, and what was spent today."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from hive_agents.base import HiveError
+from hive_agents.server import approvals, configs, copilot, golden, runs
+from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
+from hive_agents.server.pages import library
+from hive_agents.server.pages.view import Pages
+from hive_agents.server.shapes import PageQuery
+
+T = TypeVar("T")
+pages = Pages()
+ENOUGH = 20
+"""Labelled questions with which an optimization can begin."""
+LATEST = 500
+"""Runs that are looked through for today's spend."""
+SHOWN = 5
+
+
+@pages.get("/", ANYBODY, "home.html")
+def home(call: Call) -> dict[str, Any]:
+    """What is left to do, by the caller's roles."""
+    reads, operates = bool(READER & call.principal.roles), bool(OPERATOR & call.principal.roles)
+    empty = library.is_empty(call) if reads or operates else False
+    steps = _steps(call, empty) if operates else []
+    context: dict[str, Any] = {
+        "steps": steps if not all(done for _, _, done in steps) else [],
+        "empty": empty,
+        "threads": copilot.threads(call, copilot.ThreadsPage(limit=SHOWN)).threads if reads else [],
+        "waiting": approvals.count_waiting(call) if APPROVER & call.principal.roles else None,
+        "failed": None,
+        "open": [],
+        "spent": None,
+        **library.dropped(call),
+    }
+    if operates:
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        latest = runs.list_runs(call, runs.RunsPage(limit=LATEST)).runs
+        mine = [one for one in latest if one.started_at.startswith(today)]
+        context |= {
+            "failed": [one for one in mine if one.status == "failed"][:SHOWN],
+            "open": (_tried(lambda: golden.open_to_label(call).questions) or [])[:SHOWN],
+            "spent": (sum(one.usd for one in mine), len(mine)),
+        }
+    return context
+
+
+def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:
+    """Return (name, address, done) of each step of the setup, in their order."""
+    labelled = _tried(lambda: golden.golden(call))
+    count = len(labelled.queries) + labelled.holdout if labelled else 0
+    deployed = _tried(lambda: configs.history(call, PageQuery(limit=1)).versions)
+    asked = runs.runs_of(call, runs.RunsPage(limit=1), "worker").runs
+    return [
+        ("documents", "/documents", not empty),
+        ("ask", "/chat", bool(asked)),
+        ("label", "/golden/label", count >= ENOUGH),
+        ("improve", "/optimize", bool(deployed)),
+        ("model", "", bool(call.workspace.settings.models.of("answer"))),
+    ]
+
+
+def _tried(look: Callable[[], T]) -> T | None:
+    with suppress(HiveError):  # nothing of the kind is there yet
+        return look()
+    return None

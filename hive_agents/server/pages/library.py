@@ -1,0 +1,91 @@
+"""The documents: a list with uploads, a box to try a question, and the page of each document."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from hive_agents.base import HiveError, NotFound
+from hive_agents.server import copilot, documents
+from hive_agents.server.api import checked
+from hive_agents.server.auth import OPERATOR, READER, Call
+from hive_agents.server.pages.documents import shown_document
+from hive_agents.server.pages.passages import marked
+from hive_agents.server.pages.view import Pages
+
+pages = Pages()
+ROWS = 50
+READERS = READER | OPERATOR
+WORKING = ("waiting", "converting")
+HIDDEN = frozenset({"source_file", "title"})
+"""Fields that the page of a document shows elsewhere."""
+
+
+@pages.get("/documents", READERS, "library.html")
+def overview(call: Call) -> dict[str, Any]:
+    """The documents that the caller may view, and for operators the uploads that are under way."""
+    return _rows(call) | dropped(call)
+
+
+@pages.get("/documents/rows", READERS, "library_rows.html")
+def rows(call: Call) -> dict[str, Any]:
+    """A page of the documents, or of those that match a search."""
+    return _rows(call)
+
+
+@pages.get("/documents/try", READER, "library_tried.html")
+async def tried(call: Call) -> dict[str, Any]:
+    """What a question finds."""
+    question = " ".join(call.request.query_params.get("query", "").split())[:1000]
+    if not question:
+        return {"results": [], "question": ""}
+    found = await copilot.query(call, copilot.SearchRequest(query=question))
+    best = [next((one.marked for one in each.windows if one.best), each.excerpt) for each in found.results]
+    return {"results": list(zip(found.results, map(marked, best), strict=True)), "question": question}
+
+
+@pages.get("/documents/{doc_id:path}", READERS, "library_document.html")
+def document(call: Call, doc_id: str) -> dict[str, Any]:
+    """A document with its fields, for operators to change; one that isn't indexed yet has no text here."""
+    row = documents.row_of(call, doc_id)
+    if row is None:
+        raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="look it up in the list")
+    shown = None
+    if row.status == "indexed" and READER & call.principal.roles:
+        shown = shown_document(doc_id, copilot.document(call, doc_id).text.strip(), [])
+    fields = [(name, _text(value), isinstance(value, list)) for name, value in row.fields.items() if name not in HIDDEN]
+    return {"row": row, "shown": shown, "fields": fields, "writes": row.grants is not None}
+
+
+def dropped(call: Call) -> dict[str, Any]:
+    """Return what the box for uploads needs; `uploads` is None for those who may not upload."""
+    if not OPERATOR & call.principal.roles:
+        return {"uploads": None, "most": 0}
+    under_way = [one for one in documents.imports(call).imports if one.ended_at is None]
+    return {"uploads": under_way, "most": call.workspace.settings.server.upload_bytes}
+
+
+def _rows(call: Call) -> dict[str, Any]:
+    parameters = call.request.query_params
+    wanted = {name: parameters[name] for name in ("search", "cursor") if parameters.get(name)}
+    page = documents.documents(call, checked(documents.DocumentsPage, {"limit": ROWS, **wanted}))
+    shown = [one for one in page.documents if one.source != documents.UPLOAD or one.status not in WORKING]
+    return {
+        "rows": [(one, str(PurePosixPath(one.doc_id).parent)) for one in shown],
+        "search": wanted.get("search", ""),
+        "next_cursor": page.next_cursor,
+        "begun": "cursor" not in wanted,
+        "writes": bool(OPERATOR & call.principal.roles),
+    }
+
+
+def is_empty(call: Call) -> bool:
+    """Return whether the caller may view no document at all."""
+    try:
+        return not documents.documents(call, documents.DocumentsPage(limit=1)).documents
+    except HiveError:
+        return False
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
