@@ -147,7 +147,7 @@ def test_without_a_step_it_looks_once_at_what_the_owner_could_declare(tmp_path: 
     gains = [one["gain"] for one in result["undeclared"]]
     assert gains == pytest.approx([0.738, 0.738, 0.369], abs=1e-3)
     printed = " ".join(hive("optimize", "--resume", result["run_id"], "-w", workspace.root).out.split())
-    assert 'category: faqs × 0.3 (+0.738 on the open queries) would take "ranks": true at category: hive fields' in printed
+    assert '(+0.738 on the open queries) would take "ranks": true at category: hive fields' in printed
 
 
 def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
