@@ -16,6 +16,7 @@ from .errors import (
     Stale as Stale,
     Taken as Taken,
     TooMany as TooMany,
+    Unindexed as Unindexed,
     Unwritable as Unwritable,
     WorkerFault as WorkerFault,
     WrongUsage as WrongUsage,

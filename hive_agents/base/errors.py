@@ -125,6 +125,10 @@ class Unwritable(HiveError, code="HIVE-403"):
     """A file or folder can't be read or written, or the disk is full."""
 
 
+class Unindexed(HiveError, code="HIVE-406"):
+    """There is no index, or none of a collection, as long as nobody makes it."""
+
+
 class Damaged(HiveError, code="HIVE-407"):
     """A database, or a record in it, can't be read."""
 

@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, permissions_of
-from hive_agents.base import HiveError, NotFound
+from hive_agents.base import Busy, HiveError, NotFound, Unwritable
 from hive_agents.base.files import atomic_write
 from hive_agents.engines import build_index
 from hive_agents.events import Bell, Event, EventLog, EventType
@@ -311,7 +311,7 @@ def _key(tenant: str) -> str:
 
 def _fault(error: HiveError) -> str:
     """Return why a file has no document. Raises: the error itself for what may be over in a moment."""
-    if error.diagnostics[0].code in ("HIVE-402", "HIVE-403"):
+    if isinstance(error, (Busy, Unwritable)):
         raise error
     return error.diagnostics[0].message
 

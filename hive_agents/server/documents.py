@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, ViewGate, labels_in_file, permissions_of
-from hive_agents.base import HiveError, NotFound
+from hive_agents.base import HiveError, NotFound, Unindexed
 from hive_agents.base.files import AnyCase, FewEntries, ShortName, read_bytes
 from hive_agents.copilot import open_scope
 from hive_agents.documents import Document, collection_names, list_documents, load_collection, parse_document
@@ -370,9 +370,7 @@ def _scope(call: CallContext) -> ScopedIndex | None:
         return None
     try:
         return open_scope(call.workspace, call.engine, call.principal, name)
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-406":
-            raise
+    except Unindexed:
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hive_agents.base import HiveError, NotFound
+from hive_agents.base import NotFound, Unindexed
 from hive_agents.copilot import told_before
 from hive_agents.runs import CHAT_GRAPH
 from hive_agents.server import copilot, runs
@@ -120,11 +120,9 @@ def _fields(call: Call) -> dict[str, list[str]]:
     """Return the fields to filter by; the first to look has the documents indexed."""
     try:
         return copilot.fields(call).fields
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-406":
-            raise
-    if library.is_empty(call):
-        return {}
+    except Unindexed:
+        if library.is_empty(call):
+            return {}
     call.freshness.refresh(now=True)
     return copilot.fields(call).fields
 
