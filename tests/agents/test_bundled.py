@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = ["rotated {} settings", "settings {} rotated"]
     words = "alpha beta gamma delta epsilon zeta eta theta".split()
     queries = [
-        golden(split, number, texts[number % 2].format(word) + f" {split}" + " again" * (number // len(words)))
+        golden(split, number, texts[number % 2].format(word + split) + " again" * (number // len(words)))
         for split, times in (("train", 1), ("validation", 1), ("holdout", 3))
         for number, word in enumerate(words * times)
     ]
