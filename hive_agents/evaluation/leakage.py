@@ -76,6 +76,11 @@ def _beginning(words: list[str], wanted: Mapping[tuple[str, ...], list[tuple[str
         yield from wanted.get(tuple(words[place : place + LONG]), ())
 
 
+_FRESH = "ask in a reader's words what nobody tuned to, and label changed documents again: `hive label QUERY`"
+SHOWN = 10
+"""How many ids a warning has."""
+
+
 @dataclass(frozen=True)
 class Leaks:
     """Why questions are no fresh evidence: id → the open question, or the document, that is the cause."""
@@ -91,11 +96,14 @@ class Leaks:
         return {cause: list(leaks) for cause, leaks in causes.items()}
 
     def without(self, held_out: GoldenSet) -> GoldenSet:
-        """Return the questions that may prove something. Raises: HIVE-313 where none is left."""
+        """Return the questions that may prove something.
+
+        Raises: HIVE-313 where none is left, without an id: whoever asks may not view them all.
+        """
         leaks = {query_id for ids in self.by_cause.values() for query_id in ids}
         kept = held_out.only(query.id for query in held_out if query.id not in leaks) if leaks else held_out
         if leaks and not len(kept):
-            message = f"each of the {len(held_out)} held-out questions is left out: " + "; ".join(self._told())
+            message = f"each of the {len(held_out)} held-out questions is left out: " + "; ".join(self._told(0))
             raise HiveError.of("HIVE-313", message, file=held_out.file, path="queries", fix=_FRESH)
         return kept
 
@@ -105,7 +113,7 @@ class Leaks:
             message = f"of {len(held_out)} held-out questions {told}, {left}"
             yield Diagnostic("HIVE-313", message.rstrip(", "), held_out.file, "queries", _FRESH, severity="warning")
 
-    def _told(self) -> Iterator[str]:
+    def _told(self, shown: int = SHOWN) -> Iterator[str]:
         causes = {
             "nearly the same as open ones": self.near_duplicate,
             "word for word in a document": self.in_document,
@@ -114,13 +122,9 @@ class Leaks:
         for words, leaks in causes.items():
             if leaks:
                 pairs = [f"{query_id} ({other})" for query_id, other in leaks.items()]
-                more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
-                yield f"{len(leaks)} {'is' if len(leaks) == 1 else 'are'} {words}: {', '.join(pairs[:SHOWN])}{more}"
-
-
-_FRESH = "ask in a reader's words what nobody tuned to, and label changed documents again: `hive label QUERY`"
-SHOWN = 10
-"""How many ids a warning has."""
+                more = f" and {len(pairs) - shown} more" if len(pairs) > shown else ""
+                named = f": {', '.join(pairs[:shown])}{more}" if shown else ""
+                yield f"{len(leaks)} {'is' if len(leaks) == 1 else 'are'} {words}{named}"
 
 
 def leaks_of(held_out: GoldenSet, others: GoldenSet, documents: Iterable[tuple[str, str]] = ()) -> Leaks:

@@ -250,7 +250,7 @@ def record_document(workspace: Workspace, type: EventType, who: Principal, by: s
 
 async def carry_out_imports(workspace: Workspace, bell: Bell) -> None:
     """Carry out imports until cancelled, one at a time on all hosts."""
-    imports, leases = DocumentImports(workspace), leases_of(workspace)
+    imports, leases = DocumentImports(workspace), await asyncio.to_thread(leases_of, workspace)
     stop = threading.Event()
     try:
         while True:

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, ViewGate, labels_in_file, permissions_of
 from hive_agents.base import HiveError, NotFound, Unindexed
-from hive_agents.base.files import AnyCase, FewEntries, ShortName, read_bytes
+from hive_agents.base.files import AnyCase, FewEntries, Reference, ShortName, read_bytes
 from hive_agents.copilot import open_scope
 from hive_agents.documents import Document, collection_names, list_documents, load_collection, parse_document
 from hive_agents.engines import build_index
@@ -128,10 +128,10 @@ class Upload(Form):
     model_config = ConfigDict(json_schema_extra={"example": {"file": ["(binary)"], "folder": "handbook"}})
 
     file: SentFiles
-    folder: str = ""
+    folder: Reference = ""
     fields: SentFields | None = None
     grants: Subjects | None = None
-    tenant: str = ""
+    tenant: ShortName = ""
 
 
 class DocumentChange(Body):

@@ -31,8 +31,10 @@ class SentFile(NamedTuple):
 
 SentFiles = Annotated[
     list[SentFile],
-    Field(min_length=1),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}}),
+    Field(min_length=1, max_length=MOST_PARTS),
+    WithJsonSchema(
+        {"type": "array", "minItems": 1, "maxItems": MOST_PARTS, "items": {"type": "string", "format": "binary"}}
+    ),
 ]
 
 

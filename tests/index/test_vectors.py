@@ -114,15 +114,14 @@ def test_scores_do_not_depend_on_the_rows_beside_them() -> None:
 def test_a_mapped_file_serves_many_threads(tmp_path: Path) -> None:
     matrix, queries = unit_rows(12, 5_000, 32), unit_rows(13, 40, 32)
     np.save(tmp_path / "vectors.npy", matrix)
-    index = VectorIndex.open(tmp_path / "vectors.npy")
+    index = VectorIndex(np.load(tmp_path / "vectors.npy", mmap_mode="r"))
     expected = [rows.tolist() for rows, _ in index.top_many(queries, 5)]
     with ThreadPoolExecutor(4) as pool:
         assert [rows.tolist() for rows, _ in pool.map(lambda query: index.top(query, 5), queries)] == expected
 
 
-def test_an_empty_matrix_has_empty_lists(tmp_path: Path) -> None:
-    np.save(tmp_path / "vectors.npy", np.empty((0, 384), np.float32))
-    rows, scores = VectorIndex.open(tmp_path / "vectors.npy").top(np.ones(384, np.float32), 3)
+def test_an_empty_matrix_has_empty_lists() -> None:
+    rows, scores = VectorIndex(np.empty((0, 384), np.float32)).top(np.ones(384, np.float32), 3)
     assert rows.tolist() == scores.tolist() == []
 
 

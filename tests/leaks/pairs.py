@@ -83,7 +83,7 @@ def golden(*, hidden: bool) -> dict[str, Any]:
         labels |= {"irrelevant": list[str]()} if n in (3, 4) else {}
         kind = ("distractors", "relevant", "distractors", "irrelevant", "irrelevant", "distractors")[n]
         labels[kind] += also
-        asked = f"where is the {thing} kept?"
+        asked = f"which drawer holds the {thing}?" if split == "holdout" else f"where is the {thing} kept?"
         queries.append({"id": f"o{n}", "query": asked, **labels, "tags": ["places"], "split": split})
     return {"collection": "kb", "k": 5, "queries": queries}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -75,9 +76,19 @@ def requests_of(document: dict[str, Any], extra: int) -> Iterator[tuple[str, str
                     query[one["name"]] = value
                 else:
                     headers[one["name"]] = "k" * len(value)
-            sent = longest.of(body["content"]["application/json"]["schema"]) if body else None
+            sent: dict[str, Any] = {}
+            for media, content in body["content"].items() if body else ():
+                value = longest.of(content["schema"])
+                sent = {"json": value} if media == "application/json" else as_form(value)
             if longest.bounded:
-                yield f"{method} {path}", method.upper(), where, {"params": query, "json": sent, "headers": headers}
+                yield f"{method} {path}", method.upper(), where, {"params": query, "headers": headers} | sent
+
+
+def as_form(value: dict[str, Any]) -> dict[str, Any]:
+    """The options by which httpx sends a form with files."""
+    files = [("file", (f"{number}.md", text.encode())) for number, text in enumerate(value.pop("file"))]
+    data = {name: one if isinstance(one, str) else json.dumps(one) for name, one in value.items()}
+    return {"files": files, "data": data}
 
 
 @pytest.mark.parametrize("extra", [0, 1])

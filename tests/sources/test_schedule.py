@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 from pathlib import Path
 
+from hive_agents.base.files import locked
 from hive_agents.host.due_sources import run_due_sources
 from hive_agents.sources import add_source, due_sources, pause_source, run_source, source_rows
 from hive_agents.workspace import Workspace
@@ -44,6 +45,14 @@ def test_a_source_that_fails_is_asked_less_and_less(tmp_path: Path) -> None:
     for _ in range(5):
         assert run_source(place, "notes").status == "failed"
     assert (due_sources(place, later(minutes=10)), due_sources(place, later(minutes=20))) == ([], ["notes"])
+
+
+def test_a_source_that_runs_is_not_run_beside_it(tmp_path: Path) -> None:
+    place = workspace(tmp_path)
+    with locked(place.state_folder("sources") / "notes" / "run.lock", "running the source notes", 0.0):
+        told = hive("sources", "run", "notes", "-w", place.root, "--json")
+        assert (told.code, told.codes) == (3, {"HIVE-402"})
+    assert run_source(place, "notes").status == "done"
 
 
 async def test_a_host_runs_what_is_due(tmp_path: Path) -> None:
