@@ -207,8 +207,8 @@ async def follow_import(call: Call, import_id: str) -> Response:
 
 
 async def _frames(call: Call, shown: ImportShown) -> AsyncIterator[bytes]:
-    sent, beat = "", time.monotonic()
-    with suppress(HiveError):  # it was forgotten, or the caller's proof holds no longer
+    sent, beat, begun = "", time.monotonic(), call.principal
+    with suppress(HiveError):  # it was forgotten
         while True:
             text = shown.model_dump_json()
             if text != sent:
@@ -218,7 +218,8 @@ async def _frames(call: Call, shown: ImportShown) -> AsyncIterator[bytes]:
                 return
             if time.monotonic() - beat > streams.HEARTBEAT_SECONDS:
                 beat = time.monotonic()
-                await run_in_threadpool(call.asker.reader_or_owner)
+                if not await run_in_threadpool(streams.has_rights_of, call, begun):
+                    return
                 yield streams.BEAT
             await asyncio.sleep(POLL_SECONDS)
             shown = await run_in_threadpool(show_import, call, shown.import_id)

@@ -86,13 +86,14 @@ async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterat
             yield event
         if time.monotonic() < due:
             continue
-        if watch.lost or not await run_in_threadpool(_has_rights_of, call, begun):
+        if watch.lost or not await run_in_threadpool(has_rights_of, call, begun):
             return
         due = time.monotonic() + HEARTBEAT_SECONDS
         yield None
 
 
-def _has_rights_of(call: Call, begun: Principal) -> bool:
+def has_rights_of(call: Call, begun: Principal) -> bool:
+    """Return whether the caller still has every right that `begun` had."""
     try:
         now = call.asker.reader_or_owner()
     except HiveError:

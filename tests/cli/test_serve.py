@@ -41,7 +41,7 @@ def test_it_runs_what_is_queued_tells_of_it_and_ends_with_0(place: Workspace) ->
     with serve(place, "--headless", "--port", "0", "--json") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
-        assert first["roles"] == ["runs", "judge", "queen", "triggers", "http", "housekeeping"]
+        assert first["roles"] == ["runs", "judge", "queen", "triggers", "http", "imports", "housekeeping"]
         assert first["webhooks"].startswith("http://127.0.0.1:")
         run = AgentRun.start(place, "writer", {}, hold=False).run_id
         told: list[dict[str, Any]] = []

@@ -12,6 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import begin_session, end_session, login_code, mint, revoke
 from hive_agents.access.rules import known_principal
+from hive_agents.host import DocumentImports
 from hive_agents.runs import RunStore, end_person
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE, csrf_of
@@ -68,7 +69,10 @@ async def test_a_stream_ends_with_its_callers_rights(
     else:
         headers = {"Authorization": f"Bearer {token.token}"}
     row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=root, status="waiting")
-    wanted = [(method, path.replace("{run_id}", row.run_id)) for method, path in STREAMS if "{agent}" not in path]
+    upload = DocumentImports(place).add(root, "user:root", [("a.md", b"# A")])
+    (place.root / upload.files[0].path).unlink()  # it is on another host, which carries it out
+    ids = {"run_id": row.run_id, "import_id": upload.import_id}
+    wanted = [(method, path.format(**ids)) for method, path in STREAMS if "{agent}" not in path]
     async with served(place, roles=("http",)) as client:
         begun: list[asyncio.Event] = [asyncio.Event() for _ in wanted]
 
