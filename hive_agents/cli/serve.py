@@ -77,11 +77,12 @@ async def _serve(host: Host, listener: Listener | None, link: str | None, json: 
     from hive_agents.events import EventLog
     from hive_agents.runs import tail
 
-    _announce(host, listener, link, json, quiet)
     log = EventLog(host.workspace)
+    begun = await asyncio.to_thread(log.last_seq)  # before anybody is told that they may begin
+    _announce(host, listener, link, json, quiet)
 
     async def show() -> None:
-        shown = await asyncio.to_thread(log.last_seq)
+        shown = begun
         while True:
             try:
                 async for event in tail(log, shown, host.bus):
