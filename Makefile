@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Of three tests, one waits for another process.
+# Of three tests, one waits for another process. Long suites end together where who is done takes from the others.
 WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
 # Compiled code is kept, whatever the environment says: tests and commands start many processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -39,7 +39,7 @@ check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/lint-imports
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
-	$(BIN)/python -m pytest -q -n auto -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
 
 test-all: check test test-slow ## everything that CI runs
 
