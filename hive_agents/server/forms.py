@@ -41,7 +41,7 @@ SentFiles = Annotated[
 class Form(BaseModel):
     """Base of bodies with files. A field of a list or a mapping is sent as JSON."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
 
 def form(model: type[M], request: Request, sent: bytes) -> M:
