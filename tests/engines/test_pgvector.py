@@ -98,7 +98,7 @@ def test_words_are_searched_as_they_were_where_the_server_that_needs_the_changes
     write_config(place, "words", retrieval={"method": "keyword"})
     place = with_vectors(place, NOBODY, refresh=True)
     told = hive("query", "rotate an API key", "--config", "words", "-w", place.root)
-    assert (told.code, told.err) == (0, "")
+    assert (told.code, "HIVE-" in told.err) == (0, False)
     write_document(place, "faqs/axolotl.md", "# The axolotl\n\nIt is fed at noon.\n")
     told = hive("query", "rotate an API key", "--config", "words", "-w", place.root)
     assert told.code == 0
