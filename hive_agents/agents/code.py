@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,17 +106,17 @@ def faults_of(error: Any) -> list[str]:
     return [f"{'.'.join(map(str, one['loc'])) or '$'}: {one['msg']}" for one in error.errors(include_url=False)]
 
 
-class TypedCode(Generic[In, Out]):
+class TypedCode(ABC, Generic[In, Out]):
     """Typed code that can be run as an agent: an `Agent` or a `Flow`."""
 
     takes: Typed[In]
     gives: Typed[Out]
     name: str
 
-    @cached_property
+    @property
+    @abstractmethod
     def spec(self) -> AgentSpec:
         """The agent that it compiles to."""
-        raise NotImplementedError
 
     @property
     def goal(self) -> Goal:

@@ -190,13 +190,14 @@ def _attempts(verdicts: Sequence[GoalVerdict]) -> Attempts:
 
 def _context(session: AgentSession, ends: Sequence[End]) -> FeedbackContext:
     failed = [end for end in ends if end["status"] == "failed"]
+    asks = any(criterion.metric == "call_succeeded" for criterion in session.goal.success_criteria)
     return FeedbackContext(
         completed_steps=[end["node"] for end in ends if end["status"] == "completed"],
         failed_steps=[
             FailedStep(step_id=end["node"], errors=[(end["error"] or {}).get("message", "")]) for end in failed
         ],
         accumulated_context=results(session),
-        succeeded_calls=session.effects.succeeded_calls(),
+        succeeded_calls=session.effects.succeeded_calls() if asks else None,
     )
 
 

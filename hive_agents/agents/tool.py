@@ -103,7 +103,6 @@ class Steps(Protocol):
 HERE: ContextVar[Steps | ToolContext | None] = ContextVar("the flow or the tool call that is at work", default=None)
 
 
-
 @dataclass(frozen=True)
 class Call:
     """A call of a tool: what `never` of a flow looks at, and what a trial says that a person was asked about.

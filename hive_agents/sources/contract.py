@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,10 +119,11 @@ class SourcePlace:
         return user, password
 
 
-class DocumentSource(Generic[O]):
+class DocumentSource(ABC, Generic[O]):
     """A source that is open; what its methods can't read is a `SourceFailure`.
 
-    A local one is listed as a whole at once, and its items have a `file`.
+    A local one is listed as a whole at once, and its items have a `file`. `fetch` is for items that have neither that
+    nor a `content`.
     """
 
     local = False
@@ -131,12 +133,12 @@ class DocumentSource(Generic[O]):
         self.ignored: dict[str, int] = {}
         """How many items were left out, by reason."""
 
+    @abstractmethod
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
         """Yield all items; what isn't yielded is gone."""
-        raise NotImplementedError
 
     def fetch(self, item: SourceItem) -> bytes:
-        raise NotImplementedError
+        raise SourceFailure(f"{item.key} has no content")
 
     def close(self) -> None:
         """End its connections."""

@@ -184,9 +184,9 @@ class _SourceRun:
         if state.failure is not None and not self._again and (state.given_up or (state.retry_at or 0) > time.time()):
             return
         try:
-            if item.size > MAX_BYTES:
-                raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB; split it")
+            _require_size(item.size)
             content = item.content if item.content is not None else source.fetch(item)
+            _require_size(len(content))  # a server may have said another one
         except SourceFailure as failure:
             # Who may read it now is known, unless the source doesn't tell its reader any more.
             state.access = NOBODY if isinstance(failure, Denied) else item.access
@@ -256,6 +256,11 @@ class _SourceRun:
                 sync.delete(leaving)
             else:
                 self._report.documents.gone += doc_ids
+
+
+def _require_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB; split it")
 
 
 def _owner(settings: SourceSettings) -> list[str]:

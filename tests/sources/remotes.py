@@ -14,8 +14,9 @@ import tempfile
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import ThreadingMixIn
@@ -28,7 +29,7 @@ import pytest
 from tests.ports import lasting_port
 
 
-class Remote:
+class Remote(ABC):
     """A source that changes. `settings` are those of `[sources.NAME]`."""
 
     kind = ""
@@ -42,29 +43,27 @@ class Remote:
         self.settings: dict[str, Any] = {"kind": self.kind}
         self.asks: dict[str, Any] = {}
 
-    def prepare(self, root: Path) -> None:
+    def prepare(self, root: Path) -> None:  # noqa: B027  # most sources need nothing
         """Write into a new workspace what the source needs there."""
 
-    def put(self, name: str, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def put(self, name: str, text: str) -> None: ...
 
-    def remove(self, name: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def remove(self, name: str) -> None: ...
 
-    def rename(self, old: str, new: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None: ...
 
     def permit(self, name: str, *, staff: bool) -> None:
-        """Let the group staff read a file, or its owner alone."""
-        raise NotImplementedError
+        """Let the group staff read a file, or its owner alone, where the source says who may."""
+        pytest.fail(f"{self.kind} says nothing of who may read")
 
-    @contextmanager
-    def cut(self, after: int) -> Iterator[None]:
+    @abstractmethod
+    def cut(self, after: int) -> AbstractContextManager[None]:
         """Let the source break off in a run, where it is a server once it has answered so many bytes."""
-        raise NotImplementedError
-        yield
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most have nothing to close
         pass
 
 
@@ -185,7 +184,7 @@ class Served(Remote):
 
     def serve(self) -> int:
         """Start the server and return its port."""
-        raise NotImplementedError
+        pytest.fail(f"{self.kind} is no server")
 
     def put(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
