@@ -25,6 +25,7 @@ from hive_agents.judging.certify import (
     Certificate,
     Stratum,
     certify,
+    empirical_threshold,
     upper_bound,
 )
 from hive_agents.judging.sequential import Evidence
@@ -57,15 +58,6 @@ def recommended_threshold(confidence: ArrayLike, agrees: ArrayLike, alpha: float
     return Certificate.of(zip(np.asarray(confidence).tolist(), np.asarray(agrees).tolist(), strict=True), alpha)
 
 
-def naive_threshold(confidence: Floats, agrees: NDArray[np.bool_]) -> float | None:
-    """The lowest threshold above which the sample agrees often enough: chosen among many on the same labels, it misses
-    its target in half of all cases or more."""
-    for at in np.unique(confidence):
-        if (~agrees[confidence >= at]).mean() <= ALPHA:
-            return float(at)
-    return None
-
-
 class Truth:
     """The true share of disagreement, and the coverage, above any threshold."""
 
@@ -92,7 +84,7 @@ def thresholds(runs: int, seed: int, sizes: Sequence[int] = SIZES) -> list[dict[
                 c = np.round(rng.beta(5, 2, n), 3)
                 y = rng.random(n) < judge(c)
                 certified.append(recommended_threshold(c, y).threshold)
-                naive.append(naive_threshold(c, y))
+                naive.append(empirical_threshold(c, y))
             for rule, chosen in (("certified", certified), ("naive", naive)):
                 found.append({"judge": name, "n": n, "rule": rule, **_rates(chosen, truth)})
     return found

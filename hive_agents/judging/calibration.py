@@ -19,6 +19,7 @@ from hive_agents.judging.certify import (
     Stratum,
     certify,
     differing,
+    empirical_threshold,
     minimum_n,
 )
 from hive_agents.judging.decision_log import DecisionLog
@@ -80,6 +81,7 @@ def calibrate(
     status: CalibrationStatus = (
         pooled.status if pooled.status != "undecided" else "missed" if missed else "expired" if expired else "undecided"
     )
+    audits, escalated = _strata(current, pooled=True)
     return CalibrationMetrics(
         status=status,
         recommended_threshold=pooled.threshold,
@@ -91,6 +93,9 @@ def calibrate(
         guarantee=Guarantee(alpha=alpha, delta=delta, n=pooled.n, coverage=pooled.coverage)
         if pooled.status == "certified"
         else None,
+        empirical_threshold=empirical_threshold(
+            [*audits.confidence, *escalated.confidence], [*audits.agrees, *escalated.agrees], alpha=alpha
+        ),
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,

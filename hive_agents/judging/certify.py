@@ -16,7 +16,7 @@ from math import comb, exp, inf, lgamma, log, log1p
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 ALPHA = 0.05
 DELTA = 0.10
@@ -157,6 +157,18 @@ def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if binomial_cdf(errors, middle, alpha) > delta else (low, middle)
     return high
+
+
+def empirical_threshold(confidence: ArrayLike, agrees: ArrayLike, *, alpha: float = ALPHA) -> float | None:
+    """Return the lowest threshold above which the sample agrees often enough. It carries no guarantee:
+    chosen among many on the same labels, it misses its target in half of all cases or more."""
+    values, same = np.asarray(confidence, dtype=np.float64), np.asarray(agrees, dtype=bool)
+    sound = _sound(values)
+    values, same = values[sound], same[sound]
+    grid = _grid(values)
+    n, k = _counts(values, np.ones(len(values), dtype=bool), grid), _counts(values, ~same, grid)
+    passing = np.flatnonzero((n > 0) & (k <= alpha * n))
+    return float(grid[passing[-1]]) if len(passing) else None
 
 
 def certify(

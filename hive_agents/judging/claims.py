@@ -54,6 +54,8 @@ _OPPOSITES = tuple(
     )
 )  # fmt: skip
 _STRONG = frozenset("must mandatory required requires compulsory shall obligatory".split())
+
+
 @dataclass(frozen=True, slots=True)
 class Slip:
     """Something in a claim that its passages don't support. `kind`: token, number, unit, date, negation, row."""
@@ -369,6 +371,8 @@ _OPENING = frozenset(
     " within according finally first second then now today usually generally note please use see".split()
 )
 """Words that begin a sentence and are no names."""
+
+
 def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return rates, numbered things and first names that differ from those of the sentences that speak of the same."""
     near = _near(claim, source)

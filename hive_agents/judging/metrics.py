@@ -68,6 +68,7 @@ class CalibrationMetrics(Format):
     accept_accuracy_by_confidence: list[Accuracy]
     retry_success_rate: Rate | None
     guarantee: Guarantee | None
+    empirical_threshold: float | None = None
     rejected: int = 0
     undecided: int = 0
     awaiting_approval: dict[str, int] = {}
