@@ -216,8 +216,9 @@ class _Session:
         from hive_agents.evaluation import load_golden, written_judgements
 
         golden = load_golden(self._place, self._golden)
-        files = [file.parent / name for name in written_judgements(golden, file.name)]
-        for path, text in zip(files, written_judgements(golden, file.name).values(), strict=True):
+        written = written_judgements(golden, file.name)
+        files = [file.parent / name for name in written]
+        for path, text in zip(files, written.values(), strict=True):
             atomic_write_text(path, text)
         value = {"files": list(map(str, files)), "queries": len(golden)}
         self._surface.show(value, f"{len(golden)} queries in {', '.join(path.name for path in files)}")

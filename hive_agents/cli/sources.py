@@ -80,6 +80,7 @@ def list_(surface: Surface) -> None:
     from hive_agents.sources import source_rows
 
     surface.asker.operator("list sources")
+    surface.require_whole_view("list sources")
     rows = source_rows(surface.workspace)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "kind", "url", "documents", "failed", "last run", "next"):
@@ -110,6 +111,7 @@ def run(
 
     place = surface.workspace
     surface.asker.operator("run sources")
+    surface.require_whole_view("run sources")
     if not (chosen := names or list(place.settings.sources)):
         fix = "add one: hive sources add NAME --kind KIND --url URL"
         raise HiveError.of("HIVE-409", "the settings name no source", file="hive.toml", fix=fix, exit_code=2)

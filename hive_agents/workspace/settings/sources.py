@@ -99,8 +99,8 @@ def describe_settings(root: Path, environment: Mapping[str, str]) -> list[Settin
 
 def _is_secret(key: str, value: Any) -> bool:
     """Keys of tokens, and what stands where a reference should; the environment of a server may hold secrets,
-    and so may arguments of a loader."""
-    if (key.startswith("mcp.servers.") and ".env." in key) or (key.startswith("sources.") and ".arguments" in key):
+    and so may options of a source."""
+    if re.match(r"mcp\.servers\..*\.env\.|sources\..*\.options\.(arguments|config)", key):
         return True
     refers = key.endswith((".api_key_ref", ".login_ref", ".password_ref", ".secret_ref")) or ".headers_ref." in key
     return key == "access.keys" or (refers and ":" not in str(value))
