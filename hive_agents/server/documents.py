@@ -341,13 +341,18 @@ class _Documents:
             updated_at=_changed_at(self._call, doc_id), grants=self._grants(doc_id),
         )  # fmt: skip
 
-
     def _grants(self, doc_id: str) -> list[str] | None:
         who = self._call.principal
         labels = labels_in_file(self._call.workspace, doc_id) if who.roles & OPERATOR else None
         if labels is None or (who.tenant != LOCAL_TENANT and labels.tenants != {who.tenant}):
             return None
         return sorted(labels.view)
+
+
+def has_documents(call: CallContext) -> bool:
+    """Return whether the caller may view any document, or an upload on its way to one."""
+    scope = _scope(call)
+    return (scope is not None and bool(scope.doc_ids())) or bool(_Documents(call).doc_ids)
 
 
 def row_of(call: CallContext, doc_id: str) -> DocumentRow | None:

@@ -82,7 +82,7 @@ def _rows(call: Call) -> dict[str, Any]:
 def is_empty(call: Call) -> bool:
     """Return whether the caller may view no document at all."""
     try:
-        return not documents.documents(call, documents.DocumentsPage(limit=1)).documents
+        return not documents.has_documents(call)
     except HiveError:
         return False
 
