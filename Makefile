@@ -39,7 +39,7 @@ check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/lint-imports
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 40 -m slow
 
 test-all: check test test-slow ## everything that CI runs
 

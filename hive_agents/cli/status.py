@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
@@ -22,17 +23,19 @@ def command(surface: Surface) -> None:
     runs = scope.overview(place, (now - dt.timedelta(days=1)).isoformat())
     due = [run for run in RunQueue(leases_of(place)).due() if scope.tenant in (None, run.tenant)]
     oldest = max([0.0, *((now - dt.datetime.fromisoformat(run.started_at)).total_seconds() for run in due)])
-    reader = RequestReader(place, surface.asker.viewer())
+    viewer = surface.asker.viewer()
+    reader = RequestReader(place, viewer)
     asked = [one for one in ApprovalStore(place).list(tenant=scope.tenant) if one.status == "pending"]
     pending = sum(map(reader.may_read, asked))
-    megabytes = sum(file.stat().st_size for file in place.state.rglob("*") if file.is_file()) / 1e6
+    # A size tells of documents; who may not view them all isn't told.
+    megabytes = _megabytes(place.state) if viewer is None else None
     value: dict[str, Any] = {
         "runs": runs.by_status,
         "due": {"runs": len(due), "oldest_seconds": round(oldest, 1)},
         "approvals_pending": pending,
         "last_day": {"runs": runs.begun, "failed": runs.failed, "tokens": runs.tokens, "usd": round(runs.usd, 6)},
         "records": where(place),
-        "state_megabytes": round(megabytes, 1),
+        "state_megabytes": megabytes,
     }
     stand = ", ".join(f"{number} {status}" for status, number in runs.by_status.items() if number)
     lines = [f"runs: {stand or 'none yet'}"]
@@ -41,4 +44,9 @@ def command(surface: Surface) -> None:
     if pending:
         lines.append(f"waiting for a person: {count(pending, 'request')} (hive approvals list)")
     day = f"{count(runs.begun, 'run')}, {runs.failed} failed, {runs.tokens:,} tokens, {runs.usd:.4f} USD"
-    surface.show(value, *lines, f"last 24 hours: {day}", f"records in {where(place)}; .hive has {megabytes:,.1f} MB")
+    size = "" if megabytes is None else f"; .hive has {megabytes:,.1f} MB"
+    surface.show(value, *lines, f"last 24 hours: {day}", f"records in {where(place)}{size}")
+
+
+def _megabytes(folder: Path) -> float:
+    return round(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6, 1)

@@ -68,6 +68,8 @@ class Wire:
                     near.sendall(told)
                 elif _READY in told:
                     return
+        with suppress(OSError):
+            near.shutdown(socket.SHUT_RDWR)  # who waits for an answer of a server that left learns it
 
     def _taken(self) -> str | None:
         with self._guard:
