@@ -63,7 +63,8 @@ class Token:
     jti: str
 
     def to_json(self) -> dict[str, Any]:
-        return {"token": self.token, "expires_at": self.expires_at, "principal": self.principal.to_json()}
+        principal = self.principal.to_json()
+        return {"token": self.token, "jti": self.jti, "expires_at": self.expires_at, "principal": principal}
 
 
 def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, maker: Principal | None = None) -> Token:

@@ -109,6 +109,7 @@ PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
     },
     "Serve and maintain a workspace": {
         "serve": serve.command,
+        "open": serve.open_,
         "status": status.command,
         "mcp": serve.mcp,
         "doctor": doctor.command,

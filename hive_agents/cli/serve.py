@@ -1,4 +1,4 @@
-"""`hive serve`: a process that works on runs, supervises them, fires triggers and receives webhooks."""
+"""`hive serve`: a process that works on runs, supervises them, fires triggers and receives webhooks; `open`, `mcp`."""
 
 from __future__ import annotations
 
@@ -67,6 +67,37 @@ def command(
 
         threading.Timer(1.0, webbrowser.open, [link]).start()  # when the server answers; it listens already
     asyncio.run(_serve(hosted, listener, link, surface.as_json, surface.quiet))
+
+
+@with_surface(as_user="Whom the link signs in (default: you, the workspace's owner).")
+def open_(
+    surface: Surface,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")] = True,
+) -> None:
+    """Sign in to the pages of a running `hive serve`: opens a fresh link, which is good once, for a minute."""
+    from hive_agents.access import login_code
+    from hive_agents.base import Diagnostic, HiveError
+    from hive_agents.server import served_at
+
+    place = surface.workspace
+    if (holder := surface.asker.token_holder()) is not None:
+        why = f"{holder.user} has a token, and only the workspace's owner makes links"
+        raise HiveError.of("HIVE-415", why, fix="paste the token into the page that signs in", exit_code=1)
+    url, answers = served_at(place)
+    link = f"{url}/login?code={login_code(place, surface.as_user)}"
+    if not answers:
+        why, fix = f"nothing answers at {url}", "start `hive serve` within a minute, or use `hive serve --open`"
+        surface.warn([Diagnostic("HIVE-409", why, fix=fix, severity="warning")])
+    if surface.as_json:
+        surface.show({"url": link})
+        return
+    surface.say("sign in within a minute, once:")
+    write(link)  # not wrapped: scripts read the last line
+    if browser and answers:
+        import webbrowser
+
+        if not webbrowser.open(link):
+            surface.say("no browser could be opened: open the link yourself")
 
 
 async def _serve(host: Host, listener: Listener | None, link: str | None, json: bool, quiet: bool) -> None:

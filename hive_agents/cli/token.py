@@ -43,11 +43,12 @@ def token(
         return
     from hive_agents.access import mint, owner_token
 
-    if user is None and (tenant, groups, roles) == (None, None, None):
+    holder = surface.asker.token_holder()
+    if holder is None and (user, tenant, groups, roles) == (None, None, None, None):
         made = owner_token(surface.workspace, ttl)
     else:
         wanted = _wanted(surface.workspace, user, tenant, groups, roles)
-        made = mint(surface.workspace, wanted, ttl, maker=surface.asker.token_holder())
+        made = mint(surface.workspace, wanted, ttl, maker=holder)
         _warn(surface, wanted, made)
     principal = made.principal
     summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"

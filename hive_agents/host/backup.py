@@ -35,7 +35,7 @@ DATABASES = ("checkpoints.db", "hive.db")
 _FIRST = "audit.head"
 LOCAL_KEY = "local.key"
 """Signs tokens on this machine; a new one is made where it is missing."""
-LEFT_OUT = ("holders", FOLDER)
+LEFT_OUT = ("holders", "serving", FOLDER)
 """Files of live processes, and earlier backups."""
 _TEMPORARY = (".lock", ".holder", ".tmp")
 

@@ -1,3 +1,6 @@
+from .address import (
+    served_at as served_at,
+)
 from .listener import (
     Listener as Listener,
 )

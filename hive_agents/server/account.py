@@ -116,7 +116,7 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
         raise HiveError.of("HIVE-415", "tokens are made for one's own tenant", fix=fix, exit_code=1)
     principal = Principal(tenant, body.user, frozenset(body.groups), frozenset(body.roles))
     made = mint(call.workspace, principal, body.ttl, maker=call.principal)
-    return TokenMade(**made.to_json(), jti=made.jti)
+    return TokenMade(**made.to_json())
 
 
 @api.get("/api/tokens", ADMIN)

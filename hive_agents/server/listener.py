@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hive_agents.access import TOKENS, is_open
 from hive_agents.base import HiveError
+from hive_agents.server.address import address, forget_served, tell_served
 from hive_agents.server.app import create_app
 from hive_agents.workspace import require_trust
 
@@ -41,12 +42,12 @@ class Listener:
             why = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
             raise HiveError.of("HIVE-409", why, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
         self._socket = _bound(name, port if port is not None else settings.server.port)
-        self.host = name
+        self._workspace, self.host = workspace, name
         self.port: int = self._socket.getsockname()[1]
 
     @property
     def url(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return address(self.host, self.port)
 
     async def serve(self, host: Host) -> None:
         """Answer requests until cancelled; then finish those under way."""
@@ -77,6 +78,8 @@ class Listener:
             server = Server(config)
             serving = asyncio.ensure_future(server.serve([listening]))
             watching = asyncio.ensure_future(connections.watch())
+            if "http" in host.roles:
+                await asyncio.to_thread(tell_served, self._workspace, self.url)
             try:
                 await asyncio.shield(serving)
             except asyncio.CancelledError:
@@ -90,6 +93,7 @@ class Listener:
                 await app.state.mcp.close()
 
     def close(self) -> None:
+        forget_served(self._workspace, self.url)
         self._socket.close()
 
 

@@ -94,7 +94,7 @@ def test_a_minted_token_names_its_principal(text_workspace: Workspace) -> None:
     token = mint(text_workspace, DANA, 60)
     assert verify(text_workspace, token.token) == DANA
     assert token.token not in repr(token)
-    assert set(token.to_json()) == {"token", "expires_at", "principal"}
+    assert set(token.to_json()) == {"token", "jti", "expires_at", "principal"}
     payload = jwt.decode(token.token, options={"verify_signature": False})
     own = {"iss", "aud", "sub", "tenant", "groups", "roles", "iat", "exp", "jti", "maker", "makers", "listed"}
     assert set(payload) == own

@@ -112,7 +112,7 @@ def test_faulty_files_know_nobody(place: Workspace) -> None:
 
 def test_hive_token_prints_what_scripts_take(place: Workspace) -> None:
     made = hive("token", "--user", "kim", "--tenant", "acme", "--groups", "qa, lab", "-w", place.root, "--json")
-    assert set(made.json) == {"token", "expires_at", "principal"}
+    assert set(made.json) == {"token", "jti", "expires_at", "principal"}
     kim = {"tenant": "acme", "user": "kim", "groups": ["lab", "qa"], "roles": ["reader"]}
     assert made.json["principal"] == kim
     assert verify(place, made.json["token"]).to_json() == kim
@@ -273,11 +273,15 @@ def test_a_token_has_no_more_than_the_entry_of_its_user(place: Workspace) -> Non
     assert "the group qa and the role admin" in made.err
 
 
-def test_a_token_without_a_user_is_the_owners_while_the_mode_is_open(place: Workspace) -> None:
+def test_a_token_without_a_user_is_the_owners_while_the_mode_is_open(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toml = place.root / "hive.toml"
     toml.write_text('[access]\nmode = "open"\n')
     token = hive("token", "-w", place.root, "--json").json["token"]
     asker = Asker(Workspace(place.root), None, {"HIVE_TOKEN": token})
     assert (asker.reader(), asker.token_holder(), asker.authn) == (owner(), None, "local")
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, DANA).token)
+    assert hive("token", "-w", place.root, "--json").codes == {"HIVE-409"}
     toml.write_text("")
     assert "enforced" in refused(Workspace(place.root), None, {"HIVE_TOKEN": token})

@@ -8,16 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import ROLES, Principal
 from hive_agents.agents.run import AgentRun
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.host.hosting import CHECKOUT, prepared
+from tests.people import token_of
+from tests.sample import Ran, hive
 
 SCRIPT = [{"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "insects"}}]}]
 
@@ -54,6 +59,46 @@ def test_it_runs_what_is_queued_tells_of_it_and_ends_with_0(place: Workspace) ->
     result = RunStore(place).get(run).result
     assert result is not None
     assert result["outputs"] == {"text": "insects"}
+
+
+def opened(place: Workspace, *options: str) -> Ran:
+    return hive("open", "--no-browser", *options, "-w", place.root)
+
+
+def test_a_link_of_hive_open_signs_the_owner_in_once(place: Workspace) -> None:
+    process = serve(place, "--headless", "--port", "0", "--json")
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["webhooks"].partition("/webhooks")[0]
+        while httpx.get(f"{url}/readyz").status_code != 200:
+            time.sleep(0.05)
+        found = opened(place, "--json")
+        assert (found.json.keys(), found.err) == ({"url"}, "")
+        assert found.json["url"].startswith(f"{url}/login?code=")
+        assert opened(place, "--json").json != found.json
+        first, second = [httpx.get(found.json["url"]) for _ in range(2)]
+        assert (first.status_code, second.status_code) == (303, 401)
+        told = opened(place).out.splitlines()[-1]
+        with httpx.Client(follow_redirects=True) as browser:
+            assert browser.get(told).status_code == 200
+            assert browser.get(f"{url}/api/session").json()["tenant"] == "local"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert not (place.state / "serving").exists()
+
+
+def test_a_link_is_made_before_the_server_runs_and_says_so(place: Workspace) -> None:
+    found = opened(place, "--json")
+    assert (found.code, found.json["url"].partition("/login")[0]) == (0, "http://127.0.0.1:8787")
+    assert "nothing answers at http://127.0.0.1:8787" in found.err
+
+
+def test_a_tokens_holder_gets_no_link(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVE_TOKEN", token_of(place, Principal("acme", "dana", roles=ROLES)))
+    assert opened(place, "--json").codes == {"HIVE-415"}
+    monkeypatch.setenv("HIVE_TOKEN", "x.y.z")
+    assert opened(place, "--json").codes == {"HIVE-417"}
 
 
 @pytest.mark.slow

@@ -230,7 +230,7 @@ LEFT_OUT = frozenset(
     """accept action add all_of_them allow_env allow_inconclusive alpha batch budget case chat cheap collection
     comment corpus cursor delete delta disabled empty engine every export field file follow for_run forget
     golden groups headless holdout host input_from input_key junit k keep ledger limit llm_calls markdown
-    max_usd missed model names node off open_ option override accept_tag patience port queries questions queue
+    max_usd missed model names node off browser open_ option override accept_tag patience port queries questions queue
     rebuild reject relevant_from rename repeats replace result resume rev revoke roles run_as seconds
     schedule secret_ref seed served since sse tenant theirs timezone trace ttl until value_stdin verb version view
     watch webhook write write_seed argument owner""".split()

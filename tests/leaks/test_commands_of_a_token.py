@@ -110,6 +110,7 @@ CALLS: dict[str, list[Arguments]] = {
     "token revoke": [("j1",)],
     "people end": [("guest",)],
     "trust": [("--diff",)],
+    "open": [(), ("--as", "dana")],
     "doctor": [(), ("--documents",)],
     "backup": [("OUT",)],
     "verify": [("RECEIPT",)],
