@@ -203,6 +203,7 @@ def report_value(report: ImportReport) -> dict[str, Any]:
         "added": report.added,
         "changed": report.changed,
         "renamed": report.renamed,
+        "labels": report.labels,
         "deleted": report.deleted,
         "gone": report.gone,
         "kept": report.kept,
@@ -222,6 +223,7 @@ def report_lines(place: Workspace, report: ImportReport, *, theirs: bool = True)
     ]
     lines += _some([f"  {doc_id}" for doc_id in report.imported])
     lines += _some([f"  {moved['from']} -> {moved['to']}" for moved in report.renamed])
+    lines += [f"  {count(number, 'label')} of {file} moved along" for file, number in report.labels.items()]
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
     if report.beside:
         lines.append(styled("stored under another name, since another document has theirs:", "yellow"))

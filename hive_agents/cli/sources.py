@@ -168,7 +168,9 @@ def log(surface: Surface, name: NameArgument) -> None:
     value = source_log(surface.workspace, name)
     lines: list[Any] = []
     for each in value["runs"]:
-        did = ", ".join(f"{each[key]} {key}" for key in ("added", "changed", "deleted", "failed") if each.get(key))
+        counted = ("added", "changed", "renamed", "deleted", "failed")
+        did = ", ".join(f"{each[key]} {key}" for key in counted if each.get(key))
+        did += f", {count(each['labels'], 'label')} moved along" if each.get("labels") else ""
         why = f": {each['message']}" if each["message"] else ""
         lines.append(f"{each['started_at']} {each['status']}{f', {did}' if did else ''}{why}")
     if value["failed"]:

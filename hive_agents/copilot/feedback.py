@@ -13,6 +13,7 @@ from hive_agents.access import Principal, ViewGate, asked_by, owner, people, sam
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import locked
 from hive_agents.copilot.threads import ThreadStore, Turn
+from hive_agents.documents import MOVED_DOCUMENTS
 from hive_agents.evaluation import FILE, question_key, viewable_golden
 from hive_agents.gate import credit, label
 from hive_agents.ranking import active_config
@@ -124,13 +125,24 @@ class FeedbackQueue:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
-        every = [Item(*row) for row in rows]
+        every = self._found_again([Item(*row) for row in rows])
         may = self._gate.allowed([item.doc_id for item in every])
         return [
             item
             for item in every
             if item.doc_id in may and status in (None, item.status) and (self._reviews or item.by == self.person.user)
         ]
+
+    def _found_again(self, items: list[Item]) -> list[Item]:
+        """Return the items, each about its document under the name that it has now."""
+        moved = audit.recorded(self.workspace, MOVED_DOCUMENTS) if items else []
+        named = []
+        for item in items:
+            doc_id = item.doc_id
+            for entry in moved:
+                doc_id = entry["moves"].get(doc_id, doc_id) if entry["at"] >= item.created_at else doc_id
+            named.append(replace(item, doc_id=doc_id))
+        return named
 
     def review(self, item_id: str, *, accept: bool) -> Item:
         """Decide an item, and return it; the label of an accepted one goes to the golden set's training queries.

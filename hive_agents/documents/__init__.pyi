@@ -54,6 +54,11 @@ from .documents import (
     no_such_collection as no_such_collection,
     parse_document as parse_document,
 )
+from .labels import (
+    MOVED_DOCUMENTS as MOVED_DOCUMENTS,
+    golden_text as golden_text,
+    move_labels as move_labels,
+)
 from .proposals import (
     Declaration as Declaration,
     chosen_declarations as chosen_declarations,

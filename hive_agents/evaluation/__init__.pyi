@@ -20,6 +20,7 @@ from .golden import (
     OpenSplit as OpenSplit,
     Split as Split,
     concealed as concealed,
+    hash_before as hash_before,
     load_golden as load_golden,
     question_key as question_key,
     viewable_golden as viewable_golden,

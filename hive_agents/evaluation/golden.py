@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,14 @@ from pydantic_core import PydanticCustomError
 from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate, permissions_of
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, QuestionText, formats, jsontext, read_bytes
-from hive_agents.documents import collection_names, document_files, load_collection, no_such_collection, words
+from hive_agents.documents import (
+    collection_names,
+    document_files,
+    load_collection,
+    move_labels,
+    no_such_collection,
+    words,
+)
 from hive_agents.workspace import Workspace
 
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
@@ -255,10 +262,27 @@ def _checked(workspace: Workspace, golden: GoldenFile, text: str, file: str, doc
     except NotFound:
         line = jsontext.line_of(text, ["collection"])
         raise no_such_collection(golden.collection, collection_names(workspace), file, line) from None
+    return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, _digest(golden))
+
+
+def _digest(golden: GoldenFile) -> str:
     unseen = golden.model_dump_json(exclude={"queries": {"__all__": {"seen"}}})
     seen = {query.id: query.seen for query in golden.queries if query.seen}
-    digest = hashlib.sha256(f"{unseen}{json.dumps(seen) if seen else ''}".encode()).hexdigest()
-    return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, digest)
+    return hashlib.sha256(f"{unseen}{json.dumps(seen) if seen else ''}".encode()).hexdigest()
+
+
+def hash_before(workspace: Workspace, golden: GoldenSet, moves: Sequence[Mapping[str, str]]) -> str | None:
+    """Return the hash that a whole golden set had before its labels followed `moves`; None for a part of one.
+
+    Raises: as `load_golden`, save for the labels.
+    """
+    text, file = _read(workspace, Path(golden.file))
+    value = jsontext.parse(text, file)
+    if _digest(formats.load_value(GoldenFile, value, file, text)) != golden.hash:
+        return None
+    for one in reversed(moves):
+        move_labels(value, {new: old for old, new in one.items()})
+    return _digest(formats.load_value(GoldenFile, value, file, text))
 
 
 def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, text: str) -> Iterator[Diagnostic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.base import Diagnostic, HiveError, sha256
 from hive_agents.base.files import atomic_write_text, frontmatter, jsontext, load_value, read_bytes
-from hive_agents.documents import words
+from hive_agents.documents import golden_text, words
 from hive_agents.evaluation.golden import FILE, GoldenFile, GoldenSet, parse_golden, question_key, viewable_golden
 from hive_agents.index import ScopedIndex
 from hive_agents.ranking import Hit, RetrievalConfig, SearchEngine
@@ -159,14 +158,6 @@ def _require_viewable(workspace: Workspace, viewer: Principal, named: Mapping[st
     ]
     if faults:
         raise HiveError(faults)
-
-
-def golden_text(value: dict[str, Any]) -> str:
-    """Return a golden set with one query a line, so that diffs are short."""
-    head = {key: inner for key, inner in value.items() if key != "queries"}
-    lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
-    queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])
-    return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
 
 
 def _new_id(taken: Collection[str], viewer: Principal | None) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.evaluation import FILE, GoldenSet, concealed, load_golden
+from hive_agents.documents import MOVED_DOCUMENTS
+from hive_agents.evaluation import FILE, GoldenSet, concealed, hash_before, load_golden
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -21,16 +22,22 @@ def accept(workspace: Workspace, golden: GoldenSet, by: str, reason: str) -> Non
 
 
 def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
-    """Return whether the golden set is unchanged since its acceptance; the first use in a workspace is one.
+    """Return whether the golden set is unchanged since its acceptance, which the first use in a workspace is.
 
-    A second file is not accepted by its first use: an agent could write one.
+    Labels that followed moved documents are no change. A second file is not accepted by its first use: an agent could
+    write one.
     """
     entries = audit.recorded(workspace, KIND)
     if not entries:
         accept(workspace, golden, "user:local", "first use")
         return True
-    known = [entry["hash"] for entry in entries if entry["file"] == golden.file]
-    return bool(known and known[-1] == golden.hash)
+    known = [entry for entry in entries if entry["file"] == golden.file]
+    return bool(known and known[-1]["hash"] in (golden.hash, _hash_before_moves(workspace, golden, known[-1]["seq"])))
+
+
+def _hash_before_moves(workspace: Workspace, golden: GoldenSet, seq: int) -> str | None:
+    moves = [entry["moves"] for entry in audit.recorded(workspace, MOVED_DOCUMENTS) if entry["seq"] > seq]
+    return hash_before(workspace, golden, moves) if moves else None
 
 
 def label(

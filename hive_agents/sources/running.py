@@ -7,7 +7,9 @@ or cut goes on where it ended. Only a listing that was read to its end says what
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -57,6 +59,7 @@ class SourceReport:
         documents = self.documents
         lists = ("added", "changed", "renamed", "deleted", "gone", "conflicts", "skipped")
         counts = {name: len(getattr(documents, name)) for name in lists}
+        counts["labels"] = sum(documents.labels.values())
         return counts | {"unchanged": documents.unchanged, "failed": len(self.failed)}
 
 
@@ -111,6 +114,7 @@ class _SourceRun:
         self._missed: dict[str, MissedItem] = {}
         self._ignored: dict[str, int] = {}
         self._subjects: dict[str, list[str]] = {}
+        self._held: set[str] = set()
 
     def run(self, may_delete: MayDelete) -> None:
         lost, local = None, False
@@ -210,7 +214,7 @@ class _SourceRun:
                 if item.access is not None:
                     labels[key] = {"view": item.access.labels(self._subjects)}
         for key, state in self._items.items():
-            if key in gone:
+            if key in gone or key in self._held:
                 continue
             path = self._states.path(key)
             if state.revision is None:
@@ -221,6 +225,16 @@ class _SourceRun:
                 labels[key] = {"view": state.access.labels(self._subjects)}
         refused |= {key: missed.why for key, missed in self._missed.items() if key not in self._items}
         return Listing(sorted(found, key=lambda each: each.file), refused, self._ignored, labels)
+
+    def _hold_moved(self, hashes: Mapping[str, str]) -> None:
+        """Leave out new items that say what an unseen one says until it is known whether that one is gone.
+
+        They would be other documents, and what is known of the one that moved would go with it.
+        """
+        unseen = {content for key, content in hashes.items() if key not in self._found}
+        for key in self._found.keys() & self._items.keys() - hashes.keys():
+            if hashlib.sha256(self._states.content(key) or b"").hexdigest() in unseen:
+                self._held.add(key)
 
     def _sync(self, gone: set[str], may_delete: MayDelete, *, complete: bool) -> None:
         settings, name = self._settings, self._report.name
@@ -246,6 +260,8 @@ class _SourceRun:
                 listed=lambda: self._listing(gone),
             )
             known = records.count(source)
+            if not complete:
+                self._hold_moved(records.hashes(source))
             try:
                 leaving, everything = sync.run(), False
             except ImportFailure:  # nothing is there any more

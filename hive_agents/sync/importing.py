@@ -13,6 +13,7 @@ from typing import Any
 from hive_agents.base import HiveError
 from hive_agents.readers import ImportFailure
 from hive_agents.store import connected
+from hive_agents.sync.moving import follow_moves
 from hive_agents.sync.records import Records, RememberedSource
 from hive_agents.sync.report import ImportReport, Skipped
 from hive_agents.sync.sources import below_one_another, commit_of, list_files, split_pattern
@@ -83,7 +84,17 @@ def import_documents(
             )
             sync = Sync(workspace, connection, source, report, theirs=theirs, progress=progress)
             _sync(records, source, sync, report, request.only, may_delete)
+        _follow_between_sources(workspace, report)
     return report
+
+
+def _follow_between_sources(workspace: Workspace, report: ImportReport) -> None:
+    """Let labels follow files that moved from one source to another, whose documents are as its settings say."""
+    added, deleted = report.added_contents, report.deleted_contents
+    moves = {deleted[content]: added[content] for content in added.keys() & deleted.keys()}
+    moves = {old: new for old, new in moves.items() if old != new}
+    if moves:
+        report.add_labels(follow_moves(workspace, moves, grants=False))
 
 
 def _non_empty(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,6 +134,11 @@ class Records:
             for file, doc_id, file_hash, recipe, written, pending, moved_from, refused, left_out in rows
         }
 
+    def hashes(self, source: RememberedSource) -> dict[str, str]:
+        """Return the hash of each of the source's files that became a document."""
+        sql = "SELECT file, file_hash FROM imports WHERE source = ? AND doc_id IS NOT NULL AND file_hash IS NOT NULL"
+        return dict(self._connection.execute(sql, (source.number,)).fetchall())
+
     def doc_ids(self) -> set[str]:
         """Return the doc_ids of all sources."""
         return {row[0] for row in self._connection.execute("SELECT doc_id FROM imports WHERE doc_id IS NOT NULL")}

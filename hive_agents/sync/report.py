@@ -27,7 +27,8 @@ class ImportReport:
     `imported` is `added` and `changed` together. `skipped` has each file that is newly without a document, and why;
     `still_skipped` counts those reported before. `kept` were edited by hand, and their source didn't change;
     `conflicts` changed on both sides: the edited document stays, `note` is the file with the source's changes. The
-    files of `gone` no longer exist; their documents can be deleted. `beside` are new documents whose preferred name was
+    files of `gone` no longer exist; their documents can be deleted. `labels` is how many labels followed documents
+    to their new names, by golden set. `beside` are new documents whose preferred name was
     taken. `left_out` is what the files of `imported` have and their documents haven't.
 
     >>> report = ImportReport(added=["bees.md"])
@@ -40,6 +41,7 @@ class ImportReport:
     changed: list[str] = field(default_factory=list)
     renamed: list[dict[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     beside: list[dict[str, str]] = field(default_factory=list)
@@ -54,7 +56,14 @@ class ImportReport:
     tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
     """Called at once with each file that is skipped."""
 
+    added_contents: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    deleted_contents: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Documents of this import by the hash of their files."""
     _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def add_labels(self, labels: Mapping[str, int]) -> None:
+        for file, number in labels.items():
+            self.labels[file] = self.labels.get(file, 0) + number
 
     def skip(self, file: str, message: str) -> None:
         """Report a file once, even if several sources contain it."""

@@ -71,6 +71,12 @@ class Listing:
     def ignore(self, why: str) -> None:
         self.ignored[why] = self.ignored.get(why, 0) + 1
 
+    def below(self, only: PurePosixPath) -> Listing:
+        """Return the files that are `only`, or in it."""
+        found = [file for file in self.found if file.file.is_relative_to(only)]
+        refused = {file: why for file, why in self.refused.items() if PurePosixPath(file).is_relative_to(only)}
+        return Listing(found, refused)
+
 
 def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspace: Path | None = None) -> Listing:
     """Return the files of a source, in order of names.

@@ -27,6 +27,7 @@ from hive_agents.base.files import frontmatter
 from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
 from hive_agents.sync.imported_files import ImportedFiles
 from hive_agents.sync.including import with_includes
+from hive_agents.sync.moving import follow_moves
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
 from hive_agents.sync.report import ImportReport, LeftOut
@@ -73,6 +74,7 @@ class Sync:
         self._files: dict[PurePosixPath, SourceFile] = {}
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
+        self._moves: list[tuple[Record, Record]] = []
         self._reported: list[Record] = []
         self._recipes: dict[str, str] = {}
 
@@ -87,7 +89,7 @@ class Sync:
         listing = self._listed()
         self._labels = listing.labels
         self._files = {source_file.file: source_file for source_file in listing.found}
-        listing = with_parts(listing if only is None else _limited(listing, only), source.brings)
+        listing = with_parts(listing if only is None else listing.below(only), source.brings)
         for why, number in listing.ignored.items():
             self._report.ignored[why] = self._report.ignored.get(why, 0) + number
         for file, why in listing.refused.items():
@@ -103,7 +105,7 @@ class Sync:
             if self._progress is not None:
                 self._progress("importing", number, len(listing.found))
             self._file(source_file, moved)
-            if len(self._batch) >= BATCH:
+            if len(self._batch) + len(self._moves) >= BATCH:
                 self._write()
         self._write()
         # Last: an interrupted import returns no report, so that the next one must report these again.
@@ -169,6 +171,7 @@ class Sync:
             if record.doc_id is not None:
                 self._documents.remove(record.doc_id)
                 self._report.deleted.append(record.doc_id)
+                self._report.deleted_contents[record.file_hash or ""] = record.doc_id
         self._records.change(self._source, drop=[record.file for record in gone])
 
     def _clear_half_written(self) -> None:
@@ -181,15 +184,18 @@ class Sync:
 
     def _finish_moves(self) -> None:
         """Finish, or undo, the renames of a killed import, by whether the new document exists."""
+        undone = []
         for record in [known for known in self._known.values() if known.moved_from is not None]:
             old = self._known.get(record.moved_from or "")
-            moved = record.doc_id is not None and self._documents.text(record.doc_id) is not None
-            if moved and record.doc_id and old is not None and old.doc_id:
-                self._documents.remove(old.doc_id)
-                self._report.renamed.append({"from": old.doc_id, "to": record.doc_id})
-            drop = [record.moved_from or ""] if moved else [record.file]
-            put = [replace(record, moved_from=None)] if moved else []
-            self._records.change(self._source, put=put, drop=drop)
+            if record.doc_id is None or self._documents.text(record.doc_id) is None:
+                undone.append(record.file)
+                continue
+            if old is not None:
+                self._documents.remove(old.doc_id or "")
+            self._moves.append((old or record, replace(record, moved_from=None)))
+        if undone or self._moves:
+            self._records.change(self._source, drop=undone)
+            self._follow()
             self._known = self._records.of(self._source)
         self._taken = self._records.doc_ids()
 
@@ -330,8 +336,18 @@ class Sync:
         self._records.change(self._source, put=[replace(final, moved_from=old.file)])
         self._documents.put(final.doc_id or "", current if edited else final.written or "")
         self._documents.remove(old.doc_id or "")
-        self._records.change(self._source, put=[final], drop=[old.file])
-        self._report.renamed.append({"from": old.doc_id or "", "to": final.doc_id or ""})
+        self._moves.append((old, final))
+
+    def _follow(self) -> None:
+        """End the moves of a batch: until their labels followed, their records say that they move."""
+        pairs, self._moves = self._moves, []
+        if not pairs:
+            return
+        moves = {old.doc_id or "": final.doc_id or "" for old, final in pairs if old.doc_id != final.doc_id}
+        self._report.add_labels(follow_moves(self._workspace, moves))
+        gone = {old.file for old, _ in pairs} - {final.file for _, final in pairs}
+        self._records.change(self._source, put=[final for _, final in pairs], drop=gone)
+        self._report.renamed += [{"from": old, "to": new} for old, new in moves.items()]
 
     def _free_place(self, source_file: SourceFile, text: str, renamed_from: str | None) -> tuple[str, str | None]:
         """Return a doc_id for a new file, and the text of a document there that came from the same file.
@@ -355,7 +371,8 @@ class Sync:
         raise AssertionError("places never ends")
 
     def _write(self) -> None:
-        """Write a batch of documents: record them as pending, write them, record them as written."""
+        """End moves, and write a batch of documents: record them as pending, write them, record them as written."""
+        self._follow()
         batch, self._batch = self._batch, []
         if not batch:
             return
@@ -378,6 +395,8 @@ class Sync:
             new = pending.written is None
             (self._report.added if new else self._report.changed).append(doc_id)
             self._report.imported.append(doc_id)
+            if new:
+                self._report.added_contents[final.file_hash or ""] = doc_id
             shown = self._shown(final.file)
             self._report.left_out += [LeftOut(file=shown, kind=kind, count=n) for kind, n in final.left_out.items()]
             written.append(final)
@@ -413,12 +432,6 @@ class Sync:
         if self._source.rev is not None:
             return f"{self._source.rev}:{file}"
         return str(path if path.name == file and path.is_file() else path / file)
-
-
-def _limited(listing: Listing, only: PurePosixPath) -> Listing:
-    found = [file for file in listing.found if file.file.is_relative_to(only)]
-    refused = {file: why for file, why in listing.refused.items() if PurePosixPath(file).is_relative_to(only)}
-    return Listing(found, refused)
 
 
 def _front_matter(text: str) -> dict[str, Any]:

@@ -127,6 +127,24 @@ def test_a_source_that_breaks_off_loses_nothing_and_goes_on(remote: Remote, afte
     assert [each["status"] for each in source_log(place, "office")["runs"]] == ["done", report.status, "done"]
 
 
+@pytest.mark.parametrize("after", [400, 1_500, 2_600])
+def test_labels_follow_a_renamed_item_also_where_the_source_breaks_off(remote: Remote, after: int) -> None:
+    filled(remote)
+    place = workspace(remote)
+    run(place)
+    before = {name: str(document(place, name).relative_to(place.documents)) for name in ("renamed", "same")}
+    queries = [{"id": name, "query": name, "relevant": [doc_id]} for name, doc_id in before.items()]
+    (place.root / "evals").mkdir()
+    golden = place.root / "evals" / "golden.json"
+    golden.write_text(json.dumps({"collection": "kb", "queries": queries}))
+    changed(remote)
+    with remote.cut(after):
+        run(place)
+    run(place, delete=True)
+    after_all = {each["id"]: each["relevant"] for each in json.loads(golden.read_text())["queries"]}
+    assert after_all == {name: [str(document(place, name).relative_to(place.documents))] for name in before}
+
+
 @pytest.mark.parametrize("at", [1, 2, 5])
 def test_a_killed_run_is_finished_by_the_next(remote: Remote, at: int) -> None:
     filled(remote)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,9 @@ def prepared(folder: Path) -> Workspace:
     for name in ("same", "changed", "renamed", "edited", "moved", "gone"):
         (source / f"{name}.txt").write_text(f"{name}: the first text")
     import_documents(place, [str(source)])
+    labelled = {"id": "q", "query": "What?", "relevant": ["renamed.md"], "distractors": ["moved.md", "same.md"]}
+    (place.root / "evals").mkdir()
+    (place.root / "evals" / "golden.json").write_text(json.dumps({"collection": "kb", "queries": [labelled]}))
     (source / "added.txt").write_text("added")
     (source / "changed.txt").write_text("changed: the second text")
     (source / "renamed.txt").rename(source / "new name.txt")
@@ -65,11 +69,17 @@ def documents(place: Workspace) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(place.documents.rglob("*")) if path.is_file()}
 
 
+def labels(place: Workspace) -> list[list[str]]:
+    (query,) = json.loads((place.root / "evals" / "golden.json").read_text())["queries"]
+    return [query["relevant"], query["distractors"]]
+
+
 @pytest.mark.parametrize(
     "moment",
     [
         pytest.param("unlink moved.md", id="a rename that was edited by hand, half done"),
         pytest.param("unlink renamed.md", id="a rename, half done"),
+        pytest.param("replace golden.json", id="a rename whose labels followed"),
         pytest.param("replace changed.md", id="a document of a batch, written"),
     ],
 )
@@ -81,6 +91,7 @@ def test_what_one_killed_write_left_is_finished(tmp_path: Path, moment: str) -> 
     assert subprocess.run(command, capture_output=True).returncode == KILLED
     report = import_documents(place, [], may_delete=lambda gone, everything: True)
     assert documents(place) == documents(whole)
+    assert labels(place) == [["new-name.md"], ["away.md", "same.md"]]
     assert (report.skipped, {one["doc_id"] for one in report.conflicts} <= {"edited.md"}) == ([], True)
 
 
@@ -99,6 +110,7 @@ def test_the_next_import_finishes_what_a_killed_one_began(tmp_path: Path, moment
         assert code in (0, KILLED)
         report = import_documents(place, [], may_delete=lambda gone, everything: True)
         assert documents(place) == expected, f"killed {moment} call {number}"
+        assert labels(place) == [["new-name.md"], ["away.md", "same.md"]]
         assert report.skipped == []
         again = import_documents(place, [], may_delete=lambda gone, everything: True)
         assert (again.imported, again.deleted, again.renamed, again.conflicts) == ([], [], [], [])

@@ -1,0 +1,143 @@
+"""What follows a document that moves: labels, feedback, grants; and what doesn't change by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.access import ViewGate, owner, permissions_of
+from hive_agents.copilot import FeedbackQueue
+from hive_agents.evaluation import changed_since_labelled, held_out, load_golden, save_label
+from hive_agents.gate import accept, is_accepted
+from hive_agents.gate.ledger import query_hashes
+from hive_agents.store import audit, connected
+from hive_agents.sync import import_documents
+from hive_agents.workspace import Workspace
+from tests.sync.test_importing import documents, run
+
+GRANTS = """{"grants": [{"tenant": "acme", "match": "guide.md", "view": ["group:qa"]},
+    {"tenant": "acme", "match": "hr/**", "view": ["group:qa"]}]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    (source / "hr").mkdir(parents=True)
+    for name in ("guide", "hr/leave", "hr/travel"):
+        (source / f"{name}.md").write_text(f"# {name}\n\nThe text of {name}.\n")
+    return source
+
+
+@pytest.fixture
+def place(tmp_path: Path, folder: Path) -> Workspace:
+    root = tmp_path / "workspace"
+    for name in ("collections", "access"):
+        (root / name).mkdir(parents=True)
+    fields = {"title": {"type": "text"}, "content": {"type": "text"}}
+    (root / "collections" / "kb.json").write_text(json.dumps({"name": "kb", "fields": fields}))
+    (root / "access" / "grants.json").write_text(GRANTS)
+    place = Workspace(root)
+    run(place, folder)
+    label(place, "How do I begin?", relevant=["guide.md"], distractors=["hr/leave.md"], split="holdout")
+    label(place, "How do I travel?", relevant=["hr/travel.md"], irrelevant=["guide.md"])
+    return place
+
+
+def label(place: Workspace, question: str, **labels: Any) -> None:
+    save_label(place, question, "kb", **{"relevant": [], "distractors": [], "irrelevant": None} | labels)
+
+
+def labels(place: Workspace) -> list[tuple[list[str], list[str], list[str] | None]]:
+    return [(one.relevant, one.distractors, one.irrelevant) for one in load_golden(place)]
+
+
+def test_labels_follow_a_renamed_document_and_are_told(place: Workspace, folder: Path) -> None:
+    (folder / "guide.md").rename(folder / "manual.md")
+    (folder / "hr").rename(folder / "people")
+    report = run(place, folder)
+    assert len(report.renamed) == 3
+    assert report.labels == {"evals/golden.json": 4}
+    assert labels(place) == [(["manual.md"], ["people/leave.md"], None), (["people/travel.md"], [], ["manual.md"])]
+    assert changed_since_labelled(place, load_golden(place)) == {}
+    (told,) = audit.recorded(place, "documents_moved")
+    assert told["moves"]["guide.md"] == "manual.md"
+
+
+def test_a_held_out_question_is_the_same_and_the_set_stays_accepted(place: Workspace, folder: Path) -> None:
+    before = load_golden(place)
+    assert is_accepted(place, before)
+    (folder / "guide.md").rename(folder / "manual.md")
+    run(place, folder)
+    (folder / "manual.md").rename(folder / "handbook.md")
+    run(place, folder)
+    golden = load_golden(place)
+    assert is_accepted(place, golden)
+    assert query_hashes(held_out(golden) or golden) == query_hashes(held_out(before) or before)
+    label(place, "And then?", relevant=["handbook.md"])
+    assert not is_accepted(place, load_golden(place))
+    accept(place, load_golden(place), "user:dana", "read it")
+    (folder / "handbook.md").rename(folder / "guide.md")
+    run(place, folder)
+    assert is_accepted(place, load_golden(place))
+
+
+def test_a_document_that_was_edited_by_hand_keeps_its_labels_too(place: Workspace, folder: Path) -> None:
+    (place.documents / "guide.md").write_text("# Guide\n\nMine.\n")
+    (folder / "guide.md").rename(folder / "manual.md")
+    run(place, folder)
+    assert documents(place)["manual.md"] == "# Guide\n\nMine.\n"
+    assert labels(place)[0][0] == ["manual.md"]
+    assert changed_since_labelled(place, load_golden(place)) == {"q1": "manual.md"}
+
+
+def test_a_file_that_moves_to_another_source_keeps_its_labels(place: Workspace, folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (folder / "guide.md").rename(other / "start.md")
+    report = run(place, folder, other, delete=True)
+    assert (report.added, report.deleted) == (["other/start.md"], ["guide.md"])
+    assert labels(place)[0][0] == ["other/start.md"]
+
+
+def test_a_document_that_stays_keeps_its_labels_though_a_copy_comes(place: Workspace, folder: Path) -> None:
+    (folder / "copy.md").write_text((folder / "guide.md").read_text())
+    (folder / "hr" / "leave.md").unlink()
+    report = run(place, folder)
+    assert (report.labels, report.gone) == ({}, ["hr/leave.md"])
+    assert labels(place)[0] == (["guide.md"], ["hr/leave.md"], None)
+
+
+def test_grants_to_the_document_alone_follow_and_those_of_folders_do_not(place: Workspace, folder: Path) -> None:
+    (folder / "guide.md").rename(folder / "manual.md")
+    (folder / "hr").rename(folder / "people")
+    run(place, folder)
+    assert (place.root / "access" / "grants.json").read_text() == GRANTS.replace("guide.md", "manual.md")
+
+
+def test_what_readers_said_follows(place: Workspace, folder: Path) -> None:
+    (place.root / "hive.toml").write_text('[access]\nmode = "open"\n')
+    place = Workspace(place.root)
+    row = ("f1", "2026-01-01", "local", "t", "r", "how?", "guide.md", "relevant", "user:a", "pending")
+    with connected(place.records) as connection:
+        connection.execute(
+            "INSERT INTO feedback (id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, status)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+    (folder / "guide.md").rename(folder / "manual.md")
+    run(place, folder)
+    (folder / "guide.md").write_text("# Another\n")
+    (folder / "manual.md").rename(folder / "handbook.md")
+    run(place, folder)
+    queue = FeedbackQueue(place, owner(), ViewGate(permissions_of(place), owner()))
+    assert [item.doc_id for item in queue.items()] == ["handbook.md"]
+
+
+def test_a_broken_golden_set_stops_no_import(place: Workspace, folder: Path) -> None:
+    (place.root / "evals" / "golden.json").write_text("{")
+    (folder / "guide.md").rename(folder / "manual.md")
+    assert len(import_documents(place).renamed) == 1
