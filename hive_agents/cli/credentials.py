@@ -26,7 +26,7 @@ def set_(
 ) -> None:
     """Store a secret; `credential:NAME` refers to it."""
     store = _store(surface)
-    store.set(name, _from_stdin() if value_stdin else _prompted())
+    store.set(name, from_stdin() if value_stdin else prompted())
     surface.show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
 
 
@@ -53,7 +53,7 @@ def _store(surface: Surface) -> CredentialStore:
     return CredentialStore(surface.workspace)
 
 
-def _from_stdin() -> str:
+def from_stdin() -> str:
     """Return the value on stdin without its line end. Raises: HIVE-112 if it is not UTF-8."""
     import sys
 
@@ -67,7 +67,7 @@ def _from_stdin() -> str:
     return value.removesuffix("\n").removesuffix("\r")
 
 
-def _prompted() -> str:
+def prompted(what: str = "Value") -> str:
     """Return the value that is typed at a prompt. Raises: HIVE-409 without a terminal."""
     import warnings
 
@@ -76,7 +76,7 @@ def _prompted() -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of getpass, without a terminal, that the input is shown
         try:
-            return str(typer.prompt("Value", hide_input=True, err=True))
+            return str(typer.prompt(what, hide_input=True, err=True))
         except typer.Abort:
             import sys
 

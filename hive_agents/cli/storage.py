@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Records: show where they are, move them to a server or back.", invoke_without_command=True)
 HERE = "here"
+CREDENTIAL = "records"
+"""The name in the credential store of the password that `setup` was given."""
 
 
 @app.callback()
@@ -48,12 +50,12 @@ def migrate(
 
     place = surface.workspace
     surface.asker.operator("move the records")
-    target = _database(place, to)
+    target = _database(place, to, place.settings.storage.namespace)
     with surface.progress("what was copied is kept; the same command goes on from there") as progress:
         moved = move_records(place, target, replacing=replace, progress=progress)
     line = _setting(to)
     if write:
-        _write(place, line)
+        _write(place, {"url": "" if to == HERE else to})
     value: dict[str, Any] = {
         "source": moved.source,
         "target": moved.target,
@@ -70,6 +72,72 @@ def migrate(
     surface.show(value, safe_line(verified), safe_line(f"{switch}{'; then run `hive trust`' if line else ''}"))
 
 
+@app.command("setup")
+@with_surface()
+def setup(
+    surface: Surface,
+    url: Annotated[str, typer.Argument(metavar="URL", help="postgresql://user@host:5432/database, no password in it.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="The schema (default: that of the settings, hive).")
+    ] = None,
+    password_ref: Annotated[
+        str | None, typer.Option("--password-ref", metavar="REF", help="Where the password is, such as env:NAME.")
+    ] = None,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input (default: ask if needed).")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Trust the server and change hive.toml unasked.")] = False,
+) -> None:
+    """Take the records to a PostgreSQL server, or join those that are there: look, ask, move, verify, write hive.toml.
+
+    Whatever is missing ends it with the next step; then the same command goes on. Use it on each host.
+    """
+    from dataclasses import replace
+
+    from hive_agents.base import HiveError
+    from hive_agents.host import set_up_records, where
+    from hive_agents.store import require_rights
+    from hive_agents.workspace import RemoteDatabase, trust
+
+    place = surface.workspace
+    surface.asker.require_role("set up the records", "admin")
+    storage = place.settings.storage
+    target = _database(place, url, namespace or storage.namespace)
+    if not isinstance(target, RemoteDatabase):
+        fix = "name a server; `hive storage migrate --to here` takes the records back"
+        raise HiveError.of("HIVE-409", "`here` needs no setup", path="URL", fix=fix, exit_code=2)
+    reference = storage.password_ref if password_ref is None else password_ref
+    if password_stdin:
+        reference = _kept_password(surface, stdin=True)
+    target = replace(target, password_ref=reference, is_target=True)
+    try:
+        rights = require_rights(target)
+    except HiveError as error:
+        if reference or "password" not in error.diagnostics[0].message:
+            raise
+        target = replace(target, password_ref=_kept_password(surface, stdin=False))
+        rights = require_rights(target)
+    told = f"PostgreSQL {rights.release} at {where(place, target)}, as {rights.user}"
+    _require_agreement(f"{told}: trust it with this workspace's records, and write it to hive.toml?", yes)
+    with surface.progress("what was copied is kept; the same command goes on from there") as progress:
+        moved = set_up_records(place, target, progress=progress)
+    values = {"url": target.url, "password_ref": target.password_ref or ""}
+    _write(place, values if namespace is None else values | {"namespace": namespace})
+    trust(type(place)(place.root), ["storage"])
+    rows = None if moved is None else sum(part.count for part in moved.parts)
+    value = {
+        "records": where(place, target),
+        "release": rights.release,
+        "user": rights.user,
+        "joined": moved is None,
+        "moved": rows,
+        "verified": True,
+    }
+    did = "this host shares what is there" if rows is None else f"{count(rows, 'record')} moved and verified"
+    following = "on the next host: copy the workspace's files without .hive, run the same command, then `hive index`"
+    surface.show(value, *map(safe_line, (told, f"{did}; hive.toml names the server, and is trusted", following)))
+
+
 @app.command("reopen")
 @with_surface()
 def reopen(surface: Surface) -> None:
@@ -83,7 +151,36 @@ def reopen(surface: Surface) -> None:
     surface.show({"records": where(place)}, message)
 
 
-def _database(place: Workspace, to: str) -> DatabasePlace:
+def _kept_password(surface: Surface, *, stdin: bool) -> str:
+    """Return the reference to a password that was given, encrypted in the credential store of this host."""
+    from hive_agents.base import HiveError
+    from hive_agents.cli.credentials import from_stdin, prompted
+    from hive_agents.workspace.credentials import CredentialStore
+
+    try:
+        value = from_stdin() if stdin else prompted("Password of the database's user")
+    except HiveError as error:
+        fix = "give it with --password-stdin, or name where it is with --password-ref env:NAME"
+        raise HiveError.of("HIVE-403", "the server asks for a password", fix=fix) from error
+    CredentialStore(surface.workspace).set(CREDENTIAL, value)
+    return f"credential:{CREDENTIAL}"
+
+
+def _require_agreement(question: str, yes: bool) -> None:
+    """Ask at a terminal. Raises: HIVE-409 without one, typer.Abort for no."""
+    import sys
+
+    from hive_agents.base import HiveError
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fix = "look at what it says; then run the command again with --yes"
+        raise HiveError.of("HIVE-409", f"there is nobody to answer: {question}", fix=fix, exit_code=2)
+    typer.confirm(safe_line(question), default=False, abort=True, err=True)
+
+
+def _database(place: Workspace, to: str, namespace: str) -> DatabasePlace:
     """Return the database that --to names. Raises: HIVE-409."""
     from hive_agents.base import HiveError
     from hive_agents.workspace import RemoteDatabase
@@ -92,12 +189,12 @@ def _database(place: Workspace, to: str) -> DatabasePlace:
     if to == HERE:
         return place.database
     try:
-        settings = StorageSettings(url=to)
+        settings = StorageSettings(url=to, namespace=namespace)
     except ValueError as error:
         fault = str(error).splitlines()[2].strip().partition(" [type=")[0]
         fix = "name a server as postgresql://user@host:5432/database, or `here`"
         raise HiveError.of("HIVE-409", f"no place for records: {fault}", path="--to", fix=fix) from None
-    return RemoteDatabase(settings.url, place.settings.storage.namespace, place.root)
+    return RemoteDatabase(settings.url, settings.namespace, place.root)
 
 
 def _setting(to: str) -> str:
@@ -105,29 +202,29 @@ def _setting(to: str) -> str:
     return "" if to == HERE else f"url = {json_text(to).strip()}"
 
 
-def _write(place: Workspace, line: str) -> None:
-    """Replace the address in hive.toml, and nothing else."""
+def _write(place: Workspace, values: dict[str, str]) -> None:
+    """Replace settings of [storage] in hive.toml, and nothing else."""
     from hive_agents.base.files import atomic_write_text, read_bytes
 
     path = place.root / "hive.toml"
     text = read_bytes(path).decode() if path.exists() else ""
-    atomic_write_text(path, with_address(text, line))
+    atomic_write_text(path, with_storage(text, values))
 
 
-def with_address(text: str, line: str) -> str:
-    """Return the text of a settings file with `line` as the only address under [storage].
+def with_storage(text: str, values: dict[str, str]) -> str:
+    """Return the text of a settings file with these values under [storage]; an empty one is left out.
 
-    >>> with_address("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", 'url = "new"')
+    >>> with_storage("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", {"url": "new"})
     '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
     """
-    setting = f"{line}\n" if line else ""
+    lines = "".join(f"{key} = {json_text(value).strip()}\n" for key, value in values.items() if value)
     head = re.search(r"^\[storage\][^\n]*\n?", text, re.MULTILINE)
     if head is None:
-        return f"{text.rstrip()}\n\n[storage]\n{setting}".lstrip() if line else text
+        return f"{text.rstrip()}\n\n[storage]\n{lines}".lstrip() if lines else text
     end = re.search(r"^\[", text[head.end() :], re.MULTILINE)
     stop = head.end() + end.start() if end else len(text)
-    body = re.sub(r"^[ \t]*url[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
-    return f"{text[: head.end()].rstrip()}\n{setting}{body}{text[stop:]}"
+    body = re.sub(rf"^[ \t]*({'|'.join(values)})[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
+    return f"{text[: head.end()].rstrip()}\n{lines}{body}{text[stop:]}"
 
 
 @with_surface()

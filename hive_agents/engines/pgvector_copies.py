@@ -36,7 +36,6 @@ _DIGEST = 16
 _INLINE_BYTES = 7000  # rows of up to about 8 kB are stored in their page, where a scan is fastest
 _PATIENCE = "30s"
 _TABLES = """
-CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {copies} (
   number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name text NOT NULL UNIQUE,
@@ -162,15 +161,32 @@ class Copies:
 
         release = self._release()
         if release is None:
-            self._connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            grant = "let a superuser run in that database: CREATE EXTENSION vector;"
+            with self._granted("it has no pgvector, and this user may not install it", grant):
+                self._connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             release = self._release()
         if _release(release) < _LEAST:
             fix = "upgrade pgvector on the server, then ALTER EXTENSION vector UPDATE"
             least = ".".join(map(str, _LEAST))
             raise self._database.unusable(f"its pgvector is {release}, and {least} is the least", fix)
         if self._one("SELECT to_regclass(%s)", self._name("copy")) is None:
-            schema = Identifier(self._database.settings.namespace)
-            self._connection.execute(SQL(_TABLES).format(schema=schema, copies=_copies(self._database)))
+            namespace = self._database.settings.namespace
+            if self._one("SELECT to_regnamespace(%s)", namespace) is None:  # else the right to make one isn't needed
+                user = self._one("SELECT current_user")
+                grant = f'let the database\'s owner run there: CREATE SCHEMA "{namespace}" AUTHORIZATION "{user}";'
+                with self._granted(f"there is no schema {namespace}, and {user} may not make one", grant):
+                    self._connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(namespace)))
+            self._connection.execute(SQL(_TABLES).format(copies=_copies(self._database)))
+
+    @contextmanager
+    def _granted(self, why: str, grant: str) -> Iterator[None]:
+        """Raise HIVE-434 with what an owner has to run where the right is missing."""
+        from psycopg.errors import InsufficientPrivilege
+
+        try:
+            yield
+        except InsufficientPrivilege:
+            raise self._database.unusable(why, grant) from None
 
     def _release(self) -> Any:
         return self._one("SELECT extversion FROM pg_extension WHERE extname = 'vector'")

@@ -26,7 +26,7 @@ _CONNECTIONS = 8
 _STARTING_SECONDS = 2  # libpq's minimum of connect_timeout
 _FIX = "start it, or mend vectors.url in hive.toml; `hive doctor` tries it"
 _FIXES = {
-    "42501": "let the user of vectors.url create schemas and tables there",
+    "42501": "let the schema of vectors.namespace belong to the user of vectors.url",
     "0A000": "install pgvector on the server (on Debian the package postgresql-15-pgvector for PostgreSQL 15)",
     "58P01": "install pgvector on the server (on Debian the package postgresql-15-pgvector for PostgreSQL 15)",
     "25006": "name the primary in vectors.url: this server can't be written",

@@ -30,6 +30,7 @@ from .moving import (
     move_records as move_records,
     record_counts as record_counts,
     reopen_records as reopen_records,
+    set_up_records as set_up_records,
     where as where,
 )
 from .queen import (

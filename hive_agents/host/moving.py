@@ -11,17 +11,18 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.base import HiveError, sha256
-from hive_agents.runs import Leases, checkpointer
+from hive_agents.base import HiveError, count, sha256
+from hive_agents.runs import Leases, at_work_since, checkpointer
 from hive_agents.store import (
     RecordsConnection,
     audit,
     clear_records,
     connected,
     exclusive,
+    left_behind,
     moved,
     moved_to,
     record_tables,
@@ -92,6 +93,11 @@ def move_records(
     differs, and for a schema that others may change, HIVE-409 where the target holds these records already, or others,
     HIVE-413 for another or a broken audit log.
     """
+    if isinstance(target, RemoteDatabase):
+        target = replace(target, is_target=True)
+        # The settings named it before the move.
+        if workspace.records == target and left_behind(workspace.root) and is_empty(target):
+            workspace = _without_server(workspace)
     source = workspace.records
     if source == target:
         raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
@@ -148,6 +154,44 @@ def _answers() -> Iterator[None]:
         raise wrong_answers(f"the records ({error})") from error
 
 
+def is_empty(place: RemoteDatabase) -> bool:
+    """Return whether a server holds no records yet; its schema is made if needed."""
+    require_own_schema(place)
+    with connected(replace(place, is_target=True)) as connection:
+        lines = connection.execute("SELECT 1 FROM audit_lines LIMIT 1").fetchone()
+        return lines is None and not any(table.count(connection) for table in record_tables())
+
+
+def set_up_records(workspace: Workspace, target: RemoteDatabase, *, progress: Progress) -> RecordsMove | None:
+    """Move the records to a server that has none; return None where this host shares those that are there.
+
+    The settings are left to the caller. Raises: as `move_records`, HIVE-409 where both places hold records.
+    """
+    source = workspace.records
+    elsewhere = isinstance(source, RemoteDatabase) and source != target
+    if is_empty(target):
+        begun = source != target or left_behind(workspace.root)
+        return move_records(workspace, target, progress=progress) if begun else None
+    if elsewhere or (left_behind(workspace.root) and not _is_known(workspace, target)):
+        return move_records(_without_server(workspace) if source == target else workspace, target, progress=progress)
+    return None
+
+
+def _is_known(workspace: Workspace, target: RemoteDatabase) -> bool:
+    """Return whether what is here is only a copy of a file, of the first lines of the server's audit log."""
+    here = audit.lines_beside(workspace, workspace.database)
+    only_lines = not left_behind(workspace.root, log=False)
+    return only_lines and audit.lines_beside(workspace, target).startswith(here)
+
+
+def _without_server(workspace: Workspace) -> Workspace:
+    """Return the workspace as it is without a url under [storage]."""
+    found, settings = Workspace(workspace.root), workspace.settings
+    storage = settings.storage.model_copy(update={"url": ""})
+    found.__dict__["settings"] = settings.model_copy(update={"storage": storage})
+    return found
+
+
 def reopen_records(workspace: Workspace) -> None:
     """Allow writes again to the records that the settings name, though they were moved to another place."""
     with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
@@ -155,6 +199,10 @@ def reopen_records(workspace: Workspace) -> None:
 
 
 def _require_rest(workspace: Workspace) -> None:
+    if others := at_work_since(workspace, others=True):
+        message = f"somebody works in the workspace: {count(len(others), 'living host')} on this machine"
+        fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
+        raise HiveError.of("HIVE-402", message, fix=fix)
     held = sorted(Leases(workspace).held())
     if held:
         message = f"living workers hold {len(held)} threads: {', '.join(held[:3])}{' …' if len(held) > 3 else ''}"

@@ -76,13 +76,15 @@ def is_alive(workspace: Workspace, holder: str) -> bool:
     return _locked(folder / holder, missing=not isinstance(workspace.records, Path))
 
 
-def at_work_since(workspace: Workspace) -> list[float]:
-    """Return when each living process of this machine joined the workspace, as file times, oldest first."""
+def at_work_since(workspace: Workspace, *, others: bool = False) -> list[float]:
+    """Return when each living process of this machine joined the workspace, as file times, oldest first; with `others`
+    all but this one."""
     folder, times = workspace.state / "holders", []
+    own = _memberships.get(str(folder)) if others else None
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError):  # its process left meanwhile
             joined = path.stat().st_mtime
-            if is_alive(workspace, path.name):
+            if (own is None or own.name != path.name) and is_alive(workspace, path.name):
                 times.append(joined)
     return sorted(times)
 

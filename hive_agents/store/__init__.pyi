@@ -34,6 +34,7 @@ from .ledger import (
     made_by as made_by,
 )
 from .moved import (
+    left_behind as left_behind,
     moved as moved,
 )
 from .notices import (
@@ -42,9 +43,11 @@ from .notices import (
 )
 from .own_schema import (
     require_own_schema as require_own_schema,
+    require_rights as require_rights,
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,
+    SchemaRights as SchemaRights,
     cut_after as cut_after,
 )
 from .reading import (

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import AuditFault, HiveError
 from hive_agents.base.files import atomic_write, read_bytes
-from hive_agents.store.audit_lines import MOVED, FileLines, LogLines, TableLines, entry_in
+from hive_agents.store.audit_lines import FileLines, LogLines, TableLines, entry_in
+from hive_agents.store.moved import MOVED
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:

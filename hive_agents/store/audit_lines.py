@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.base.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.store.moved import moved
+from hive_agents.store.moved import MOVED, moved
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
     from hive_agents.store.postgres import PostgresConnection
-
-MOVED = "audit.moved"
-"""The file in `.hive` that names the new place of a log that was moved with the records."""
 
 _Write = Callable[[int, str], object]
 """Writes the line of a number."""

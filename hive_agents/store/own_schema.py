@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import HiveError
 from hive_agents.store.copying import record_tables
-from hive_agents.store.postgres import FUNCTIONS, explained, opened, other_answers
+from hive_agents.store.postgres import FUNCTIONS, SchemaRights, explained, opened, other_answers, rights_on
 from hive_agents.store.sealing import is_seal
 from hive_agents.workspace import RemoteDatabase
 
@@ -134,6 +134,24 @@ def require_own_schema(place: RemoteDatabase) -> None:
         name, problem, fix = foreign
         message = f"{name[:60]!r} in schema {place.schema} is none of this program's doing: {problem}"
         raise HiveError.of("HIVE-407", message, file=place.name, fix=fix)
+
+
+def require_rights(place: RemoteDatabase) -> SchemaRights:
+    """Return what the user may do in a schema that is only looked at.
+
+    Raises: HIVE-403 with what an owner has to run where a right is missing, else as `require_own_schema`.
+    """
+    import psycopg
+
+    try:
+        with closing(opened(place, names_from="")) as raw, other_answers():
+            rights = rights_on(raw, place)
+    except psycopg.Error as error:
+        raise explained(error, place) from error
+    if rights.lacking:
+        raise rights.refusal(place)
+    require_own_schema(place)
+    return rights
 
 
 def _first_foreign(raw: psycopg.Connection[Any], place: RemoteDatabase) -> tuple[str, str, str] | None:

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hive_agents.base import HiveError
-from hive_agents.store.moved import moved
+from hive_agents.store.moved import left_behind, moved, still_here
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
 from hive_agents.workspace import RemoteDatabase, Workspace, require_trust
 from hive_agents.workspace.credentials import login_fix, login_options, resolve
@@ -82,6 +83,46 @@ class ServerState:
     ahead: float
     connections: int
     most: int
+
+
+@dataclass(frozen=True)
+class SchemaRights:
+    """What a user may do at first contact; `lacking` is what is in the way, "" where nothing is, `grant` what helps."""
+
+    user: str
+    release: str
+    has_schema: bool
+    lacking: str
+    grant: str
+
+    def refusal(self, place: RemoteDatabase) -> HiveError:
+        """Return HIVE-403 for what is lacking."""
+        return HiveError.of("HIVE-403", f"cannot make tables there: {self.lacking}", file=place.name, fix=self.grant)
+
+
+def rights_on(raw: psycopg.Connection[Any], place: RemoteDatabase) -> SchemaRights:
+    """Return what the user of a connection may do with the place's schema, which is only looked at."""
+    query = b"""
+        SELECT current_user::text, current_database()::text, current_setting('server_version'),
+            pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
+            to_regnamespace(%(schema)s) IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
+            (SELECT has_schema_privilege(oid, 'CREATE') AND has_schema_privilege(oid, 'USAGE') FROM pg_namespace
+                WHERE nspname = %(schema)s)
+    """
+    row = raw.execute(query, {"schema": place.schema}).fetchone()
+    assert row is not None
+    user, database, release, is_read_only, has_schema, may_make, may_use = row
+    lacking, grant = "", ""
+    if is_read_only:
+        lacking = "the server is read-only, as a standby is"
+        grant = "name the primary; or all servers, and end the url with ?target_session_attrs=read-write"
+    elif has_schema and not may_use:
+        lacking = f'schema {place.schema} is there, and {user} may not make tables in it'
+        grant = f'let its owner or a superuser run: ALTER SCHEMA "{place.schema}" OWNER TO "{user}";'
+    elif not has_schema and not may_make:
+        lacking = f"there is no schema {place.schema} in database {database}, and {user} may not make one"
+        grant = f'let the database\'s owner run there: CREATE SCHEMA "{place.schema}" AUTHORIZATION "{user}";'
+    return SchemaRights(user, str(release).split()[0], has_schema, lacking, grant)
 
 
 class PostgresConnection:
@@ -309,7 +350,13 @@ class PostgresConnection:
                 message = f"{self._place.name} was written by a newer release (schema {version})"
                 raise HiveError.of("HIVE-407", message, fix="upgrade hive-agents on this host", exit_code=3)
             if not version:
-                self.raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._place.schema}"'.encode())
+                if not self._place.is_target and left_behind(self._place.root):
+                    raise still_here(self._place.name)
+                rights = rights_on(self.raw, self._place)
+                if rights.lacking:
+                    raise rights.refusal(self._place)
+                if not rights.has_schema:
+                    self.raw.execute(f'CREATE SCHEMA "{self._place.schema}"'.encode())
                 self.raw.execute(FUNCTIONS.encode())
                 self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
                 self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
@@ -337,8 +384,11 @@ class PostgresConnection:
         return row[0] if row else None
 
     def _version(self) -> int:
-        table = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
-        if table is None or table[0] is None:
+        query = b"SELECT to_regclass('schema_version') IS NOT NULL, to_regclass('records_half_moved') IS NOT NULL"
+        is_there, is_half_moved = self.raw.execute(query).fetchone() or (False, False)
+        if is_half_moved and not self._place.is_target:
+            raise still_here(self._place.name)
+        if not is_there:
             return 0
         row = self.raw.execute(b"SELECT version FROM schema_version").fetchone()
         return int(row[0]) if row else 0
@@ -400,7 +450,9 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
 
     workspace = Workspace(place.root)
     require_trust(workspace, "storage")
-    reference = workspace.settings.storage.password_ref
+    reference = place.password_ref
+    if reference is None:
+        reference = workspace.settings.storage.password_ref
     password: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
     options = {
         "search_path": place.schema if names_from is None else names_from,
@@ -529,9 +581,13 @@ _TYPES = {
 }
 
 
+_MISSING = re.compile(r'(role|database) "([^"]+)" does not exist')
 _REFUSALS = {
     "password": ("HIVE-403", "correct the password: `hive credentials set NAME`, with password_ref under [storage]"),
     "does not exist": ("HIVE-403", "create that database or user on the server, or correct [storage] url"),
+    "pg_hba.conf": ("HIVE-403", "let the server's pg_hba.conf admit this user from this host, by scram-sha-256"),
+    "connection is bad: invalid ": ("HIVE-409", "correct the address: postgresql://user@host:5432/database"),
+    "authentication failed": ("HIVE-403", "name a user whom the server lets in from this host, by its pg_hba.conf"),
     "connection slots": ("HIVE-402", "raise the server's max_connections, or run fewer hosts; then try again"),
     "too many": (
         "HIVE-402",
@@ -570,6 +626,12 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
         return HiveError.of(
             "HIVE-403", f"the server didn't prove which one it is: {message_line}", file=place.name, fix=proof
         )
+    if isinstance(error, psycopg.OperationalError) and (named := _MISSING.search(str(error))) is not None:
+        user = urlsplit(place.url).username or named[2]
+        does = f'CREATE ROLE "{user}" LOGIN PASSWORD \'…\'' if named[1] == "role" else f'CREATE DATABASE "{named[2]}"'
+        owned = "" if named[1] == "role" else f' OWNER "{user}"'
+        fix = f"correct the address; or let a superuser run: {does}{owned};"
+        return HiveError.of("HIVE-403", f"the database refuses: {message_line}", file=place.name, fix=fix)
     for words, (code, fix) in _REFUSALS.items():
         if isinstance(error, psycopg.OperationalError) and words in str(error):
             return HiveError.of(code, f"the database refuses: {message_line}", file=place.name, fix=fix)
@@ -579,6 +641,9 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     if isinstance(error, psycopg.DataError):
         fix = "leave out the character NUL, or whatever the message names"
         return HiveError.of("HIVE-409", f"the database can't hold this value: {message_line}", file=place.name, fix=fix)
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # libpq can't read the address
+        fix = "correct the address: postgresql://user@host:5432/database?option=value"
+        return HiveError.of("HIVE-409", f"no address of a PostgreSQL: {message_line}", file=place.name, fix=fix)
     fix = "restore the schema from a backup; docs/scale.md says how"
     return HiveError.of("HIVE-407", f"the database is damaged: {message_line}", file=place.name, fix=fix)
 

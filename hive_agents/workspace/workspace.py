@@ -28,6 +28,10 @@ class RemoteDatabase:
     schema: str
     root: Path = field(compare=False)
     """The workspace's folder, whose trust and credentials the connection needs."""
+    password_ref: str | None = field(default=None, compare=False, repr=False)
+    """A reference to the password; None is the one in the settings."""
+    is_target: bool = field(default=False, compare=False, repr=False)
+    """Whether records are moved there, so that a new schema may be made while others are here still."""
 
     @property
     def name(self) -> str:

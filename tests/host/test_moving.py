@@ -11,6 +11,7 @@ import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_the_same_again_copies_nothing(place: Workspace, server: Postgres) -> No
 def test_a_move_that_was_killed_goes_on(place: Workspace, server: Postgres) -> None:
     """It is killed while it waits for one table, when those before it are copied."""
     target = at(place, server)
-    with connected(target):
+    with connected(replace(target, is_target=True)):
         pass  # makes the tables
     before, lines = all_records(place), log_lines(place)
     command = [sys.executable, "-m", "hive_agents", "storage", "migrate", "--to", server.url, "-w", str(place.root)]
@@ -146,6 +147,10 @@ def test_a_move_that_was_killed_goes_on(place: Workspace, server: Postgres) -> N
     assert server.run(counted).strip() == "2|0"
     assert all_records(place) == before
     assert code_of(on_other(place), target) == "HIVE-409", "what is half there is somebody else's"
+    disconnect(target)
+    early = on(place, target)
+    assert hive("runs", "-w", early.root, "--json").codes == {"HIVE-403"}, "nobody works with the half"
+    on(place, place.database)
     assert moved(place, target).copied
     assert (all_records(on(place, target)), log_lines(place)) == (before, lines)
 

@@ -174,6 +174,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "export to": ["qdrant"],
     "approvals delegate to": ["dana"],
     "storage migrate to": ["here"],
+    "storage setup url": ["postgresql://hive@127.0.0.1:9/hive"],
     "out": ["OUT"],
     "documents": [True],
     "threads": [True],
@@ -233,7 +234,7 @@ LEFT_OUT = frozenset(
     max_usd missed model names node off browser open_ option override accept_tag patience port queries questions queue
     rebuild reject relevant_from rename repeats replace result resume rev revoke roles run_as seconds
     schedule secret_ref seed served since sse tenant theirs timezone trace ttl until value_stdin verb version view
-    watch webhook write write_seed argument owner""".split()
+    watch webhook write write_seed argument owner namespace password_ref password_stdin yes""".split()
 )
 """Options of commands that choose nothing to be shown, or whose values another option gives."""
 

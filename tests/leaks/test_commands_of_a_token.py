@@ -147,6 +147,7 @@ CALLS: dict[str, list[Arguments]] = {
     "tools show": [("search_documents",)],
     "tools call": [("search_documents", "--args", '{"query": "rotor"}')],
     "storage migrate": [("--to", "here")],
+    "storage setup": [("postgresql://hive@127.0.0.1:9/hive", "--yes")],
     "storage reopen": [()],
     "credentials set": [("x",)],
     "credentials list": [()],

@@ -111,7 +111,8 @@ def server() -> Iterator[Postgres]:
 
 def as_colony(place: Workspace, server: Postgres) -> RemoteDatabase:
     """A new schema of a user who isn't a superuser."""
-    return RemoteDatabase(server.url.replace("hive@", "colony@"), f"t{uuid.uuid4().hex[:12]}", place.root)
+    url = server.url.replace("hive@", "colony@")
+    return RemoteDatabase(url, f"t{uuid.uuid4().hex[:12]}", place.root, is_target=True)
 
 
 @pytest.fixture

@@ -29,8 +29,10 @@ def _http_url(url: str) -> str:
 
 
 def _postgres_url(url: str) -> str:
-    name = r"[^\s:/@?#]+"
-    if url and not re.fullmatch(rf"postgres(ql)?://({name}@)?[^\s/@?#]*(/[^\s/@?#]*)?(\?[^\s@#]*)?", url):
+    name, host = r"[^\s:/@?#]+", r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@?#,\[\]]*)(:\d{0,5})?"
+    is_one = re.fullmatch(rf"postgres(ql)?://({name}@)?({host}(,{host})*)(/[^\s/@?#]*)?(\?[^\s@#]*)?", url)
+    ports = map(int, re.findall(r":(\d+)(?=,|$)", is_one[3])) if is_one else ()
+    if url and (not is_one or re.search(r"%(?![0-9A-Fa-f]{2})", url) or any(not 0 < port < 65_536 for port in ports)):
         why = "write postgresql://user@host:5432/database; a password belongs in password_ref"
         raise PydanticCustomError("may_hold_secret", why)
     if re.search(r"[?&](ssl)?password=", url):
