@@ -71,6 +71,6 @@ def _first_config(path: Path) -> None:
     )
     config["retrieval"]["per_document"] = 1
     config["abstain"] = {"enabled": True}
-    config["lift"] = {"weight": 1.0}
+    config["lift"] = {"enabled": True, "weight": 1.0}
     config["boilerplate"] = {"weight": REPEATED}
     atomic_write_text(file, json.dumps(config, indent=2) + "\n")

@@ -161,9 +161,11 @@ class Abstain(Format):
 class Lift(Format):
     """What the names of a query count in a hybrid ranking: see `ranking.lift`.
 
-    Without a `weight` it is 1 for an index that has exact writings as terms, 0 for an older one, whose rankings stay.
+    Where neither is said, the weight is 1 for an index that has exact writings as terms, and 0 for an older one, whose
+    rankings stay.
     """
 
+    enabled: bool | None = None
     weight: Annotated[float, Field(ge=0, le=10)] | None = None
 
 

@@ -17,10 +17,10 @@ from hive_agents.ranking.config import RetrievalConfig
 
 def lift_weight(config: RetrievalConfig, analyzer: str) -> float:
     """Return the weight of names in the rankings of a config; 0 where they aren't lifted."""
-    if config.retrieval.method != "hybrid":
+    lift = config.lift
+    if config.retrieval.method != "hybrid" or lift.enabled is False:
         return 0.0
-    weight = config.lift.weight
-    return float(is_exact(analyzer)) if weight is None else weight
+    return lift.weight if lift.weight is not None else float(lift.enabled or is_exact(analyzer))
 
 
 def lifts(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalConfig) -> NDArray[np.float64]:

@@ -42,7 +42,7 @@ def test_optional_keys_have_the_defaults_that_change_nothing() -> None:
         "dynamic_k": {"enabled": False, "gap_threshold_factor": 3.0, "min_results": 1, "max_results": None},
         "filters": {},
         "distraction_detection": {"enabled": False, "disagreement_threshold": 0.5},
-        "lift": {"weight": None},
+        "lift": {"enabled": None, "weight": None},
         "abstain": {"enabled": False, "min_cosine": None, "unless_all_words": False},
         "bm25": {"k1": 1.2, "b": 0.75, "title_boost": 1.0},
         "rerank": {"enabled": False, "candidates": 50, "floor": None},

@@ -13,7 +13,7 @@ from hive_agents import Workspace
 from hive_agents.engines import build_index
 from hive_agents.index import indexing
 from hive_agents.ranking.config import parse_config
-from hive_agents.ranking.lift import name_shares
+from hive_agents.ranking.lift import lift_weight, name_shares
 from hive_agents.ranking.silence import floor_of, is_foreign
 from tests.conftest import config_json, make_workspace, write_document
 
@@ -156,6 +156,22 @@ def test_an_index_of_the_older_analyzer_serves_as_it_did_until_the_new_one_is_ac
     build_index(workspace, accept=True)
     assert workspace.engine().index("kb").language == "english+"
     assert first(workspace, "cafe") == "new.md"
+
+
+@pytest.mark.parametrize(
+    ("lift", "weight"),
+    [
+        ({}, (0.0, 1.0)),
+        ({"enabled": True}, (1.0, 1.0)),
+        ({"enabled": True, "weight": 0.5}, (0.5, 0.5)),
+        ({"enabled": False}, (0.0, 0.0)),
+        ({"enabled": False, "weight": 2.0}, (0.0, 0.0)),
+        ({"weight": 2.0}, (2.0, 2.0)),
+    ],
+)
+def test_a_lift_is_switched_by_name_and_by_weight(lift: dict[str, Any], weight: tuple[float, float]) -> None:
+    config = parse_config(json.dumps(HYBRID | {"lift": lift}), "a.json").config
+    assert (lift_weight(config, "english"), lift_weight(config, "english+")) == weight
 
 
 def test_a_weight_is_a_number_from_0_to_10() -> None:
