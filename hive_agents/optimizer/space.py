@@ -119,6 +119,10 @@ def identity(data: dict[str, Any]) -> str:
         value["dynamic_k"]["max_results"] = value["dynamic_k"]["max_results"] or value["retrieval"]["top_k"]
     if not value["rerank"]["enabled"]:
         del value["rerank"]
+    if value["lift"]["enabled"] is False:
+        value["lift"]["weight"] = 0.0
+    if value["lift"]["weight"] is not None:
+        del value["lift"]["enabled"]
     if value["retrieval"]["method"] != "hybrid":  # RRF keeps the order of a single lane, whatever its constants
         del value["retrieval"]["rrf_k"], value["retrieval"]["weights"]
     if value["retrieval"]["method"] == "vector":
@@ -188,6 +192,8 @@ def sweep(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False, reran
                 if not hybrid:
                     continue
                 edit.append(("dynamic_k.enabled", True))
+            if path == "lift.weight" and config.lift.enabled is False:
+                edit.append(("lift.enabled", True))
             if path.startswith(("retrieval.weights", "retrieval.rrf_k")) and not hybrid:
                 continue
             if path.startswith("bm25.") and not config.retrieval.keyword:

@@ -54,6 +54,16 @@ def test_changes_name_paths_and_ignore_what_is_switched_off() -> None:
     }
 
 
+def test_a_lift_that_is_off_is_weight_0_and_an_edit_of_its_weight_turns_it_on() -> None:
+    index = SqliteIndex(place := Workspace(indexed_sample()), load_collection(place))
+    off, weighed = config(lift={"enabled": False}), config(lift={"weight": 2.0})
+    same = [config(lift={"weight": 0.0}), config(lift={"enabled": False, "weight": 2.0})]
+    assert {identity(one.model_dump(exclude_unset=True)) for one in (off, *same)} == {identity(off.model_dump())}
+    assert identity(weighed.model_dump()) == identity(config(lift={"enabled": True, "weight": 2.0}).model_dump())
+    lifted = [edit for edit in sweep(off, index) if edit.values[0] == ("lift.weight", 2.0)]
+    assert [identity(apply(off, edit.values)) for edit in lifted] == [identity(weighed.model_dump())]
+
+
 def test_every_step_of_the_sweep_is_a_sound_config() -> None:
     workspace = Workspace(indexed_sample())
     index = SqliteIndex(workspace, load_collection(workspace))
