@@ -149,7 +149,7 @@ class Postgres:
 
 
 def _call(function: str, values: dict[str, Any]) -> str:
-    given = [f"asked => {_text(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
+    given = [f"asked => {quoted(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
     if "embedding" in values:
         given.append(f"meant => '{json.dumps(values['embedding'])}'")
     return f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
@@ -168,12 +168,12 @@ def has_postgres() -> bool:
     return bool(postgres_programs())
 
 
-def _text(value: str) -> str:
+def quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
 def _texts(values: Sequence[str]) -> str:
-    return f"ARRAY[{', '.join(map(_text, values))}]::text[]"
+    return f"ARRAY[{', '.join(map(quoted, values))}]::text[]"
 
 
 @contextmanager

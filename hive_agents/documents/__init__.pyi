@@ -1,6 +1,7 @@
 from .analysis import (
     ANALYZER as ANALYZER,
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    SCRIPTS as SCRIPTS,
     exact as exact,
     exact_writings as exact_writings,
     found_words as found_words,

@@ -31,10 +31,16 @@ _EXACT = "+"
 
 
 def _marks() -> str:
-    """Return the combining marks of letters, and the joiners between two letters, as a regex character set."""
+    """Return the combining marks of letters, and the joiners between two letters, as ranges of a regex set."""
     # Marks of symbols, such as a keycap's, and variation selectors are outside these ranges.
     codes = chain(range(0x300, 0x1B00), range(0xA000, 0xAC00), range(0x11000, 0x12000))
-    return "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M") + _JOINERS
+    ranges: list[tuple[int, int]] = []
+    for code in codes:
+        if unicodedata.category(chr(code))[0] == "M":
+            first = ranges.pop()[0] if ranges and ranges[-1][1] == code - 1 else code
+            ranges.append((first, code))
+    shown = [[rf"\u{code:04x}" if code < 0x10000 else rf"\U{code:08x}" for code in pair] for pair in ranges]
+    return "".join(map("-".join, shown)) + r"\u200c\u200d"
 
 
 _JOINERS = "\u200c\u200d"
@@ -56,6 +62,8 @@ _CLUSTER = re.compile(
     r"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]?"
 )
 _WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
+SCRIPTS = {"mark": _MARK.pattern, "signs": _SIGNS, "letters": _LETTERS, "cluster": _CLUSTER.pattern}
+"""Patterns of scripts with marks and without spaces, for an analyzer of another engine."""
 
 _RUN = re.compile(r"(?<![^\W_])[^\W_]++(?:[._\-/:@,\\+]++[^\W_]++)+")
 _LONGEST_RUN = 40

@@ -32,7 +32,7 @@ WHOLE: dict[str, Any] = {
     "rerank": {"enabled": True, "floor": 0.1},
 }
 LEFT_OUT = {
-    "postgres": {"access", "boosts", "boosts.updated", "lift", "rerank", "retrieval", "retrieval.method"},
+    "postgres": {"access", "boosts.updated", "rerank", "retrieval", "retrieval.method"},
     "qdrant": {
         "access",
         "abstain.min_cosine",
@@ -51,7 +51,6 @@ LEFT_OUT = {
         "abstain.min_cosine",
         "bm25",
         "bm25.title_boost",
-        "boosts",
         "boosts.category",
         "boosts.updated",
         "distraction_detection",

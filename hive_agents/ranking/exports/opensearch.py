@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.documents import date_bound, is_exact, language_of
 from hive_agents.ranking.exports.contents import Content, json_line, json_page
-from hive_agents.ranking.exports.plan import WORDS_ALONE, Difference, ExportPlan, Parts, not_after_fusion
+from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts, not_after_fusion
 from hive_agents.ranking.exports.template import parameter
 
 # Lucene's names of Snowball stemmers that differ.
@@ -22,6 +22,7 @@ def parts(plan: ExportPlan) -> Parts:
         data={"chunks.ndjson": lambda found: _bulk(plan, found)},
         request=request,
         differences=tuple(_differences(plan)),
+        words="query" if plan.keyword else "none",
     )
 
 
@@ -41,7 +42,8 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
         )
         yield Difference("retrieval", "words aren't brought to compatibility form: ﬁ isn't found as fi")
         if is_exact(plan.index.language):
-            yield Difference("retrieval", WORDS_ALONE)
+            told = "words without accents, parts of camelCase and joined writings such as CVE-2024-1234"
+            yield Difference("retrieval", f"{told} aren't indexed apart")
         repeats = title_repeats(config.bm25.title_boost)
         if repeats != 1:
             told = f"the title stands {repeats} times in the words, and in their length"

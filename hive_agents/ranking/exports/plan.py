@@ -14,8 +14,7 @@ from hive_agents.ranking.lift import lift_weight
 from hive_agents.ranking.stages import needs_vectors
 from hive_agents.workspace import Workspace
 
-Words = Literal["query", "terms"]
-WORDS_ALONE = "words without accents, parts of camelCase and joined writings such as CVE-2024-1234 aren't indexed apart"
+Words = Literal["query", "terms", "none"]
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,9 @@ def parameters(plan: ExportPlan, words: Words) -> tuple[Parameter, ...]:
     given = [
         Parameter("reader", 'who asks, as a list of "tenant,subject": "acme,user:dana", "acme,group:qa", "acme,tenant"')
     ]
-    if plan.keyword and words == "query":
+    if words == "query":
         given.append(Parameter("query", "the question as text"))
-    elif plan.keyword:
+    elif words == "terms":
         given.append(
             Parameter(
                 "terms", "the stems of the question as a sparse vector: CRC-32 of each, how often it stands there"
@@ -144,12 +143,8 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
         yield Difference("rerank", f"there is no reranker: the list stays in fused order{floor}")
     if config.boilerplate.weight < 1:
         yield Difference("boilerplate", "lines that many documents share aren't known there: they count as any text")
-    if lift_weight(config, plan.index.language):
-        yield Difference("lift", "names aren't lifted: a list stands in the order of its fused scores")
     if config.abstain.enabled:
         yield Difference("abstain.enabled", "nothing is held back where nothing is near by meaning or by words")
-    if config.boosts:
-        yield Difference("boosts", "a boost counts also where the question names a value of its field")
     for name, age in plan.ages.items():
         yield Difference(
             f"boosts.{name}",
@@ -160,6 +155,8 @@ def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
 def not_after_fusion(plan: ExportPlan) -> Iterator[Difference]:
     """Yield the differences of an engine that fuses two lanes itself: every step on a fused list's scores."""
     config = plan.config
+    if lift_weight(config, plan.index.language):
+        yield Difference("lift", "names aren't lifted: a list stands in the order of its fused scores")
     if config.abstain.min_cosine is not None:
         yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
     if config.dynamic_k.enabled:

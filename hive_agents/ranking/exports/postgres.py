@@ -8,9 +8,11 @@ from itertools import count, islice
 
 import numpy as np
 
-from hive_agents.documents import date_bound, is_exact, language_of
+from hive_agents.documents import date_bound, is_exact
 from hive_agents.ranking.exports.contents import Content
-from hive_agents.ranking.exports.plan import WORDS_ALONE, Difference, ExportPlan, Parts
+from hive_agents.ranking.exports.plan import Difference, ExportPlan, Parts
+from hive_agents.ranking.exports.postgres_terms import terms_sql
+from hive_agents.ranking.lift import lift_weight
 
 _ROWS = 50
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
@@ -44,8 +46,6 @@ def function_name(config: str) -> str:
 def _differences(plan: ExportPlan) -> Iterator[Difference]:
     if plan.config.abstain.min_cosine is not None and plan.config.abstain.unless_all_words:
         yield Difference("abstain.unless_all_words", "no chunk is looked for that has every word of the query")
-    if plan.keyword and is_exact(plan.index.language):
-        yield Difference("retrieval", WORDS_ALONE)
     if not plan.keyword:
         yield Difference("retrieval.method", "a question without any word is searched for too")
     if plan.vector:
@@ -68,17 +68,6 @@ LANGUAGE sql STABLE AS {mark}
 {mark};
 """
 
-_TERMS = """-- Words as the index has them: in compatibility form and lower case, stemmed, none left out.
-{dictionary}CREATE OR REPLACE FUNCTION hive.terms(body text) RETURNS SETOF text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
-  SELECT {stem}
-  FROM regexp_matches(lower(normalize(body, NFKC)), '[[:alnum:]]+(?:[''’][[:alpha:]]+)?', 'g') AS found (word)
-$hive$;
-
-CREATE OR REPLACE FUNCTION hive.words_in(body text) RETURNS integer
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$ SELECT count(*)::integer FROM hive.terms(body) $hive$;
-"""
-
 _SCHEMA = """SET standard_conforming_strings = on;
 -- What the function of query.sql needs. The database has to know letters beyond ASCII.
 DO $hive$ BEGIN
@@ -96,7 +85,7 @@ CREATE TABLE hive.chunk (
   heading text NOT NULL,
   body text NOT NULL,
   readers text[] NOT NULL,
-{columns}  length integer GENERATED ALWAYS AS (hive.words_in(title || ' ' || heading || ' ' || body)) STORED
+{columns}  length integer NOT NULL DEFAULT 0
 );
 CREATE INDEX ON hive.chunk USING gin (readers);
 
@@ -109,15 +98,17 @@ CREATE TABLE hive.posting (
 );
 CREATE INDEX ON hive.posting (chunk_id);
 
--- Postings follow the chunks, whoever writes these.
+-- Postings and lengths follow the chunks, whoever writes these.
 CREATE FUNCTION hive.post_words() RETURNS trigger LANGUAGE plpgsql AS $hive$
 BEGIN
   DELETE FROM hive.posting WHERE chunk_id = NEW.chunk_id;
-  INSERT INTO hive.posting
-    SELECT term, NEW.chunk_id, sum(in_body), sum(in_title) FROM (
-      SELECT term, 1 AS in_body, 0 AS in_title FROM hive.terms(NEW.heading || ' ' || NEW.body) AS term
-      UNION ALL SELECT term, 0, 1 FROM hive.terms(NEW.title) AS term) AS found
-    GROUP BY term;
+  WITH posted AS (
+    INSERT INTO hive.posting
+      SELECT term, NEW.chunk_id, sum(in_body), sum(in_title) FROM (
+        SELECT term, 1 AS in_body, 0 AS in_title FROM hive.terms(NEW.heading || ' ' || NEW.body) AS term
+        UNION ALL SELECT term, 0, 1 FROM hive.terms(NEW.title) AS term) AS found
+      GROUP BY term RETURNING in_body + in_title AS times
+  ) UPDATE hive.chunk SET length = (SELECT coalesce(sum(times), 0) FROM posted) WHERE chunk_id = NEW.chunk_id;
   RETURN NULL;
 END $hive$;
 CREATE TRIGGER post_words AFTER INSERT OR UPDATE OF title, heading, body ON hive.chunk
@@ -126,14 +117,6 @@ CREATE TRIGGER post_words AFTER INSERT OR UPDATE OF title, heading, body ON hive
 
 
 def _schema(plan: ExportPlan) -> str:
-    language = language_of(plan.index.language)
-    stemmed = language != "none"
-    dictionary = (
-        "DROP TEXT SEARCH DICTIONARY IF EXISTS hive.stem CASCADE;\n"
-        f"CREATE TEXT SEARCH DICTIONARY hive.stem (TEMPLATE = snowball, Language = {language});\n"
-    )
-    plain = "replace(word[1], '’', '''')"
-    stem = f"coalesce((ts_lexize('hive.stem', {plain}))[1], {plain})" if stemmed else plain
     fields = plan.index.collection.fields
     columns = ""
     for name in plan.index.collection.filterable:
@@ -146,7 +129,7 @@ def _schema(plan: ExportPlan) -> str:
         columns += f"  embedding vector({plan.index.dimensions}),\n"
     return _SCHEMA.format(
         extension="CREATE EXTENSION IF NOT EXISTS vector;\n" if plan.index.embedding_model is not None else "",
-        terms=_TERMS.format(dictionary=dictionary if stemmed else "", stem=stem),
+        terms=terms_sql(plan.index.language),
         columns=columns,
     )
 
@@ -185,13 +168,17 @@ def _lanes(plan: ExportPlan) -> list[str]:
 
 def _lane_steps(plan: ExportPlan) -> dict[str, str]:
     """From the chunks that the reader may see, whose statistics count, to the places in each lane."""
-    retrieval = plan.config.retrieval
+    config, retrieval = plan.config, plan.config.retrieval
     steps = {
         "visible": "SELECT * FROM hive.chunk AS chunk WHERE chunk.readers && reader",
         "allowed": f"SELECT * FROM visible WHERE {_filters(plan)}",
     }
     if plan.keyword:
         steps |= _words(plan)
+    if lift_weight(config, plan.index.language):
+        steps |= _names(plan)
+    if plan.config.boosts:
+        steps |= _asked_for(plan)
     if plan.vector:
         depth = retrieval.candidates if retrieval.vector else 1
         steps["vector"] = (
@@ -233,6 +220,46 @@ def _words(plan: ExportPlan) -> dict[str, str]:
     }
 
 
+def _names(plan: ExportPlan) -> dict[str, str]:
+    """As `lift.name_shares`: of each chunk, what the question's names in it weigh by all its known terms."""
+    exact = " OR term IN (SELECT hive.exact_writings(hive.lowered(asked)))" if is_exact(plan.index.language) else ""
+    return {
+        "known": "SELECT sum(idf ORDER BY term) AS total FROM weighed",
+        "names": (
+            "SELECT term, idf, total FROM weighed, known\n"
+            f"    WHERE term ~ '[0-9]' OR 2 * idf >= total{exact}"
+        ),
+        "named": (
+            "SELECT chunk_id, sum(idf ORDER BY term) / total AS share FROM found JOIN names USING (term)\n"
+            "    GROUP BY chunk_id, total"
+        ),
+    }
+
+
+def _asked_for(plan: ExportPlan) -> dict[str, str]:
+    """As `LaneIndex.named`: the boosted fields of which the question names a value."""
+    fields = {name: plan.index.collection.fields[name] for name in plan.config.boosts}
+    values, phrases = [], ["SELECT field, value AS phrase FROM known_values"]
+    for name, schema in fields.items():
+        value = _text(name.replace("_", " ")) if schema.type == "boolean" else "value"
+        values.append(f"SELECT {_text(name)} AS field, {value} AS value FROM visible, unnest({_column(name)}) AS value")
+        if schema.type == "date":
+            phrases.append(f"SELECT field, left(value, 4) FROM known_values WHERE field = {_text(name)}")
+        for known, names in schema.synonyms.items():
+            where = f"field = {_text(name)} AND value = {_text(known)}"
+            phrases.append(f"SELECT field, unnest({_texts(names)}) FROM known_values WHERE {where}")
+    phrase = "(SELECT string_agg(word, ' ') FROM hive.words(hive.lowered(phrase)) AS word)"
+    return {
+        "said": "SELECT string_agg(word, ' ') AS words FROM hive.words(hive.lowered(asked)) AS word",
+        "known_values": "\n    UNION ".join(values),
+        "phrases": "\n    UNION ".join(phrases),
+        "asked_for": (
+            "SELECT DISTINCT field FROM phrases, said\n"
+            f"    WHERE position(' ' || {phrase} || ' ' IN ' ' || words || ' ') > 0"
+        ),
+    }
+
+
 def _flagged(plan: ExportPlan) -> str:
     detection, absent = plan.config.distraction_detection, plan.config.retrieval.candidates + 1
     if not detection.enabled or len(_lanes(plan)) < 2:
@@ -248,21 +275,30 @@ def _fused(plan: ExportPlan) -> str:
         for lane, weight in zip(lanes, plan.weights, strict=True)
     )
     boosts = [
-        f"CASE WHEN {_column(name)} && {_texts([value])} THEN {_number(factor)} ELSE 1 END"
+        f"CASE WHEN {_column(name)} && {_texts([value])} AND {_unasked(name)} THEN {_number(factor)} ELSE 1 END"
         for name, factors in plan.factors.items()
         for value, factor in factors.items()
     ]
     for name, age in plan.ages.items():
         days = f"greatest({_number(age.reference)} - {_column(name, 'newest')}, 0)"
         # `greatest` passes over NULL: a document without a date has no age, and the factor 1.
-        boosts.append(f"power(0.5::float8, {days} / {_number(age.half_life)})")
+        factor = f"power(0.5::float8, {days} / {_number(age.half_life)})"
+        boosts.append(f"CASE WHEN {_unasked(name)} THEN {factor} ELSE 1 END")
+    lift = lift_weight(plan.config, plan.index.language)
+    if lift:
+        boosts.append(f"(1 + {_number(lift)} * coalesce(named.share, 0))")
     score = "\n      * ".join([f"({sums})", *boosts])
     places = ", ".join(f"{lane}_lane.place AS {lane}_place" for lane in lanes)
     joined = " FULL JOIN ".join(f"{lane}_lane" for lane in lanes) + (" USING (chunk_id)" if len(lanes) > 1 else "")
+    joined += " JOIN visible USING (chunk_id)" + (" LEFT JOIN named USING (chunk_id)" if lift else "")
     return (
         f"SELECT chunk_id, doc_id, title, body, {places},\n      {score} AS score\n"
-        f"    FROM {joined} JOIN visible USING (chunk_id)"
+        f"    FROM {joined}"
     )
+
+
+def _unasked(field: str) -> str:
+    return f"{_text(field)} NOT IN (SELECT field FROM asked_for)"
 
 
 def _cliff(plan: ExportPlan) -> dict[str, str]:

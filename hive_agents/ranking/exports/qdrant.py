@@ -25,7 +25,7 @@ def parts(plan: ExportPlan) -> Parts:
         data={"points.jsonl": lambda found: (json_line(_point(plan, content)) for content in found)},
         request=_request(plan),
         differences=tuple(_differences(plan)),
-        words="terms",
+        words="terms" if plan.keyword else "none",
     )
 
 
@@ -61,6 +61,8 @@ def _differences(plan: ExportPlan) -> Iterator[Difference]:
     if 0 in lanes:
         yield Difference("retrieval.weights", "a lane of weight 0 adds no candidates")
     yield Difference("retrieval", "equal scores stand in Qdrant's order, not by chunk_id")
+    if plan.config.boosts:
+        yield Difference("boosts", "a boost counts also where the question names a value of its field")
     yield from not_after_fusion(plan)
     if retrieval.per_document is not None:
         # Groups would search deeper than `candidates`, which boosts would reveal.
