@@ -229,13 +229,13 @@ def json_of(request: Request, sent: bytes) -> Any:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
 
-def foreign(model: type[M], request: Request, sent: bytes) -> M:
-    """Return a body of a foreign protocol, as `takes` has it. Raises: as `parsed`."""
+def foreign(model: type[M], request: Request, sent: bytes, exit_code: int | None = None) -> M:
+    """Return a body of a foreign protocol, as `takes` has it. Raises: as `parsed`, with this `exit_code`."""
     value = json_of(request, sent)
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise HiveError(diagnostics_of(error, model, value, "body")) from None
+        raise HiveError(diagnostics_of(error, model, value, "body"), exit_code) from None
 
 
 def checked(model: type[M], parameters: Mapping[str, Any]) -> M:

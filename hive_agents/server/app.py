@@ -17,7 +17,7 @@ from hive_agents.server.metrics import MeasuredRequests, Metrics
 from hive_agents.server.middleware import AccessLog, BodyLimit, KnownHosts
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
-from hive_agents.server.rates import Places, Rates
+from hive_agents.server.rates import Places, RateHeaders, Rates
 
 ROUTES = [*meta.routes, *pages.routes, *account.routes, *routes_of(meta.OPERATIONS)]
 PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path == "/metrics"])]
@@ -37,6 +37,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
         middleware=[
             Middleware(AccessLog),
             Middleware(MeasuredRequests, metrics=metrics),
+            Middleware(RateHeaders),
             Middleware(Faults),
             Middleware(KnownHosts, hosts=limits.hosts),
             Middleware(BodyLimit, limits=limits),

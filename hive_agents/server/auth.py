@@ -127,7 +127,11 @@ class Call(CallContext):
         Raises: HIVE-433 where the rate is exceeded, HIVE-415 for a caller with none of the roles.
         """
         self.request.state.principal = self.principal
-        self.request.app.state.rates.admit(self.principal)
+        rates = self.request.app.state.rates
+        try:
+            rates.admit(self.principal)
+        finally:
+            self.request.state.rate = rates.left(self.principal)
         self.require(roles)
 
     async def _place(self) -> Callable[[], None]:

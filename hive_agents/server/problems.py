@@ -55,18 +55,24 @@ def problem(
     *,
     path: str = "",
 ) -> JSONResponse:
-    """Return a response whose `code` is the first diagnostic's, and `detail` its message by default.
+    """Return a response of `problem_of`; below the `path` `/v1/` with OpenAI's `error`."""
+    value = problem_of(status, detail, diagnostics)
+    if not path.startswith(OPENAI):
+        del value["error"]
+    headers = {"Cache-Control": NEVER_KEPT, **(headers or {})}
+    return JSONResponse(value, status, headers=headers, media_type="application/problem+json")
 
-    Below the `path` `/v1/` it has OpenAI's `error` as well, the only part that clients of that protocol show.
+
+def problem_of(status: int, detail: str | None = None, diagnostics: Sequence[Diagnostic] = ()) -> dict[str, Any]:
+    """Return a problem whose `code` is the first diagnostic's, and `detail` its message by default.
+
+    `error` is OpenAI's, the only part that clients of that protocol show.
     """
     if not diagnostics and status in _BY_STATUS:
         code, fix = _BY_STATUS[status]
         diagnostics = [Diagnostic(code, detail or HTTPStatus(status).description, fix=fix)]
     value = Problem.of(status, diagnostics, detail).model_dump()
-    if path.startswith(OPENAI):
-        value = OpenAiProblem(**value, error=_as_openai(value)).model_dump()
-    headers = {"Cache-Control": NEVER_KEPT, **(headers or {})}
-    return JSONResponse(value, status, headers=headers, media_type="application/problem+json")
+    return OpenAiProblem(**value, error=_as_openai(value)).model_dump()
 
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

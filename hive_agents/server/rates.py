@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import CapacityLimiter
 
 from hive_agents.base import TooMany
 from hive_agents.runs import RunStore
+from hive_agents.server.shapes import OPENAI
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
     from hive_agents.workspace.settings import ServerSettings
@@ -29,6 +32,35 @@ THREADS = 5 * PLACES
 """Threads that work for all principals at once. Those that say who calls, or whether the host is well, are others."""
 LINE = 32
 """What else of one principal may wait for a place."""
+
+
+class RequestsLeft(NamedTuple):
+    """Requests in a minute, those that are left, and the seconds until all are again."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+
+class RateHeaders:
+    """Adds to each response what its caller may still ask for; for clients of OpenAI's protocol in its words, too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            rate: RequestsLeft | None = scope.get("state", {}).get("rate")
+            if message["type"] == "http.response.start" and rate is not None:
+                headers = {f"x-ratelimit-{name}": str(value) for name, value in rate._asdict().items()}
+                if scope["path"].startswith(OPENAI):
+                    headers |= {f"{name}-requests": value for name, value in headers.items()}
+                    headers["x-ratelimit-reset-requests"] += "s"
+                raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+                message["headers"] = [*message.get("headers", ()), *raw]
+            await send(message)
+
+        await self._app(scope, receive, sent)
 
 
 class Rates:
@@ -53,6 +85,14 @@ class Rates:
         if not admitted:
             message = f"{principal.user} has asked {int(capacity)} times within a minute"
             raise _too_many(message, math.ceil((1 - tokens) * 60 / capacity))
+
+    def left(self, principal: Principal) -> RequestsLeft:
+        """Return what the principal may still ask for now."""
+        capacity, now = float(self._limits.rate_per_minute), self._now()
+        with self._lock:
+            tokens, updated = self._buckets.get((principal.tenant, principal.user), (capacity, now))
+        tokens = min(capacity, tokens + (now - updated) * capacity / 60)
+        return RequestsLeft(int(capacity), int(tokens), math.ceil((capacity - tokens) * 60 / capacity))
 
     def require_room(self, workspace: Workspace, principal: Principal) -> None:
         """Raises: HIVE-433 where the principal has as many runs under way as they may have."""

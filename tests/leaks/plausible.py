@@ -13,6 +13,11 @@ from tests.leaks.pairs import ASKED, HIDDEN, HIDDEN_QUESTION, MARK, MISSING, OPE
 NONE = object()
 """For an argument that is left out."""
 SAID = [{"id": "m1", "role": "user", "content": ASKED}]
+OPENAI_ONLY = """safety_identifier prompt_cache_key audio frequency_penalty function_call functions logit_bias
+    logprobs max_completion_tokens max_tokens modalities n parallel_tool_calls prediction presence_penalty
+    prompt_cache_retention reasoning_effort response_format seed service_tier stop store temperature
+    tool_choice top_logprobs top_p verbosity web_search_options""".split()
+"""Parameters of OpenAI's that aren't supported, or name nobody."""
 ARGUMENTS: dict[str, Sequence[Any]] = {
     # what is asked, searched and labelled
     "query": [ASKED, HIDDEN_QUESTION],
@@ -97,6 +102,7 @@ ARGUMENTS |= {
     "stream": [True],
     "stream_options": [NONE],
     "metadata": [NONE],
+    **{name: [NONE] for name in OPENAI_ONLY},
     "threadId": ["theirs"],
     "runId": ["r1"],
     "parentRunId": [NONE],

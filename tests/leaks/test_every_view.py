@@ -32,6 +32,8 @@ from tests.leaks.test_commands_of_a_token import ELSEWHERE
 from tests.sample import hive
 from tests.server.serving import served
 
+VARYING = ("date", "content-length", "x-ratelimit-remaining", "x-ratelimit-reset",
+           "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")  # fmt: skip
 SENT = {"GET": 0, "POST": 1, "PATCH": 2, "DELETE": 3}
 """In this order: what is deleted can't be read afterwards."""
 PAGE_QUERIES: tuple[dict[str, str], ...] = ({}, {"query": ASKED}, {"tag": MARK}, {"verdict": "accept"})
@@ -58,7 +60,7 @@ class Call:
                         sent += piece
             except TimeoutError:
                 assert self.path in ENDLESS, self.told
-        kept = {name: value for name, value in response.headers.items() if name not in ("date", "content-length")}
+        kept = {name: value for name, value in response.headers.items() if name not in VARYING}
         return f"{response.status_code} {json.dumps(kept)}\n{sent}"
 
 

@@ -160,7 +160,7 @@ async def test_one_model_is_told_to_those_who_may_see_it(place: Workspace, clien
 
 
 async def test_a_completion_answers_with_its_sources(place: Workspace, client: httpx.AsyncClient) -> None:
-    body = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}], "temperature": 0.2}
+    body = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}], "temperature": 1, "user": "root"}
     found = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()
     (choice,) = found["choices"]
     message = choice["message"]
@@ -215,15 +215,63 @@ async def test_an_error_of_openais_shape_is_where_its_clients_look(place: Worksp
     assert "error" not in other.json()
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"temperature": 0.2},
+        {"n": 2},
+        {"n": True},
+        {"max_tokens": 10},
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"response_format": {"type": "json_object"}},
+        {"stream_options": {"include_everything": True}},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]}]},
+        {"temprature": 1},
+    ],
+    ids=lambda sent: "-".join(sent),
+)
+async def test_what_of_openais_shape_is_not_supported_is_refused_by_its_name(
+    place: Workspace, client: httpx.AsyncClient, sent: dict[str, Any]
+) -> None:
+    body = {"messages": [{"role": "user", "content": QUESTION}]} | sent
+    found = await client.post("/v1/chat/completions", json=body, headers=bearer(place))
+    error = found.json()["error"]
+    assert (found.status_code, error["type"]) == (400, "invalid_request_error")
+    (name,) = sent
+    assert error["param"].startswith(name)
+    assert RunStore(place).list() == []
+
+
+async def test_openais_defaults_may_be_sent(place: Workspace, client: httpx.AsyncClient) -> None:
+    defaults = {"n": 1, "top_p": 1.0, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}}
+    body = {"messages": [{"role": "user", "content": QUESTION}], "seed": None, "stream": None, **defaults}
+    found = await client.post("/v1/chat/completions", json=body, headers=bearer(place))
+    assert found.status_code == 200, found.text
+
+
+async def test_a_run_that_failed_is_an_error_and_no_answer(place: Workspace, client: httpx.AsyncClient) -> None:
+    (place.root / "script.jsonl").write_text('{"error": "authentication"}\n', encoding="utf-8")
+    body = {"model": "agent/writer", "messages": [{"role": "user", "content": "{}"}]}
+    failed = await client.post("/v1/chat/completions", json=body, headers=bearer(place, "root"))
+    assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+    streamed = await client.post("/v1/chat/completions", json=body | {"stream": True}, headers=bearer(place, "root"))
+    *_, error, last = [line for line in streamed.text.splitlines() if line.startswith("data: ")]
+    assert json.loads(error.removeprefix("data: ")) == {"error": failed.json()["error"]}
+    assert last == "data: [DONE]"
+
+
 async def test_a_streamed_completion_is_the_same_in_pieces(place: Workspace, client: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}]}
     whole = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()
     text, last = "", None
+    chunk: dict[str, Any] = {}
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     async with client.stream("POST", "/v1/chat/completions", json=body, headers=bearer(place)) as response:
         async for line in response.aiter_lines():
             if line.startswith("data: {"):
+                assert chunk.get("usage") is None
                 chunk = json.loads(line.removeprefix("data: "))
+                assert "usage" in chunk
                 for choice in chunk["choices"]:
                     text += choice["delta"].get("content") or ""
             if line.startswith("data: "):

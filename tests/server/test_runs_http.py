@@ -203,6 +203,20 @@ async def test_a_request_repeated_under_its_key_finds_its_run_where_there_is_roo
         assert statuses == [409, 429, 429]
 
 
+async def test_each_answer_says_what_its_caller_may_still_ask_for(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    first, second = [await client.get("/api/session", headers=dana) for _ in range(2)]
+    left = [int(one.headers["x-ratelimit-remaining"]) for one in (first, second)]
+    assert left[1] <= left[0] < int(first.headers["x-ratelimit-limit"]) == 10_000
+    refused = await client.get("/api/metrics-of-nothing", headers=dana)
+    assert "x-ratelimit-limit" not in refused.headers
+    theirs = (await client.get("/v1/models", headers=dana)).headers
+    assert theirs["x-ratelimit-limit-requests"] == "10000"
+    assert int(theirs["x-ratelimit-remaining-requests"]) < 10_000
+    assert theirs["x-ratelimit-reset-requests"].endswith("s")
+    assert "x-ratelimit-limit" not in (await client.get("/healthz")).headers
+
+
 async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: Path) -> None:
     limits = SETTINGS.replace("10000", "6").replace("50", "2")
     place = sample(tmp_path / "ws", limits)
@@ -216,6 +230,8 @@ async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: 
         assert statuses == [200, 200, 200, 429]
         last = await client.get("/api/session", headers=dana)
         assert int(last.headers["retry-after"]) >= 1
+        assert (last.headers["x-ratelimit-limit"], last.headers["x-ratelimit-remaining"]) == ("6", "0")
+        assert int(last.headers["x-ratelimit-reset"]) >= int(last.headers["retry-after"])
         assert (await client.get("/api/session", headers=bearer(place, "alice"))).status_code == 200
 
 

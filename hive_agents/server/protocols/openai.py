@@ -8,22 +8,32 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from anyio import CancelScope
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    field_validator,
+)
+from pydantic_core.core_schema import CoreSchema, no_info_plain_validator_function
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import known_agents
-from hive_agents.base import NotFound
+from hive_agents.base import Diagnostic, NotFound
 from hive_agents.base.files import FewEntries, ShortName, require_short
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.runs import RunRow
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, foreign
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
+from hive_agents.server.problems import problem, problem_of
 from hive_agents.server.protocols.agui import agent_input, asked_in
 from hive_agents.server.protocols.agui_events import EventGroup, shown_result
 from hive_agents.server.run_stream import RunStream
 from hive_agents.server.runs import StartRun, abandon, started
+from hive_agents.server.shapes import OPENAI
 
 api = Api("protocols")
 COPILOT = "copilot"
@@ -32,28 +42,91 @@ MOST_MESSAGES = 10_000
 """Messages of a conversation that a client keeps; the questions that count are the last few."""
 
 
+class _Only:
+    """A parameter that isn't supported: what is the default of OpenAI's API may be sent."""
+
+    def __init__(self, *allowed: Any) -> None:
+        self._allowed = (None, *allowed)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_plain_validator_function(self._checked)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"enum": list(self._allowed)}
+
+    def _checked(self, value: Any) -> Any:
+        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in self._allowed):
+            raise ValueError("it isn't supported here, leave it out")
+        return value
+
+
+_TEXTS = ("text", "refusal")
+
+
 class ChatMessage(BaseModel):
-    """One message of the conversation so far; unknown fields are ignored."""
+    """One message of the conversation so far; unknown fields are ignored. Its content is text, or parts of text."""
 
     model_config = ConfigDict(extra="ignore")
     role: ShortName
     content: Any = None
 
+    @field_validator("content")
+    @classmethod
+    def _text_alone(cls, content: Any) -> Any:
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and part.get("type", "text") not in _TEXTS:
+                raise ValueError(f"parts of the type {str(part['type'])[:40]!a} aren't supported here, send text")
+        return content
+
 
 class StreamOptions(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid")
     include_usage: bool = False
+    include_obfuscation: bool | None = None
 
 
 class Completion(BaseModel):
-    """A request for a chat completion. Sampling parameters are accepted and ignored."""
+    """A request for a chat completion. What can't be honoured is refused by name.
 
-    model_config = ConfigDict(extra="ignore")
+    `user` and `safety_identifier` name nobody: the token says who asks.
+    """
+
+    model_config = ConfigDict(extra="forbid")
     model: ShortName = COPILOT
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
-    stream: bool = False
+    stream: bool | None = False
     stream_options: StreamOptions | None = None
     metadata: Annotated[dict[str, ShortName], FewEntries] | None = None
+    user: ShortName | None = None
+    safety_identifier: ShortName | None = None
+    prompt_cache_key: ShortName | None = None
+    audio: Annotated[Any, _Only()] = None
+    frequency_penalty: Annotated[Any, _Only(0)] = None
+    function_call: Annotated[Any, _Only("none", "auto")] = None
+    functions: Annotated[Any, _Only([])] = None
+    logit_bias: Annotated[Any, _Only({})] = None
+    logprobs: Annotated[Any, _Only(False)] = None
+    max_completion_tokens: Annotated[Any, _Only()] = None
+    max_tokens: Annotated[Any, _Only()] = None
+    modalities: Annotated[Any, _Only(["text"])] = None
+    n: Annotated[Any, _Only(1)] = None
+    parallel_tool_calls: Annotated[Any, _Only(True, False)] = None
+    prediction: Annotated[Any, _Only()] = None
+    presence_penalty: Annotated[Any, _Only(0)] = None
+    prompt_cache_retention: Annotated[Any, _Only()] = None
+    reasoning_effort: Annotated[Any, _Only()] = None
+    response_format: Annotated[Any, _Only({"type": "text"})] = None
+    seed: Annotated[Any, _Only()] = None
+    service_tier: Annotated[Any, _Only("auto", "default")] = None
+    stop: Annotated[Any, _Only([])] = None
+    store: Annotated[Any, _Only(False)] = None
+    temperature: Annotated[Any, _Only(1)] = None
+    tool_choice: Annotated[Any, _Only("none", "auto")] = None
+    tools: Annotated[Any, _Only([])] = None
+    top_logprobs: Annotated[Any, _Only(0)] = None
+    top_p: Annotated[Any, _Only(1)] = None
+    verbosity: Annotated[Any, _Only("medium")] = None
+    web_search_options: Annotated[Any, _Only()] = None
 
 
 class ModelRow(Value):
@@ -99,13 +172,32 @@ def one_model(call: Call, model: str) -> ModelRow:
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
     """Answer the last message, with the questions before it as context, wherever they were answered."""
-    wanted = await call.in_thread(foreign, Completion, call.request, await call.request.body())
+    # What doesn't fit is 400 in OpenAI's protocol.
+    wanted = await call.in_thread(foreign, Completion, call.request, await call.request.body(), 2)
     row = await started(call, *await call.in_thread(_wanted, call, wanted))
     answer = _Answer(call, wanted, row)
     if wanted.stream:
         return streams.response(answer.chunks())
-    text = "".join([piece async for piece in answer.pieces() if piece is not None])
+    try:
+        text = "".join([piece async for piece in answer.pieces() if piece is not None])
+    except RunFailed as failure:
+        return failure.response()
     return await run_in_threadpool(answer.completion, text)
+
+
+class RunFailed(Exception):
+    """The run behind a completion failed, or was stopped."""
+
+    def __init__(self, message: str, code: str | None) -> None:
+        super().__init__(message)
+        self._diagnostics = [Diagnostic(code, message)] if code else []
+
+    def response(self) -> Response:
+        return problem(500, str(self), self._diagnostics, path=OPENAI)
+
+    def chunk(self) -> bytes:
+        """Return the error as clients read it in a stream."""
+        return streams.frame(json.dumps({"error": problem_of(500, str(self), self._diagnostics)["error"]}))
 
 
 def _no_model(name: str) -> NotFound:
@@ -151,9 +243,13 @@ class _Answer:
             "model": wanted.model,
         }
         self._result: dict[str, Any] = {}
+        self._tells_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
 
     async def pieces(self) -> AsyncIterator[str | None]:
-        """Yield the text in pieces, with errors, requests that the run waits for, and sources; None for heartbeats."""
+        """Yield the text in pieces, with requests that the run waits for, and sources; None for heartbeats.
+
+        Raises: RunFailed.
+        """
         async for numbered in self._stream.groups():
             if numbered is None:
                 yield None
@@ -172,7 +268,9 @@ class _Answer:
             if value["type"] == "TEXT_MESSAGE_CONTENT":
                 pieces.append(value["delta"])
             elif value["type"] == "RUN_ERROR":
-                pieces.append(f"\n\n{value.get('code') or 'error'}: {value['message']}")
+                raise RunFailed(value["message"], value.get("code"))
+            elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "cancelled":
+                raise RunFailed("the run was stopped", None)
             elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "interrupt":
                 interrupts = value["outcome"]["interrupts"]
                 pieces.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in interrupts))
@@ -197,19 +295,24 @@ class _Answer:
                 text += piece or ""
                 yield streams.BEAT if piece is None else self._chunk({"content": piece})
             complete = True
+        except RunFailed as failure:
+            complete = True
+            yield failure.chunk()
+            yield b"data: [DONE]\n\n"
+            return
         finally:
             if not complete:
                 with CancelScope(shield=True):
                     await run_in_threadpool(abandon, self._call, self._row.run_id)
         yield self._chunk({"annotations": citations_in(self._result, text)}, "stop", hive=self._hive())
-        options = self._wanted.stream_options
-        if options is not None and options.include_usage:
+        if self._tells_usage:
             yield self._chunk(None, usage=self._usage())
         yield b"data: [DONE]\n\n"
 
     def _chunk(self, delta: dict[str, Any] | None, reason: str | None = None, **more: Any) -> bytes:
         choices = [{"index": 0, "delta": delta, "finish_reason": reason}] if delta is not None else []
-        value = {**self._facts, "object": "chat.completion.chunk", "choices": choices, **more}
+        usage = {"usage": None} if self._tells_usage else {}
+        value = {**self._facts, "object": "chat.completion.chunk", "choices": choices, **usage, **more}
         return streams.frame(json.dumps(value, ensure_ascii=False))
 
     def _usage(self) -> dict[str, int]:
