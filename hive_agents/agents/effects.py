@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -13,12 +12,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Measure
-from hive_agents.base import HiveError, encodable
-from hive_agents.base.files import disk_errors, make_folder, opened, read_bytes
+from hive_agents.agents.sent import Sent
+from hive_agents.base import Busy, HiveError, Unwritable, encodable
 from hive_agents.memory import run_folder
 from hive_agents.models import Tell, Usage
 from hive_agents.runs import LeaseLost, RunStore, run_turn
@@ -42,6 +40,10 @@ COSTLY = ("model", "tool")
 
 _VISIT = "#"
 """Part of each visit's key; the keys of work that is delegated in the visit have a second one."""
+
+PATIENCE = 5.0
+"""Seconds after the first failure in which recording a result is tried again."""
+_PAUSE = 0.2
 
 Do = Callable[[bool], Awaitable[Done]]
 """Carries out an effect; its argument says whether a process that died may have done so before."""
@@ -203,6 +205,9 @@ class Effects:
         self._own.pop(key, None)  # of an attempt without a result
         try:
             done = self._recorded(key, kind) if self._recorded is not None else None
+            kept = self._sent.outcome(key) if again and done is None else None
+            if kept is not None:
+                done = Done(kept["result"], Usage.model_validate(kept["usage"]))
             if done is None:
                 done = await do(again)
             if tokens:
@@ -210,12 +215,11 @@ class Effects:
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
             answered = self._own.pop(key, 0)
             # Counted only now: a worker that lost the run may have sent a request while this one was in progress.
-            lost = self._sent.count(key) - answered if again and kind != "tool" else 0
+            lost = self._sent.count(key) - answered if again and kept is None and kind != "tool" else 0
             if lost > 0:
                 estimate = Usage(input_tokens=lost * needed, estimated=True)
                 done = replace(done, usage=done.usage + (done.usage.share(lost, answered) if answered else estimate))
-            async with self._turn:
-                await briefly(partial(self._end, key, done, time.monotonic() - started))
+            await self._record(key, done, time.monotonic() - started)
         except LeaseLost:
             raise
         except BaseException:
@@ -224,6 +228,22 @@ class Effects:
                     await briefly(partial(self._broken_off, key, needed))
             raise
         return done.result
+
+    async def _record(self, key: str, done: Done, seconds: float) -> None:
+        """Record a result. While the records can't be written it is tried again for a while; a result that could not be
+        recorded is kept in the run's folder, so that whoever goes on there needs nobody to say what came of it."""
+        until: float | None = None
+        while True:
+            try:
+                async with self._turn:
+                    return await briefly(partial(self._end, key, done, seconds))
+            except (Busy, Unwritable) as error:
+                if until is None:
+                    self._sent.keep(key, {"result": done.result, "usage": done.usage.model_dump()})
+                    until = time.monotonic() + PATIENCE
+                if isinstance(error, Unwritable) or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_PAUSE)
 
     async def require(self, key: str, *, tokens: int, rate: float) -> None:
         """Raise BudgetExhausted where a call within the effect at `key` has no room for what it needs, see `once`."""
@@ -391,43 +411,3 @@ class Effects:
 
     def _key(self, key: str) -> str:
         return f"{self.run_id}/{key}"
-
-
-FILE = ".sent"
-"""In the run's folder; the agent sees no files whose names begin with a dot."""
-
-
-class Sent:
-    """Requests to models by the key of their effect, in a file of the run.
-
-    A line is written just before a request is sent, without fsync: it has to survive a killed process, not a power
-    failure, and must not delay the model. Failures to write are ignored.
-
-    >>> import tempfile
-    >>> sent = Sent(lambda folder=Path(tempfile.mkdtemp()): folder)
-    >>> sent.add("write#1/1/model")
-    >>> sent.add("write#1/1/model")
-    >>> sent.add("write#1/1/model", -1)  # it was refused, and costs nothing
-    >>> sent.count("write#1/1/model"), sent.count("write#1/2/model")
-    (1, 0)
-    """
-
-    def __init__(self, folder: Callable[[], Path]) -> None:
-        """`folder` returns the run's folder; called each time, for a link may have replaced it."""
-        self._folder = folder
-
-    def add(self, key: str, number: int = 1) -> None:
-        with suppress(HiveError):
-            path = self._folder() / FILE
-            with disk_errors(path):
-                make_folder(path.parent)
-                with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
-                    file.write(f"{number:+d} {key}\n".encode())
-
-    def count(self, key: str) -> int:
-        """Return how many requests of an effect were sent."""
-        text = ""
-        with suppress(OSError, HiveError):
-            text = read_bytes(self._folder() / FILE).decode(errors="replace")
-        lines = (line.partition(" ") for line in text.splitlines())
-        return max(0, sum(int(number) for number, _, line_key in lines if line_key == key))

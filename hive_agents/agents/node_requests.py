@@ -59,7 +59,7 @@ def broken_off(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "question": text}
     return Filing(
         kind="question",
-        title=f"did {name} happen before the process died?",
+        title=f"call {name} again? It may have happened",
         context=context,
         allowed_decisions=["respond", "approve", "reject"],
         risk="high",

@@ -306,7 +306,11 @@ class RunModels:
 
     def restore(self, mark: str | None) -> None:
         """Continue from a mark; chains that were opened before are opened again."""
-        used = json.loads(mark or "{}")
+        # Below the workspace, which is another folder on another host; an earlier release wrote whole paths.
+        used = {
+            self._workspace.relative(Path(name)) if os.path.isabs(name) else name: lines
+            for name, lines in json.loads(mark or "{}").items()
+        }
         if used != self._used:
             self._used = used
             self._chains.clear()
@@ -317,7 +321,7 @@ class RunModels:
         path = Path(os.path.abspath(self._workspace.root / file))
         known = path in self._scripts or not is_trusted_model(self._workspace, name)  # open_chain refuses it
         if provider == "scripted" and file.strip() and not known:
-            self._scripts[path] = _RunScript(path, file, self._used.setdefault(str(path), []))
+            self._scripts[path] = _RunScript(path, file, self._used.setdefault(self._workspace.relative(path), []))
 
 
 class _RunScript(Script):

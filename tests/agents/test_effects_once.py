@@ -61,6 +61,8 @@ def test_a_call_that_broke_off_is_asked_about_and_not_made_again(place: Workspac
     (request,) = [ApprovalStore(place).get(id) for id in waiting["approval_ids"]]
     assert (waiting["status"], till.paid, request.risk) == ("waiting", [5], "high")
     assert (request.context["tool"], request.context["args"]) == ("pay", {"amount": 5})
+    assert request.title.startswith("call pay again?"), "what approving does"
+    assert ApprovalStore(place).batch(run.run_id) == [], "nobody approves it among others"
     ApprovalStore(place).decide(request.id, "respond", by="dana", message="receipt 12")
     assert run.go()["status"] == "done"
     assert till.paid == [5]
