@@ -23,8 +23,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
     replace(normalize(body, NFKC), 'İ', U&'i\0307'), '(?<=[[:alpha:]])Σ(?![[:alpha:]])', 'ς', 'g')) END
 $hive$;
 
-{dictionary}CREATE OR REPLACE FUNCTION hive.stemmed(word text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$ SELECT {stem} $hive$;
+{dictionary}-- No index takes more than 2,700 bytes: a long run of letters, such as an image's, is cut.
+CREATE OR REPLACE FUNCTION hive.stemmed(word text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$ SELECT left({stem}, 400) $hive$;
 
 -- The combining marks of letters, as a set.
 CREATE OR REPLACE FUNCTION hive.marks() RETURNS text
@@ -94,9 +95,9 @@ $hive$;
 
 """
 
-_TERMS = r"""-- The terms of the index, with repeats.
+_TERMS = r"""-- The terms of the index, with repeats. ROWS: those of a question, by which the planner looks postings up.
 CREATE OR REPLACE FUNCTION hive.terms(body text) RETURNS SETOF text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $hive$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE ROWS 10 AS $hive$
 DECLARE lowered text := hive.lowered(body);
 BEGIN
   IF body ~ '{signs}|{letters}' THEN
