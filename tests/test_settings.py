@@ -121,6 +121,7 @@ retention_days = 90
 [server]
 host = "127.0.0.1"
 hosts = []
+origins = []
 port = 8787
 body_bytes = 1000000
 upload_bytes = 64000000

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from hive_agents.base import HiveError
@@ -14,14 +18,22 @@ from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
 from hive_agents.server.metrics import MeasuredRequests, Metrics
-from hive_agents.server.middleware import AccessLog, BodyLimit, KnownHosts
+from hive_agents.server.middleware import AccessLog, BodyLimit, KnownHosts, Versioned
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
-from hive_agents.server.rates import Places, RateHeaders, Rates
+from hive_agents.server.rates import RATE_HEADERS, Places, RateHeaders, Rates
+
+if TYPE_CHECKING:
+    from hive_agents.workspace.settings import ServerSettings
 
 ROUTES = [*meta.routes, *pages.routes, *account.routes, *routes_of(meta.OPERATIONS)]
 PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path == "/metrics"])]
 """The routes of a host without the role http."""
+
+
+COMPRESSED_FROM = 1000
+"""Bytes of a body from which it is compressed, where the client takes that."""
+SHOWN_TO_OTHER_SITES = ["ETag", "Location", "Retry-After", *RATE_HEADERS]
 
 
 def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
@@ -35,8 +47,12 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[
+            Middleware(Versioned),
             Middleware(AccessLog),
             Middleware(MeasuredRequests, metrics=metrics),
+            *_other_sites(limits),
+            # Event streams are left as they are.
+            Middleware(GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=5),
             Middleware(RateHeaders),
             Middleware(Faults),
             Middleware(KnownHosts, hosts=limits.hosts),
@@ -52,3 +68,19 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app.state.freshness = Freshness(host.workspace)
     app.state.engine = host.dispatcher.engine
     return app
+
+
+def _other_sites(limits: ServerSettings) -> list[Middleware]:
+    """Return what lets scripts of `[server] origins` call with a token; a session's cookie is never let through."""
+    if not limits.origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=limits.origins,
+            allow_methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=SHOWN_TO_OTHER_SITES,
+            allow_credentials=False,
+        )
+    ]

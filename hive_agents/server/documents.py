@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from anyio import from_thread
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -125,8 +125,6 @@ class Upload(Form):
     may view them, in their tenant: by default the caller, and those whom a grant of the folder names. `tenant` is for
     the workspace's owner, who has none."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"file": ["(binary)"], "folder": "handbook"}})
-
     file: SentFiles
     folder: Reference = ""
     fields: SentFields | None = None
@@ -136,8 +134,6 @@ class Upload(Form):
 
 class DocumentChange(Body):
     """Fields to set, null to remove one; `grants` replaces who may view the document."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"fields": {"status": "retired"}, "grants": ["tenant"]}})
 
     fields: Annotated[dict[FieldName, FieldValue | None], Field(max_length=50)] = {}
     grants: Subjects | None = None

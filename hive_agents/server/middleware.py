@@ -1,4 +1,4 @@
-"""Middleware: the access log, the configured host names, and the limits of request bodies."""
+"""Middleware: the version in paths, the access log, the configured host names, and the limits of request bodies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,22 @@ if TYPE_CHECKING:
     from hive_agents.workspace.settings import ServerSettings
 
 
-UPLOADS = ("/api/documents", "/api/v1/documents")
+UPLOADS = "/api/documents"
+VERSION, UNVERSIONED = "/api/v1/", "/api/"
 DISCARDED = 4
 """How many times the limit is read, and discarded, before the connection is closed."""
+
+
+class Versioned:
+    """Answers `/api/v1/…` as `/api/…`; everything behind it knows one path."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(VERSION):
+            scope = {**scope, "path": UNVERSIONED + scope["path"].removeprefix(VERSION)}
+        await self._app(scope, receive, send)
 
 
 class BodyLimit:
@@ -41,7 +54,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_upload = scope["method"] == "POST" and scope["path"] in UPLOADS
+        is_upload = scope["method"] == "POST" and scope["path"] == UPLOADS
         max_bytes = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         too_large = f"the body has more than {max_bytes} bytes"
         announced = dict(scope["headers"]).get(b"content-length", b"0")

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hive_agents.base.files import LONGEST_REFERENCE
+from hive_agents.server import examples
 from hive_agents.server.api import KEY, LAST_ID, Operation, needed
 from hive_agents.server.forms import MULTIPART
 from hive_agents.server.shapes import OPENAI, OpenAiProblem, Problem
 
+VERSIONED = "Each path below `/api/` answers below `/api/v1/`, too."
 REFUSALS = {
     400: "The request can't be read, or doesn't fit this operation.",
     401: "No token or session was sent, or it is refused.",
@@ -45,7 +47,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, references)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Hive Agents", "version": version},
+        "info": {"title": "Hive Agents", "version": version, "description": VERSIONED},
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
@@ -67,14 +69,18 @@ def _operation(one: Operation, references: Any) -> dict[str, Any]:
         "responses": _responses(one, references),
     }
     if (body := one.body or one.form or one.takes) is not None:
-        content = {MULTIPART if one.form else "application/json": {"schema": references[body, "validation"]}}
+        shown = {"schema": references[body, "validation"], "example": examples.BODIES[body.__name__]}
+        content = {MULTIPART if one.form else "application/json": shown}
         described["requestBody"] = {"required": one.body is None or needed(one.body), "content": content}
     return described
 
 
 def _path_parameters(one: Operation) -> list[dict[str, Any]]:
     names = re.findall(r"\{(\w+)(?::\w+)?\}", one.path)
-    return [{"name": name, "in": "path", "required": True, "schema": _REFERENCE} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _REFERENCE, "example": examples.PARAMETERS[name]}
+        for name in names
+    ]
 
 
 def _query_parameters(one: Operation) -> list[dict[str, Any]]:

@@ -42,6 +42,9 @@ class RequestsLeft(NamedTuple):
     reset: int
 
 
+RATE_HEADERS = [f"X-RateLimit-{name}" for name in ("Limit", "Remaining", "Reset")]
+
+
 class RateHeaders:
     """Adds to each response what its caller may still ask for; for clients of OpenAI's protocol in its words, too."""
 
@@ -52,7 +55,7 @@ class RateHeaders:
         async def sent(message: Message) -> None:
             rate: RequestsLeft | None = scope.get("state", {}).get("rate")
             if message["type"] == "http.response.start" and rate is not None:
-                headers = {f"x-ratelimit-{name}": str(value) for name, value in rate._asdict().items()}
+                headers = {name.lower(): str(value) for name, value in zip(RATE_HEADERS, rate, strict=True)}
                 if scope["path"].startswith(OPENAI):
                     headers |= {f"{name}-requests": value for name, value in headers.items()}
                     headers["x-ratelimit-reset-requests"] += "s"

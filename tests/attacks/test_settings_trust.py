@@ -134,6 +134,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
     "optimizer.share_text": ("true", connects_nowhere("optimizer.share_text")),
     "server.host": ('"0.0.0.0"', SERVES),
     "server.hosts": ('["x.example"]', SERVES),
+    "server.origins": ('["https://x.example"]', SERVES),
     **{
         f"server.{key}": ("7", SERVES)
         for key in (

@@ -362,13 +362,21 @@ class Runs(Format):
     retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 
 
+def _origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"https?://[^/?#@\s*]+", text):
+        raise ValueError('name a site as its browser does, without a path: https://example.org, or "*"')
+    return text
+
+
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
     request and to read an answer; `upload_bytes` bounds a body of documents, and `bodies_bytes` all that are being
-    received. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any."""
+    received. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any. `origins` are
+    the sites whose scripts may call with a token, "*" for all."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     hosts: list[str] = []
+    origins: list[Annotated[str, AfterValidator(_origin)]] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
     upload_bytes: Positive = 64_000_000
