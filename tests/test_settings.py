@@ -133,6 +133,14 @@ body_seconds = 30.0
 read_seconds = 30.0
 rate_per_minute = 120
 concurrent_runs = 4
+[signin]
+issuer = ""
+client_id = ""
+secret_ref = ""
+groups_claim = "groups"
+tenant = ""
+groups = {}
+
 [sources]
 """
 

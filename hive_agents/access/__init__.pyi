@@ -6,10 +6,15 @@ from .keys import (
 )
 from .logins import (
     SESSION_SECONDS as SESSION_SECONDS,
+    SIGN_IN_SECONDS as SIGN_IN_SECONDS,
     begin_session as begin_session,
+    begin_sign_in as begin_sign_in,
     end_session as end_session,
+    end_sign_in as end_sign_in,
+    is_of_provider as is_of_provider,
     login_code as login_code,
     owner_token as owner_token,
+    session_of_provider as session_of_provider,
     session_of_token as session_of_token,
 )
 from .principal import (

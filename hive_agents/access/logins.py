@@ -1,4 +1,5 @@
-"""Sign-in without a token: a link that works once, and the browser's session that it starts; and the owner's token.
+"""Sign-in without a token: a link that works once, or a provider's word, and the browser's session that it starts; and
+the owner's token.
 
 All are signed by the key of sessions, each for its own audience, so that none can serve as a user's token, and the
 records know each that is valid. They name a user of `access/*.json`, or nobody: then they are the workspace owner's,
@@ -24,7 +25,8 @@ from hive_agents.workspace import Workspace
 
 LINK_SECONDS = 60
 SESSION_SECONDS = 12 * 3600
-_LINK, _SESSION, _OWNER = "hive-login", "hive-session", "hive-owner"
+SIGN_IN_SECONDS = 600
+_LINK, _SESSION, _OWNER, _SIGN_IN = "hive-login", "hive-session", "hive-owner", "hive-sign-in"
 _REQUIRED = ["aud", "exp", "jti", "sub", "tenant"]
 _OF_TOKEN = ("tenant", "sub", "groups", "roles", "jti", "makers", "listed", "iat", "exp")
 """The claims of a token that its session keeps."""
@@ -75,6 +77,35 @@ def session_of_token(workspace: Workspace, token: str) -> str:
     kept = {name: claims[name] for name in _OF_TOKEN if name in claims}
     seconds = max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time())))
     return _begun(workspace, who, seconds, {"of": kept}, asked_by(who.user))
+
+
+def begin_sign_in(workspace: Workspace, kept: Mapping[str, str]) -> str:
+    """Return what a browser keeps while its user signs in at a provider, for `SIGN_IN_SECONDS`."""
+    return _signed(workspace, _SIGN_IN, owner(), SIGN_IN_SECONDS, {"kept": dict(kept)})[0]
+
+
+def end_sign_in(workspace: Workspace, begun: str) -> Mapping[str, str]:
+    """Return what `begin_sign_in` kept, once. Raises: HIVE-417 for what was used, has expired or is invalid."""
+    claims = _claims(workspace, _SIGN_IN, begun)
+    if not proofs.use_once(workspace, claims["jti"], claims["exp"]):
+        raise refused("it was used before")
+    kept: Mapping[str, str] = claims["kept"]
+    return kept
+
+
+def session_of_provider(workspace: Workspace, who: Principal) -> str:
+    """Return a session for somebody whom a provider has authenticated, with the rights that it gives."""
+    now = int(time.time())
+    of = who.to_json() | {"sub": who.user, "iat": now, "exp": now + SESSION_SECONDS}
+    kept = {name: of[name] for name in _OF_TOKEN if name in of}
+    return _begun(workspace, who, SESSION_SECONDS, {"of": kept, "by_provider": True}, asked_by(who.user))
+
+
+def is_of_provider(session: str) -> bool:
+    """Return whether a verified session began at a provider."""
+    import jwt
+
+    return bool(jwt.decode(session, options={"verify_signature": False}).get("by_provider"))
 
 
 def end_session(workspace: Workspace, session: str) -> None:

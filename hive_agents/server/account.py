@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from hive_agents.access import (
     asked_by,
     begin_session,
     end_session,
+    is_of_provider,
     issued_tokens,
     known_principal,
     mint,
@@ -29,6 +31,7 @@ from hive_agents.base.files import FewEntries, ShortName
 from hive_agents.runs import control
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
+from hive_agents.server.signin import is_secure, origin_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -157,19 +160,22 @@ async def login(request: Request) -> Response:
     else:
         proof = await run_in_threadpool(begin_session, workspace, request.query_params.get("code", ""))
         response = RedirectResponse("/", 303, headers=PRIVATE | {"Referrer-Policy": "no-referrer"})
-    secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
     response.set_cookie(
-        COOKIE, proof, max_age=_seconds(proof), path="/", secure=secure, httponly=True, samesite="strict"
+        COOKIE, proof, max_age=_seconds(proof), path="/", secure=is_secure(request), httponly=True, samesite="strict"
     )
     return response
 
 
 async def logout(request: Request) -> Response:
-    """End the browser's session; the token that it was made from stays valid."""
+    """End the browser's session; a token that it was made from stays valid. `leave` is where a provider ends its own."""
     call = await run_in_threadpool(Call, request)
+    leave = None
     if call.session is not None:
         await run_in_threadpool(end_session, call.workspace, call.session)
-    response = JSONResponse({"ok": True}, headers=PRIVATE)
+        if is_of_provider(call.session):
+            with suppress(HiveError):  # signed out here, whether or not the provider can be asked
+                leave = await request.app.state.signin.leaving(origin_of(request) + "/login")
+    response = JSONResponse({"ok": True, **({"leave": leave} if leave else {})}, headers=PRIVATE)
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return response
 

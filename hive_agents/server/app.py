@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from hive_agents.base import HiveError
 from hive_agents.host import Host
-from hive_agents.server import account, meta, pages
+from hive_agents.server import account, meta, pages, signin
 from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
@@ -26,7 +26,7 @@ from hive_agents.server.rates import RATE_HEADERS, Places, RateHeaders, Rates
 if TYPE_CHECKING:
     from hive_agents.workspace.settings import ServerSettings
 
-ROUTES = [*meta.routes, *pages.routes, *account.routes, *routes_of(meta.OPERATIONS)]
+ROUTES = [*meta.routes, *pages.routes, *account.routes, *signin.routes, *routes_of(meta.OPERATIONS)]
 PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path == "/metrics"])]
 """The routes of a host without the role http."""
 
@@ -66,6 +66,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app.state.feed = Feed(host)
     app.state.rates, app.state.places = Rates(limits), Places()
     app.state.freshness = Freshness(host.workspace)
+    app.state.signin = signin.Provider(host.workspace)
     app.state.engine = host.dispatcher.engine
     return app
 

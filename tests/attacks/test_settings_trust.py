@@ -34,6 +34,7 @@ from hive_agents.models.embedding.minilm_graph import (
 )
 from hive_agents.models.endpoint import open_endpoint
 from hive_agents.server import Listener
+from hive_agents.server.signin import Provider
 from hive_agents.sources import run_source
 from hive_agents.store import connected
 from hive_agents.workspace.settings import Settings
@@ -125,6 +126,17 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
     "access.issuer": ('"somebody"', TOKENS),
     "access.audience": ('"somebody"', TOKENS),
     "access.keys": (KEY, TOKENS),
+    **{
+        f"signin.{key}": (value, refused(lambda place: Provider(place).settings()))
+        for key, value in {
+            "issuer": '"https://a.example"\nclient_id = "a"\ntenant = "acme"',
+            "client_id": '"a"',
+            "secret_ref": '"env:PATH"',
+            "groups_claim": '"teams"',
+            "tenant": '"acme"',
+            "groups": '{qa = {groups = ["qa"], roles = ["admin"]}}',
+        }.items()
+    },
     "sources": (
         '{notes = {kind = "folder", url = "/"}}',
         refused(lambda place: run_source(place, "notes")),

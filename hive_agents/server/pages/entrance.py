@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from hive_agents.base import HiveError
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import Call
 from hive_agents.server.pages import approvals, chat, colony, golden, home, library, optimize
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.language import codes as codes_in, languages
-from hive_agents.server.pages.view import HEADERS, rendered, routes_of
+from hive_agents.server.pages.view import HEADERS, is_local, rendered, routes_of
 from hive_agents.server.problems import of_http
 
 if TYPE_CHECKING:
@@ -29,14 +30,14 @@ async def sign_in(request: Request) -> Response:
         try:
             return await account.login(request)
         except HiveError as error:
-            return rendered(request, "login.html", {"next": "/", "diagnostics": error.diagnostics}, status=401)
+            return _form(request, "/", error.diagnostics, 401)
     wanted = request.query_params.get("next", "/")
-    return rendered(request, "login.html", {"next": wanted if _is_local(wanted) else "/", "diagnostics": ()})
+    return _form(request, wanted if is_local(wanted) else "/")
 
 
-def _is_local(wanted: str) -> bool:
-    """Return whether an address stays on this server: browsers drop tabs in it, and read a backslash as a slash."""
-    return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+def _form(request: Request, then: str, diagnostics: Sequence[Diagnostic] = (), status: int = 200) -> Response:
+    shown = {"next": then, "diagnostics": diagnostics, "provider": request.app.state.signin.is_named}
+    return rendered(request, "login.html", shown, status=status)
 
 
 async def lost(request: Request, error: Exception) -> Response:

@@ -124,6 +124,11 @@ def rendered(
     return HTMLResponse(page.render(values), status, headers=HEADERS)
 
 
+def is_local(wanted: str) -> bool:
+    """Return whether an address stays on this server: browsers drop tabs in it, and read a backslash as a slash."""
+    return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+
+
 def _named(call: Call) -> str:
     """Return the caller's tenant and user, encoded for a header that a script compares."""
     return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))

@@ -9,6 +9,7 @@ from .keys import (
     Runs as Runs,
     ServerSettings as ServerSettings,
     Settings as Settings,
+    SignIn as SignIn,
     SourceSettings as SourceSettings,
     StorageSettings as StorageSettings,
     VectorSettings as VectorSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -243,6 +243,42 @@ class Access(Format):
     keys: list[Key] = []
 
 
+def _issuer(url: str) -> str:
+    # As it is written: an ID token names its issuer to the letter, also by a slash at the end.
+    if url and not re.fullmatch(r"https://[^\s@?#]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s@?#]*)?", url):
+        raise ValueError("write https://host/path; plain http is for a provider on this machine alone")
+    return url
+
+
+class MappedGroup(Format):
+    """What a group of the provider gives here."""
+
+    groups: list[str] = []
+    roles: list[Literal["reader", "approver", "operator", "admin"]] = []
+
+
+class SignIn(Format):
+    """An OpenID Connect provider, at which people sign in to the pages: `issuer` as its own description names it,
+    `client_id`, and `secret_ref`, a reference to the client's secret, "" for a public client.
+
+    Whoever signs in is of `tenant`, by the name of their `sub`, and a reader. What else they may is by the groups in
+    the claim `groups_claim`: `groups` maps one of theirs to groups and roles here; others give nothing.
+    """
+
+    issuer: Annotated[str, AfterValidator(_issuer)] = ""
+    client_id: str = ""
+    secret_ref: str = ""
+    groups_claim: Annotated[str, Field(min_length=1)] = "groups"
+    tenant: str = ""
+    groups: dict[str, MappedGroup] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.issuer and not (self.client_id and self.tenant):
+            raise ValueError("an issuer needs a client_id and the tenant of those who sign in")
+        return self
+
+
 class Gate(Format):
     """A tag that falls by more than `tag_drop` blocks where the loss is shown, or with `tag_evidence` "any" always.
 
@@ -453,6 +489,7 @@ class Settings(FileFormat):
     runs: Runs = Runs()
     sources: dict[ServerName, SourceSettings] = {}
     server: ServerSettings = ServerSettings()
+    signin: SignIn = SignIn()
 
     @property
     def in_file(self) -> Mapping[str, Any]:

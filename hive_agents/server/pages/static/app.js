@@ -167,7 +167,7 @@
       if (source.dataset.reload) htmx.trigger(source.dataset.reload, "reload");
       if (source.dataset.then) {
         const where = source.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(found[name]));
-        location.assign(where);
+        location.assign(found.leave || where); // signing out ends at the provider, where one was asked
       } else if (source.dataset.done) tell(source.dataset.done);
     } catch (error) {
       source.dispatchEvent(new CustomEvent("hive:refused", { bubbles: true, detail: error }));
