@@ -167,7 +167,7 @@ async def login(request: Request) -> Response:
 
 
 async def logout(request: Request) -> Response:
-    """End the browser's session; a token that it was made from stays valid. `leave` is where a provider ends its own."""
+    """End the browser's session, not the token that it was made from. `leave` is where a provider ends its own."""
     call = await run_in_threadpool(Call, request)
     leave = None
     if call.session is not None:
