@@ -17,6 +17,7 @@ BY_WORDS = (
     "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
     "question's words."
 )
+OWN_INDEX = "The search engine can't be asked at the moment: this was found in this host's own index."
 WITHHELD = "Rejected: the judge doesn't accept a model's answer, so these are the passages that were found."
 LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NEAREST = "None of the question's words is in a document that you may read: this is what is nearest by meaning."
@@ -36,6 +37,7 @@ def notice(outcome: TurnOutcome, results: Sequence[dict[str, Any]]) -> str | Non
     notices = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     if outcome.unknown_version is not None:
         notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
+    notices += [OWN_INDEX] if outcome.by_own_index else []
     notices += [LEFT_OUT] if outcome.left_out else []
     if outcome.status != "answered":
         notices += [FOREIGN] if outcome.by_meaning == "language" else _unknown_words(outcome.unknown)

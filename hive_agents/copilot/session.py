@@ -168,6 +168,7 @@ class TurnSession:
         self.conclusion = Conclusion([])
         self.outage = False  # of the embedding model, the reranker or an engine of vectors
         self.by_words = False  # because nothing could be searched by meaning
+        self.by_own_index = False  # because the engine of words could not be asked
         self.impression: Impression | None = None  # where the turn takes part in a canary
         self.drafted_with: dict[str, Any] = {}
         self.build_judge = build_judge
@@ -227,6 +228,22 @@ class TurnSession:
         if not names:
             return None
         return open_chain(names, settings, meter=self.meter, workspace=self.workspace, scripts=self._scripts)
+
+    def by_itself(self, error: NoModel | EngineFault) -> bool:
+        """Search this host's own index for the rest of the turn, where the engine of words is away.
+
+        Returns False for any other error, and where the own index is of another state by now.
+        """
+        if self.by_own_index or not isinstance(error, EngineFault) or error.diagnostics[0].path != "search.url":
+            return False
+        own = open_scope(self.workspace, self.engine.here, self.reader, self.config.collection)
+        if own.index_hash != self.index.index_hash:
+            return False
+        self.engine, self.by_own_index = self.engine.here, True
+        self.__dict__["index"] = own
+        self.__dict__.pop("known", None)
+        self.trace.notes.append("search: an engine could not be asked, and this host's own index was")
+        return True
 
     def without_vectors(self, error: NoModel | EngineFault) -> None:
         """Search by words alone for the rest of the turn.

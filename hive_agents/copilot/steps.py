@@ -156,10 +156,13 @@ def retrieves(state: TurnState) -> bool:
 
 
 async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Find candidates by the turn's strategy, within the reader's scope; by words alone where vectors fail."""
+    """Find candidates by the turn's strategy, within the reader's scope: in this host's own index where the engine of
+    words fails, by words alone where vectors fail."""
     try:
         return _retrieved(session, state)
     except (NoModel, EngineFault) as error:
+        if session.by_itself(error):
+            return await retrieve(session, state)
         session.without_vectors(error)
         return _retrieved(session, state)
 
@@ -312,7 +315,10 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
         try:
             cosines = index.vector_scores(search.query, chunks).tolist()
         except (NoModel, EngineFault) as error:
-            session.without_vectors(error)
+            if not session.by_itself(error):
+                session.without_vectors(error)
+            else:
+                cosines = session.index.vector_scores(search.query, chunks).tolist()
     results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)

@@ -36,6 +36,8 @@ _TLS_FIXES = {
 
 _PART = 1 << 20
 _CONNECTIONS = 16
+REST = 15.0
+"""Seconds in which a cluster that answered nothing isn't searched again."""
 
 
 class MissingCopy(EngineFault):
@@ -66,6 +68,7 @@ class ClusterConnection:
             raise HiveError.of("HIVE-411", "opensearch-py is not installed", fix=fix) from None
         # Its log would appear in a command's output; diagnostics report its errors.
         logging.getLogger("opensearch").addHandler(logging.NullHandler())
+        self._rests_until = 0.0
         encrypted = parts.scheme == "opensearchs"
         self._client = opensearchpy.OpenSearch(
             connection_class=_bounded_connection(),
@@ -77,6 +80,16 @@ class ClusterConnection:
             max_retries=0,
             pool_maxsize=_CONNECTIONS,
         )
+
+    def was_silent(self) -> None:
+        """Let searches fail at once for `REST` seconds: each would wait for its whole timeout."""
+        self._rests_until = time.monotonic() + REST
+
+    def require_awake(self) -> None:
+        """Raise HIVE-434 where the cluster was silent a moment ago."""
+        if time.monotonic() < self._rests_until:
+            why = f"timeout: it answered nothing, and isn't asked for {REST:g} s"
+            raise self.fault("a search", why, "see what keeps the cluster busy", TimedOut)
 
     @contextmanager
     def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:

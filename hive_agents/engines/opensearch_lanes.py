@@ -98,6 +98,7 @@ class CopyReader:
             }
             for query in queries
         ]
+        self._connection.require_awake()
         lanes: list[Lane] = []
         while len(lanes) < len(searches):
             batch = searches[len(lanes) : len(lanes) + self._at_once]
@@ -105,6 +106,7 @@ class CopyReader:
                 lanes += [self._checked(hits, mask) for hits in self._answers(batch)]
             except TimedOut:
                 if len(batch) == 1:
+                    self._connection.was_silent()
                     raise
                 self._at_once = max(len(batch) // _FEWER, 1)
         return lanes

@@ -61,6 +61,11 @@ class SearchEngine:
         self._lock = threading.Lock()
 
     @cached_property
+    def here(self) -> SearchEngine:
+        """The same over this host's own index alone, for when an engine of the settings is away."""
+        return SearchEngine(self.workspace, self.reranker, state=self._state, engines=False)
+
+    @cached_property
     def _configured_reranker(self) -> Reranker | None:
         return open_reranker(self.workspace)
 

@@ -309,6 +309,34 @@ def test_a_server_stopped_in_mid_query_is_told_and_serves_again_when_it_is_back(
             server.signal(signal.SIGCONT)
 
 
+def test_a_question_is_answered_by_the_own_index_while_the_cluster_is_away(tmp_path: Path) -> None:
+    """Killed, then frozen, which costs one timeout and not each question's; when it is back, it is asked again."""
+    with opensearch() as server:
+        place = over(server, copied_sample(tmp_path / "ws"))
+        place.index()
+        ask = ("chat", "How long does an API token last?", "--as", "dana", "-w", place.root, "--json")
+        whole = hive(*ask).json
+        assert "own index" not in (whole["notice"] or "")
+        server.signal(signal.SIGKILL)
+        told = hive(*ask)
+        assert (told.code, told.json["status"]) == (0, whole["status"])
+        assert "own index" in told.json["notice"]
+        assert {one["doc_id"] for one in told.json["results"]} & {one["doc_id"] for one in whole["results"]}
+        server.start()
+        assert hive(*ask).json["notice"] == whole["notice"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HIVE_SEARCH__TIMEOUT_SECONDS", "2")
+            engine = Workspace(place.root).engine()
+            engine.search("key", words_config())
+            server.signal(signal.SIGSTOP)
+            try:
+                assert "no answer within 2 s" in failing(lambda: engine.search("token", words_config()))
+                assert "isn't asked" in failing(lambda: engine.search("token", words_config()))
+                assert "own index" in hive(*ask).json["notice"]
+            finally:
+                server.signal(signal.SIGCONT)
+
+
 def many(place: Workspace) -> None:
     """Enough documents that a copy is sent in several parts."""
     for number in range(1500):
