@@ -46,6 +46,8 @@ _BLOCKS = frozenset(
     main menu nav ol p pre section table ul""".split()
 )
 _CELLS = frozenset({"td", "th"})
+_DEEPEST = 100
+"""Levels of elements, as browsers have a limit, too: what is done with each, and with all around it, stays linear."""
 _PARTS = frozenset({"thead", "tbody", "tfoot"})
 _ENDED_BY = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu", "dir"})),
@@ -60,7 +62,9 @@ _ENDED_BY = {
 
 
 class _Page(BeautifulSoup):
-    """A parser of HTML that supplies optional end tags."""
+    """A parser of HTML that supplies optional end tags, and puts what is nested too deeply beside what is around it."""
+
+    too_deep = 0
 
     def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Any:
         ended, beyond = _ENDED_BY.get(name, (frozenset(), frozenset()))
@@ -70,6 +74,10 @@ class _Page(BeautifulSoup):
                 self.handle_endtag(around.name)
                 break
             around = around.parent
+        if len(self.tagStack) > _DEEPEST and not self.builder.can_be_empty_element(name):
+            self.too_deep += 1
+            self.endData()
+            self.popTag()
         return super().handle_starttag(name, *arguments, **options)
 
 
@@ -85,6 +93,7 @@ def from_markup(markup: str) -> Imported:
     if soup.find(True) is None:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
     left_out = as_shown(soup)
+    left_out["levels of nesting"] += soup.too_deep
     content = _content(soup, left_out)
     title = _title(soup, content)
     if soup.title:
@@ -125,7 +134,8 @@ def _without_navigation(content: Tag, left_out: Counter[str]) -> None:
         *filter(_is_navigation, content.find_all(["div", "ul", "ol", "table", "p"])),
         *filter(_is_trail, content.find_all(["div", "p"])),
     ]
-    listings = [listing for listing in listings if not any(parent in listings for parent in listing.parents)]
+    known = set(map(id, listings))
+    listings = [listing for listing in listings if not any(id(parent) in known for parent in listing.parents)]
     listed_words = sum(len(listing.get_text(" ").split()) for listing in listings)
     if len(content.get_text(" ").split()) - listed_words >= _ENOUGH_WORDS:
         left_out["parts of navigation"] += len(listings)

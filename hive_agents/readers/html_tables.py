@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup, Tag
 
 _BLOCKS = ["pre", "table", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote"]
 _HEADINGS = _BLOCKS[5:]
-_PARTS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "colgroup"]
+_PARTS = frozenset({"thead", "tbody", "tfoot", "tr", "td", "th", "colgroup"})
 _MOST, _LONGEST = 200, 2000
 """Columns of a spanning cell; characters of a cell of a table that isn't for the layout."""
 
@@ -19,17 +19,33 @@ def regular_tables(content: Tag) -> None:
     A cell over several rows is repeated in each, so that each row is complete; one over several columns is followed by
     empty ones. Lists, code and tables in a cell become one line. A table for the layout becomes <div> elements.
     """
-    for table in content.find_all("table"):  # outer ones first
-        if table.decomposed or content not in table.parents:
+    for table, parts in _own_parts(content):  # outer ones first
+        if table.decomposed or all(parent is not content for parent in table.parents):
             continue
-        rows = [row for row in table.find_all("tr") if row.find_parent("table") is table]
+        rows = [part for part in parts if part.name == "tr"]
         cells = [cell for row in rows for cell in row.find_all(["td", "th"], recursive=False)]
         if _is_layout(table, rows, cells):
-            _unwrap(table)
+            for part in [table, *parts]:
+                part.name = "div"
             continue
         for cell in cells:
             _flatten(cell)
         _fill(rows)
+
+
+def _own_parts(content: Tag) -> list[tuple[Tag, list[Tag]]]:
+    """Return each table with its parts, without those of tables in it, in one pass."""
+    tables: list[tuple[Tag, list[Tag]]] = []
+    around: dict[int, list[Tag]] = {}  # element -> parts of the table that it is in
+    for element in content.find_all(True):
+        parts = around.get(id(element.parent))
+        if parts is not None and element.name in _PARTS:
+            parts.append(element)
+        if element.name == "table":
+            tables.append((element, parts := []))
+        if parts is not None:
+            around[id(element)] = parts
+    return tables
 
 
 def _is_layout(table: Tag, rows: list[Tag], cells: list[Tag]) -> bool:
@@ -44,12 +60,6 @@ def _is_layout(table: Tag, rows: list[Tag], cells: list[Tag]) -> bool:
         or wide < 2
         or any(cell.find(_HEADINGS) is not None or len(cell.get_text()) > _LONGEST for cell in with_blocks)
     )
-
-
-def _unwrap(table: Tag) -> None:
-    own = [part for part in table.find_all(_PARTS[1:]) if part.find_parent("table") is table]
-    for part in [table, *own]:
-        part.name = "div"
 
 
 def _flatten(cell: Tag) -> None:

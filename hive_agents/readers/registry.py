@@ -46,7 +46,7 @@ READERS = {
         Reader("text", ".txt .text .log", "text/plain", "from_text:from_text", extra=None, small=200_000),
         Reader("rst", ".rst", "text/x-rst", "rst:from_rst_bytes"),
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),
-        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html"),
+        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=19),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows"),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),

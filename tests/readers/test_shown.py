@@ -323,3 +323,14 @@ def test_xml_that_is_broken_says_so() -> None:
             new.writestr(name, b"<w:document" if name == "word/document.xml" else old.read(name))
     with pytest.raises(Exception, match=r"a broken \.docx file"):
         convert_bytes("a.docx", out.getvalue())
+
+
+@pytest.mark.parametrize(
+    "around", ["<div>", "<ul><li>", "<b>", "<blockquote>", "<table><tr><td>", "<span>", "<details>"], ids=str
+)
+def test_what_is_nested_without_end_keeps_its_words(around: str) -> None:
+    """Browsers end it somewhere, too; what is beyond stands beside what it was in."""
+    made = convert_bytes("a.html", f"<p>before</p>{f'{around}within ' * 600}deepest".encode())
+    words = made.markdown.replace("*", " ").replace(">", " ").split()
+    assert (words.count("within"), words.count("before"), words[-1]) == (600, 1, "deepest")
+    assert made.left_out["levels of nesting"] >= 400
