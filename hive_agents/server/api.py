@@ -146,7 +146,8 @@ class Operation:
         if self.tagged:
             etag = f'"{hashlib.sha256(text).hexdigest()[:32]}"'
             headers |= {"ETag": etag, "Cache-Control": "private, no-cache"}
-            if etag in (part.strip() for part in request.headers.get("if-none-match", "").split(",")):
+            known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+            if known & {etag, "*"}:
                 return Response(status_code=304, headers=headers)
         return Response(text, answer.status or self.status, headers, "application/json")
 

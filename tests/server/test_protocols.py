@@ -15,9 +15,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.host import Host
+from hive_agents.ranking.config import point_active
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
-from tests.server.serving import bearer, posted, sample, served
+from tests.sample import write_config
+from tests.server.serving import SETTINGS, bearer, posted, sample, served
 
 QUESTION = "what returns a fresh token?"
 
@@ -239,6 +241,7 @@ async def test_what_of_openais_shape_is_not_supported_is_refused_by_its_name(
     assert (found.status_code, error["type"]) == (400, "invalid_request_error")
     (name,) = sent
     assert error["param"].startswith(name)
+    assert error["message"].count("isn't supported") + error["message"].count("unknown key") <= 1
     assert RunStore(place).list() == []
 
 
@@ -258,6 +261,17 @@ async def test_a_run_that_failed_is_an_error_and_no_answer(place: Workspace, cli
     *_, error, last = [line for line in streamed.text.splitlines() if line.startswith("data: ")]
     assert json.loads(error.removeprefix("data: ")) == {"error": failed.json()["error"]}
     assert last == "data: [DONE]"
+
+
+async def test_a_question_that_the_server_cannot_answer_says_why(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws", SETTINGS + '[models]\nembedding = "none"\n')
+    write_config(place, "by_meaning", retrieval={"method": "vector"})  # and nothing is embedded
+    point_active(place, place.configs / "by_meaning.json")
+    body = {"messages": [{"role": "user", "content": QUESTION}]}
+    async with served(place) as client:
+        found = await client.post("/v1/chat/completions", json=body, headers=bearer(place))
+    assert (found.status_code, found.json()["error"]["code"]) == (503, "HIVE-401")
+    assert "no embedding model" in found.json()["error"]["message"]
 
 
 async def test_a_streamed_completion_is_the_same_in_pieces(place: Workspace, client: httpx.AsyncClient) -> None:

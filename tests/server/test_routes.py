@@ -102,6 +102,11 @@ async def test_configs_have_etags_and_are_named_by_nothing_but_names(
     assert first.json()["active"] is True
     again = await client.get("/api/configs/active", headers=root | {"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+    for known in (f'"other", W/{first.headers["etag"]}', "*"):  # a proxy that compresses makes it weak
+        unchanged = await client.get("/api/configs/active", headers=root | {"If-None-Match": known})
+        assert unchanged.status_code == 304
+    changed = await client.get("/api/configs/active", headers=root | {"If-None-Match": '"other"'})
+    assert changed.status_code == 200
     for name in ("..%2Fhive", "v1.json", "%2Fetc%2Fpasswd", "nothing"):
         assert (await client.get(f"/api/configs/{name}", headers=root)).status_code == 404
 

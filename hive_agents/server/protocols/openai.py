@@ -21,10 +21,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import known_agents
-from hive_agents.base import Diagnostic, NotFound
+from hive_agents.base import Diagnostic, HiveError, NotFound
 from hive_agents.base.files import FewEntries, ShortName, require_short
 from hive_agents.copilot import ThreadStore, remembered
-from hive_agents.runs import RunRow
+from hive_agents.runs import CHAT_GRAPH, RunRow, RunStore
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, foreign
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
@@ -42,6 +42,12 @@ MOST_MESSAGES = 10_000
 """Messages of a conversation that a client keeps; the questions that count are the last few."""
 
 
+class _Unsupported(ValueError):
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
 class _Only:
     """A parameter that isn't supported: what is the default of OpenAI's API may be sent."""
 
@@ -56,7 +62,7 @@ class _Only:
 
     def _checked(self, value: Any) -> Any:
         if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in self._allowed):
-            raise ValueError("it isn't supported here, leave it out")
+            raise _Unsupported("it isn't supported here", "leave it out")
         return value
 
 
@@ -75,7 +81,7 @@ class ChatMessage(BaseModel):
     def _text_alone(cls, content: Any) -> Any:
         for part in content if isinstance(content, list) else ():
             if isinstance(part, dict) and part.get("type", "text") not in _TEXTS:
-                raise ValueError(f"parts of the type {str(part['type'])[:40]!a} aren't supported here, send text")
+                raise _Unsupported(f"parts of the type {str(part['type'])[:40]!a} aren't supported here", "send text")
         return content
 
 
@@ -191,13 +197,14 @@ class RunFailed(Exception):
     def __init__(self, message: str, code: str | None) -> None:
         super().__init__(message)
         self._diagnostics = [Diagnostic(code, message)] if code else []
+        self._status = 503 if code and HiveError(self._diagnostics).exit_code == 3 else 500
 
     def response(self) -> Response:
-        return problem(500, str(self), self._diagnostics, path=OPENAI)
+        return problem(self._status, str(self), self._diagnostics, path=OPENAI)
 
     def chunk(self) -> bytes:
         """Return the error as clients read it in a stream."""
-        return streams.frame(json.dumps({"error": problem_of(500, str(self), self._diagnostics)["error"]}))
+        return streams.frame(json.dumps({"error": problem_of(self._status, str(self), self._diagnostics)["error"]}))
 
 
 def _no_model(name: str) -> NotFound:
@@ -243,6 +250,7 @@ class _Answer:
             "model": wanted.model,
         }
         self._result: dict[str, Any] = {}
+        self._stopped = False
         self._tells_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
 
     async def pieces(self) -> AsyncIterator[str | None]:
@@ -256,10 +264,19 @@ class _Answer:
                 continue
             for piece in self._pieces(numbered[1]):
                 yield piece
+        if self._stopped:
+            raise await run_in_threadpool(self._why_stopped)
         result = await run_in_threadpool(shown_result, self._call, self._row.run_id)
         self._result = result or {}
         if sources := sources_of(self._result):
             yield "\n\n" + sources
+
+    def _why_stopped(self) -> RunFailed:
+        row = RunStore(self._call.workspace).get(self._row.run_id)
+        error: dict[str, Any] = row.summary["error"] or {}
+        # What stopped an agent may speak of documents that the caller may not view; the question is their own.
+        why = error.get("message") if row.graph == CHAT_GRAPH else None
+        return RunFailed(why or "the run was stopped", error.get("code"))
 
     def _pieces(self, group: EventGroup) -> list[str]:
         pieces = []
@@ -270,7 +287,7 @@ class _Answer:
             elif value["type"] == "RUN_ERROR":
                 raise RunFailed(value["message"], value.get("code"))
             elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "cancelled":
-                raise RunFailed("the run was stopped", None)
+                self._stopped = True
             elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "interrupt":
                 interrupts = value["outcome"]["interrupts"]
                 pieces.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in interrupts))
