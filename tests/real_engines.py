@@ -45,7 +45,7 @@ class Postgres:
     """
 
     def __init__(self, programs: Path, folder: Path, certificate: Path | None = None) -> None:
-        self._programs, self._folder, self._certificate = programs, folder, certificate
+        self.programs, self._folder, self._certificate = programs, folder, certificate
         self.port = lasting_port() if certificate else 5432
         self._user = "nobody" if os.getuid() == 0 else None
         if self._user:
@@ -56,7 +56,7 @@ class Postgres:
         environment["PGPORT"] = str(self.port)
         environment["PGCTLTIMEOUT"] = "600"  # seconds for a start on a busy machine
         ran = subprocess.run(
-            [str(self._programs / program), *map(str, arguments)],
+            [str(self.programs / program), *map(str, arguments)],
             input=text,
             capture_output=True,
             text=True,

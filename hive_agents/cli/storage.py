@@ -235,7 +235,8 @@ def backup(
     ] = None,
 ) -> None:
     """Write files, records, checkpoints and index into one archive, also while other processes use them."""
-    from hive_agents.host import back_up
+    from hive_agents.host import DUMP, back_up
+    from hive_agents.workspace import RemoteDatabase
 
     place = surface.workspace
     surface.asker.operator("back the workspace up")
@@ -244,5 +245,7 @@ def backup(
     value = {"file": str(backup.path), "bytes": backup.bytes, "files": backup.files, "left_out": list(backup.left_out)}
     lines = [f"{backup.path} holds {count(backup.files, 'file')}, {backup.bytes:,} bytes"]
     lines += [f"  without {name}, which is rebuilt" for name in backup.left_out]
+    if isinstance(place.records, RemoteDatabase):
+        lines.append(f"the records are in .hive/{DUMP}; to restore them: pg_restore --no-owner -d URL .hive/{DUMP}")
     lines.append(f"to restore: mkdir FOLDER; tar -xzf {backup.path} -C FOLDER; hive trust -w FOLDER")
     surface.show(value, *map(safe_line, lines))

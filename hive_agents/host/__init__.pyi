@@ -1,4 +1,5 @@
 from .backup import (
+    DUMP as DUMP,
     back_up as back_up,
 )
 from .decisions import (

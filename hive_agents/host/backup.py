@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sqlite3
 import stat
+import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -19,10 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, one_line
 from hive_agents.base.files import disk_errors, opened, unlinked
-from hive_agents.store import Progress, database_errors
+from hive_agents.store import Progress, connected, database_errors
 from hive_agents.workspace import RemoteDatabase
+from hive_agents.workspace.credentials import login_options, resolve
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -32,6 +35,8 @@ SUFFIX = ".tar.gz"
 SUFFIXES = (SUFFIX, ".tgz")
 DATABASES = ("checkpoints.db", "hive.db")
 """In the order in which they are copied."""
+DUMP = "records.dump"
+"""Of records on a server, for `pg_restore --no-owner`."""
 _FIRST = "audit.head"
 LOCAL_KEY = "local.key"
 """Signs tokens on this machine; a new one is made where it is missing."""
@@ -56,17 +61,19 @@ def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress)
     `tar -xzf FILE -C FOLDER`, then `hive trust -w FOLDER`, makes a workspace of it.
 
     Raises: HIVE-409 (exit code 2) for an existing file or one inside the workspace, for a name that is neither a
-    folder's nor an archive's, and where the records are on a server; HIVE-402 while the index is written; HIVE-403,
-    HIVE-407 for what can't be read.
+    folder's nor an archive's, and where `pg_dump` is missing for records on a server; HIVE-402 while the index is
+    written; HIVE-403, HIVE-407 for what can't be read.
     """
-    records = workspace.records
-    if isinstance(records, RemoteDatabase):
-        fix = f"dump them first: pg_dump --schema {records.schema}; then copy the files (docs/scale.md)"
-        raise HiveError.of("HIVE-409", f"the records are in {records.name}, not here", fix=fix, exit_code=2)
-    path = _target(workspace, to)
+    path, records = _target(workspace, to), workspace.records
     with workspace.exclusive("making a backup"), _beside(path) as folder:
-        copies = {name: _copied(workspace.state / name, folder / name) for name in DATABASES}
-        paths = [workspace.state / _FIRST, *_files(workspace)]
+        head = workspace.state / _FIRST
+        copies: dict[str, Path | None] = {}
+        if isinstance(records, RemoteDatabase):
+            if head.exists():  # before the dump, which has the log: a head may lag behind, and never lead
+                head = copies[_FIRST] = Path(shutil.copy(head, folder / _FIRST))
+            copies[DUMP] = _dumped(workspace, records, folder / DUMP)
+        copies |= {name: _copied(workspace.state / name, folder / name) for name in DATABASES}
+        paths = [*([] if _FIRST in copies else [head]), *_files(workspace)]
         whole = folder / path.name
         with _private(whole) as stream, tarfile.open(whole, "w:gz", fileobj=stream, compresslevel=6) as archive:
             for name, copy in copies.items():
@@ -80,6 +87,33 @@ def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress)
         size = path.stat().st_size
     left_out = (f".hive/{LOCAL_KEY}",) if (workspace.state / LOCAL_KEY).exists() else ()
     return Backup(path, size, files, left_out)
+
+
+def _dumped(workspace: Workspace, records: RemoteDatabase, target: Path) -> Path:
+    """Return a dump of the records' schema, in pg_dump's own format, which is one snapshot.
+
+    Raises: HIVE-409 without pg_dump, for one older than its server, and where the server has to prove itself first.
+    """
+    with connected(records):  # trusted, within reach, and nobody else's
+        pass
+    program = shutil.which("pg_dump")
+    by_hand = f"dump them by yourself: pg_dump --schema {records.schema}; then copy the files (docs/scale.md)"
+    if program is None:
+        message = f"the records are in {records.name}, and there is no pg_dump here"
+        fix = f"install PostgreSQL's client programs, or {by_hand}"
+        raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
+    if login_options(records.url):  # an older pg_dump would send its password to whoever answers
+        fix = f"add sslmode=verify-full to the url; or {by_hand}"
+        message = f"{records.name} doesn't prove which server it is"
+        raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
+    reference = workspace.settings.storage.password_ref
+    secret = {"PGPASSWORD": resolve(workspace, reference).reveal()} if reference else {}
+    words = [program, "--format=custom", "--no-owner", f"--schema={records.schema}", f"--file={target}", records.url]
+    ran = subprocess.run(words, env=os.environ | secret, capture_output=True, text=True, errors="replace", check=False)
+    if ran.returncode:
+        message = f"pg_dump failed: {one_line(ran.stderr, 300)}"
+        raise HiveError.of("HIVE-409", message, file=records.name, fix=f"mend that, or {by_hand}", exit_code=2)
+    return target
 
 
 def _target(workspace: Workspace, to: Path | None) -> Path:
@@ -167,7 +201,8 @@ def _files(workspace: Workspace) -> Iterator[Path]:
         if place != workspace.root:
             yield place
         for name in sorted([*names, *links]):
-            excluded = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST) or name.endswith(_TEMPORARY)
+            made_anew = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST, DUMP)
+            excluded = made_anew or name.endswith(_TEMPORARY)
             if not (state and excluded):
                 yield place / name
 

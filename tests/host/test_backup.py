@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import subprocess
 import tarfile
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,8 @@ from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import said, sets
+from tests.real_engines import postgres
+from tests.records import all_records
 from tests.sample import hive
 
 pytestmark = pytest.mark.sqlite_file
@@ -159,11 +162,43 @@ def test_a_disk_without_second_names_and_modes_takes_a_backup(
         assert archive.getmember(".hive/hive.db").mode == 0o600
 
 
-def test_records_on_a_server_are_dumped_there(place: Workspace) -> None:
-    place.__dict__["records"] = RemoteDatabase("postgresql://u@host/db", "hive", place.root)
-    with pytest.raises(HiveError, match="pg_dump --schema hive") as refused:
+def test_records_on_a_server_that_is_away_make_no_backup(place: Workspace) -> None:
+    place.__dict__["records"] = RemoteDatabase("postgresql://u@127.0.0.1:9/db", "hive", place.root)
+    with pytest.raises(HiveError, match="HIVE-402"):
         packed(place)
-    assert refused.value.exit_code == 2
+    assert not list((place.state / "backups").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite_file
+def test_records_on_a_server_are_dumped_into_the_archive(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restored into another database, they are the same, and the audit log is whole."""
+    with postgres() as server:
+        schema, folder = "backed", tmp_path / "restored"
+        moved = hive("storage", "setup", server.url, "--namespace", schema, "--yes", "-w", place.root, "--json")
+        assert moved.json["verified"], moved.err
+        there = Workspace(place.root)
+        audit.append(there, "note", text="last")
+        before = all_records(there)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'none'}")
+        told = hive("backup", tmp_path / "whole.tar.gz", "-w", place.root, "--json")
+        assert (told.codes, "pg_dump --schema backed" in told.out) == ({"HIVE-409"}, True)
+        monkeypatch.setenv("PATH", f"{server.programs}:{os.defpath}")
+        assert hive("backup", tmp_path / "whole.tar.gz", "-w", place.root, "--json").code == 0
+        with tarfile.open(tmp_path / "whole.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+        server.run("CREATE DATABASE other")
+        other = server.url.replace("@/postgres", "@/other")
+        restore = [server.programs / "pg_restore", "--no-owner", "-d", other, folder / ".hive" / "records.dump"]
+        subprocess.run(restore, check=True)
+        settings = folder / "hive.toml"
+        settings.write_text(settings.read_text().replace(server.url, other))
+        trust(Workspace(folder))
+        restored = Workspace(folder)
+        assert all_records(restored) == before
+        assert audit.verify(restored).ok
 
 
 def test_the_command_says_where_the_backup_is(place: Workspace, tmp_path: Path) -> None:
