@@ -271,6 +271,7 @@ async def test_a_question_that_the_server_cannot_answer_says_why(tmp_path: Path)
     async with served(place) as client:
         found = await client.post("/v1/chat/completions", json=body, headers=bearer(place))
     assert (found.status_code, found.json()["error"]["code"]) == (503, "HIVE-401")
+    assert found.headers["retry-after"]
     assert "no embedding model" in found.json()["error"]["message"]
 
 

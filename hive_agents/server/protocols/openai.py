@@ -28,7 +28,7 @@ from hive_agents.runs import CHAT_GRAPH, RunRow, RunStore
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, foreign
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
-from hive_agents.server.problems import problem, problem_of
+from hive_agents.server.problems import AGAIN, problem, problem_of
 from hive_agents.server.protocols.agui import agent_input, asked_in
 from hive_agents.server.protocols.agui_events import EventGroup, shown_result
 from hive_agents.server.run_stream import RunStream
@@ -200,7 +200,8 @@ class RunFailed(Exception):
         self._status = 503 if code and HiveError(self._diagnostics).exit_code == 3 else 500
 
     def response(self) -> Response:
-        return problem(self._status, str(self), self._diagnostics, path=OPENAI)
+        headers = AGAIN if self._status == 503 else None
+        return problem(self._status, str(self), self._diagnostics, headers, path=OPENAI)
 
     def chunk(self) -> bytes:
         """Return the error as clients read it in a stream."""
