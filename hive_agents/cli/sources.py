@@ -12,7 +12,7 @@ from hive_agents.cli.surface import Surface, count, styled, with_surface
 if TYPE_CHECKING:
     from hive_agents.sources import SourceReport
 
-app = typer.Typer(help="Sources of documents: add, list, run, pause them; their log.", no_args_is_help=True)
+app = typer.Typer(help="Sources of documents: add, list, run, pause, remove them; their log.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A source of hive.toml.")]
 
 
@@ -155,6 +155,47 @@ def pause(
     surface.asker.operator("pause sources")
     pause_source(surface.workspace, name, paused=not off)
     surface.show({"name": name, "paused": not off}, f"{name} is {'on its schedule' if off else 'paused'}")
+
+
+@app.command("remove")
+@with_surface()
+def remove(
+    surface: Surface,
+    name: NameArgument,
+    keep: Annotated[bool, typer.Option("--keep-documents", help="Its documents stay, as your own.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete-documents", help="Its documents go, except those that were edited by hand.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask; without a word on its documents they stay.")] = False,
+) -> None:
+    """Remove a source from hive.toml, with what is known of it; asks what shall become of its documents."""
+    import sys
+
+    from hive_agents.base import HiveError
+    from hive_agents.sources import remove_source, source_log
+
+    surface.asker.operator("remove sources")
+    surface.require_whole_view("remove sources")
+    source_log(surface.workspace, name)
+    asks = not (yes or surface.as_json or surface.quiet) and sys.stdin.isatty()
+    if keep and delete:
+        raise HiveError.of("HIVE-409", "documents are kept or deleted", fix="name one of the two", exit_code=2)
+    if not (keep or delete or yes or asks):
+        fix = "name --keep-documents, or --delete-documents with --yes"
+        raise HiveError.of("HIVE-409", "what shall become of its documents isn't said", fix=fix, exit_code=2)
+    if asks and not (keep or delete):
+        delete = typer.confirm(f"delete the documents of {name}, too? (otherwise they stay)", default=False, err=True)
+    if delete and not yes:
+        if not asks:
+            raise HiveError.of("HIVE-409", "--delete-documents asks first", fix="agree to it with --yes", exit_code=2)
+        typer.confirm(f"remove {name} and delete its documents?", default=False, abort=True, err=True)
+    report = remove_source(surface.workspace, name, delete=delete, by=surface.asker.caller().by)
+    lines = [f"removed sources.{name} from hive.toml", *(f"  deleted {doc_id}" for doc_id in report.deleted[:20])]
+    if report.deleted:
+        lines.append(f"deleted {count(len(report.deleted), 'document')}; next: hive index")
+    if report.stay:
+        lines.append(f"{count(len(report.stay), 'document')} of it now in documents/ as your own")
+    surface.show({"name": name, "file": "hive.toml", "deleted": report.deleted, "stay": report.stay}, *lines)
 
 
 @app.command("log")

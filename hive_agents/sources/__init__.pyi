@@ -1,6 +1,9 @@
 from .adding import (
     add_source as add_source,
 )
+from .removing import (
+    remove_source as remove_source,
+)
 from .running import (
     SourceReport as SourceReport,
     due_sources as due_sources,

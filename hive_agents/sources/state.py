@@ -126,6 +126,16 @@ class SourceStates:
             {**dict(zip(names, row, strict=False)), **json.loads(row[4]), "message": row[5]} for row in rows
         ]
 
+    def forget(self) -> None:
+        """Forget all of the source but the files."""
+        with transaction(self._connection):
+            for statement in (
+                "DELETE FROM source_items WHERE source = ?",
+                "DELETE FROM source_runs WHERE source = ?",
+                "DELETE FROM source_pauses WHERE source = ?",
+            ):
+                self._connection.execute(statement, (self.name,))
+
     @property
     def paused(self) -> bool:
         row = self._connection.execute("SELECT 1 FROM source_pauses WHERE source = ?", (self.name,)).fetchone()

@@ -8,6 +8,7 @@ from .examining import (
     examine_documents as examine_documents,
 )
 from .forgetting import (
+    ForgetReport as ForgetReport,
     forget_sources as forget_sources,
 )
 from .importing import (

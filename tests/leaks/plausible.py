@@ -203,6 +203,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "sources add url": ["INCOMING"],
     "sources run name": ["desk"],
     "sources pause name": ["desk"],
+    "sources remove name": ["desk"],
     "sources log name": ["desk"],
     "unfold": [True],
     "diff": [True],

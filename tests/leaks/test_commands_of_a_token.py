@@ -104,6 +104,7 @@ CALLS: dict[str, list[Arguments]] = {
     "sources list": [()],
     "sources run": [(), ("desk",)],
     "sources pause": [("desk",)],
+    "sources remove": [("desk", "--keep-documents")],
     "sources log": [("desk",)],
     "schema": [("config",)],
     "token list": [()],
