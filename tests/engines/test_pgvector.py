@@ -390,7 +390,7 @@ def test_what_the_server_refuses_is_told_with_what_to_do(place: Workspace, serve
     place = with_vectors(place, server.url.replace("hive@", "reader@"), namespace="refused")
     told = hive("index", "-w", place.root, "--json")
     assert (told.code, told.codes) == (3, {"HIVE-434"})
-    assert "create schemas" in told.json["diagnostics"][0]["fix"]
+    assert 'CREATE SCHEMA "refused" AUTHORIZATION "reader";' in told.json["diagnostics"][0]["fix"]
     place = with_vectors(place, server.url, namespace="never_sent")
     assert "no complete copy" in fault(place)
 
