@@ -386,7 +386,7 @@ def _failed(place: Workspace) -> HiveError:
 def test_what_the_server_refuses_is_told_with_what_to_do(place: Workspace, server: Postgres) -> None:
     place = with_vectors(place, server.url.replace("/postgres?", "/nothing?"))
     assert 'database "nothing" does not exist' in fault(place)
-    server.run("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN;")
+    server.run("CREATE EXTENSION IF NOT EXISTS vector; DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN;")
     place = with_vectors(place, server.url.replace("hive@", "reader@"), namespace="refused")
     told = hive("index", "-w", place.root, "--json")
     assert (told.code, told.codes) == (3, {"HIVE-434"})
