@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from cryptography.fernet import Fernet
 
 from hive_agents.server.metrics import Metrics
@@ -175,3 +176,11 @@ def test_rules_and_dashboard_name_what_hosts_tell() -> None:
     names = {name for text in asked for name in re.findall(r"\bhive_\w+", text)}
     assert len(names) >= 8
     assert names <= known
+
+
+def test_each_host_in_a_container_has_the_secrets_that_the_page_names() -> None:
+    services = yaml.safe_load((SERVE / "compose.yaml").read_text())["services"]
+    secrets = set(re.findall(r"^\| `(HIVE_\w+)` \|", PAGE, re.MULTILINE))
+    assert secrets
+    for name in ("a", "b", "worker"):
+        assert secrets <= services[name]["environment"].keys()
