@@ -25,6 +25,7 @@ COVERED = {
 ELSEWHERE = {
     "hive_agents/access/tokens.py": "tests/access/test_revocations.py",
     "hive_agents/copilot/feedback.py": "tests/cli/test_feedback.py",
+    "hive_agents/sources/removing.py": "tests/sources/test_removing.py",
     "hive_agents/sources/running.py": "tests/sources/test_schedule.py",
     "hive_agents/store/database.py": "tests/runs/test_processes.py",
 }

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hive_agents.base.files import atomic_write
+from hive_agents.base import HiveError
+from hive_agents.base.files import atomic_write, read_start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 FILE = "serving"
 """The file in `.hive/` that holds the address of the server that was started last."""
 ANSWERS_WITHIN = 1.0
+_LONGEST = 300
 
 
 def address(host: str, port: int) -> str:
@@ -34,8 +36,8 @@ def tell_served(workspace: Workspace, url: str) -> None:
 
 def forget_served(workspace: Workspace, url: str) -> None:
     """Forget the address, unless another server was started since."""
-    with suppress(OSError):
-        if _file(workspace).read_text(encoding="utf-8") == url:
+    if _told(workspace) == url:
+        with suppress(OSError):
             _file(workspace).unlink()
 
 
@@ -43,11 +45,17 @@ def served_at(workspace: Workspace) -> tuple[str, bool]:
     """Return the address of the server that was started last, by default that of the settings; and whether it
     answers."""
     settings = workspace.settings.server
+    told = _told(workspace)
+    if told and _answers(told):
+        return told, True
     url = address(settings.host, settings.port)
-    with suppress(OSError, UnicodeError):
-        told = _file(workspace).read_text(encoding="utf-8")
-        url = told if _answers(told) else url
     return url, _answers(url)
+
+
+def _told(workspace: Workspace) -> str:
+    with suppress(OSError, HiveError):
+        return read_start(_file(workspace), _LONGEST).decode(errors="replace")
+    return ""
 
 
 def _file(workspace: Workspace) -> Path:

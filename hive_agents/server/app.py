@@ -8,7 +8,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from hive_agents.base import HiveError
@@ -18,7 +17,7 @@ from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
 from hive_agents.server.metrics import MeasuredRequests, Metrics
-from hive_agents.server.middleware import AccessLog, BodyLimit, KnownHosts, Versioned
+from hive_agents.server.middleware import AccessLog, BodyLimit, Compressed, KnownHosts, Versioned
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import RATE_HEADERS, Places, RateHeaders, Rates
@@ -31,8 +30,6 @@ PROBES = [*meta.probes, *routes_of([one for one in meta.OPERATIONS if one.path =
 """The routes of a host without the role http."""
 
 
-COMPRESSED_FROM = 1000
-"""Bytes of a body from which it is compressed, where the client takes that."""
 SHOWN_TO_OTHER_SITES = ["ETag", "Location", "Retry-After", *RATE_HEADERS]
 
 
@@ -51,8 +48,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
             Middleware(AccessLog),
             Middleware(MeasuredRequests, metrics=metrics),
             *_other_sites(limits),
-            # Event streams are left as they are.
-            Middleware(GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=5),
+            Middleware(Compressed),
             Middleware(RateHeaders),
             Middleware(Faults),
             Middleware(KnownHosts, hosts=limits.hosts),

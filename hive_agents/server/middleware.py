@@ -1,4 +1,4 @@
-"""Middleware: the version in paths, the access log, the configured host names, and the limits of request bodies."""
+"""Middleware: the version in paths, the access log, compression, the configured host names, the limits of bodies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 
 from hive_agents.server.problems import problem
+from hive_agents.server.shapes import OPENAI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 UPLOADS = "/api/documents"
 VERSION, UNVERSIONED = "/api/v1/", "/api/"
+_COMPRESSED_FROM = 1000
 DISCARDED = 4
 """How many times the limit is read, and discarded, before the connection is closed."""
 
@@ -36,6 +40,37 @@ class Versioned:
         if scope["type"] == "http" and scope["path"].startswith(VERSION):
             scope = {**scope, "path": UNVERSIONED + scope["path"].removeprefix(VERSION)}
         await self._app(scope, receive, send)
+
+
+class Compressed:
+    """Compresses long answers of the API for whoever takes that; event streams, and pages, stay as they are.
+
+    Pages hold a CSRF token beside text from the link, and the compressed length would reveal the former by the latter
+    (BREACH).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._compressing = app, GZipMiddleware(app, minimum_size=_COMPRESSED_FROM, compresslevel=5)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["type"] == "http" and scope["path"].startswith((UNVERSIONED, OPENAI))
+        if is_api and not takes_gzip(Headers(scope=scope).get("accept-encoding", "")):
+            # Starlette's takes a weight of 0 for consent.
+            scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"accept-encoding"]}
+        await (self._compressing if is_api else self._app)(scope, receive, send)
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Return whether an Accept-Encoding header names gzip, with a weight above 0.
+
+    >>> [takes_gzip(each) for each in ("gzip, br", "br, gzip;q=0.5", "gzip;q=0", "identity", "")]
+    [True, True, False, False, False]
+    """
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.replace(" ", "").partition(";q=")
+        if coding in ("gzip", "x-gzip"):
+            return weight.strip("0.") != "" or not weight
+    return False
 
 
 class BodyLimit:

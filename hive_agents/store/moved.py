@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -30,6 +29,8 @@ def still_here(target: str) -> HiveError:
 def left_behind(root: Path, *, log: bool = True) -> bool:
     """Return whether a workspace has runs, talks, approvals or, with `log`, an audit log of its own that weren't moved
     away."""
+    import sqlite3
+
     state = root / ".hive"
     if (state / MOVED).exists():
         return False

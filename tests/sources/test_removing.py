@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents.base.files import locked
 from hive_agents.sources import add_source, run_source
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
@@ -50,6 +51,14 @@ def test_its_documents_go_or_stay_and_all_else_of_it_goes(place: Workspace, dele
     (row,) = hive("sources", "list", "-w", place.root, "--json").json["sources"]
     assert (row["name"], row["documents"], row["trusted"]) == ("notes-2", 2, True)
     assert audit.recorded(Workspace(place.root), "source_removed")[0]["name"] == "notes"
+
+
+def test_a_source_that_runs_is_not_removed(place: Workspace) -> None:
+    with locked(place.state_folder("sources") / "notes" / "run.lock", "running the source notes"):
+        told = hive("sources", "remove", "notes", "--delete-documents", "--yes", "-w", place.root, "--json")
+    assert (told.code, told.codes) == (3, {"HIVE-402"})
+    assert (place.documents / "notes" / "a.md").exists()
+    assert "notes" in tomllib.loads((place.root / "hive.toml").read_text())["sources"]
 
 
 def test_nothing_is_removed_without_a_word(place: Workspace) -> None:

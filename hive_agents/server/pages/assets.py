@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from hive_agents.server.middleware import takes_gzip
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -68,19 +70,6 @@ async def asset(request: Request) -> Response:
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     data = file.data
-    if _takes_gzip(request.headers.get("accept-encoding", "")):
+    if takes_gzip(request.headers.get("accept-encoding", "")):
         data, headers["Content-Encoding"] = file.gzipped, "gzip"
     return Response(data, media_type=_MEDIA[name.rpartition(".")[2]], headers=headers)
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip, with a weight above 0.
-
-    >>> [_takes_gzip(each) for each in ("gzip, br", "br, gzip;q=0.5", "gzip;q=0", "identity", "")]
-    [True, True, False, False, False]
-    """
-    for part in accepted.lower().split(","):
-        coding, _, weight = part.replace(" ", "").partition(";q=")
-        if coding in ("gzip", "x-gzip"):
-            return weight.strip("0.") != "" or not weight
-    return False
