@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -315,6 +317,13 @@ def test_a_killed_run_is_resumed_and_does_nothing_twice(
         assert result[key] == undisturbed[key], key
 
 
+def checkpoints(workspace: Workspace) -> int:
+    """How many states of runs were saved."""
+    with closing(sqlite3.connect(f"{(workspace.state / 'checkpoints.db').as_uri()}?mode=ro", uri=True)) as connection:
+        found: int = connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0]
+    return found
+
+
 @pytest.mark.slow
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
@@ -326,6 +335,9 @@ def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     )
     # A step that is interrupted has found nothing yet: one that follows says that the first has ended.
     while not list(workspace.configs.glob("v2.json")) and process.poll() is None:
+        time.sleep(0.02)
+    before = checkpoints(workspace)
+    while checkpoints(workspace) == before and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

@@ -19,7 +19,7 @@ from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers
 from tests.pages.people import noting_agent
 from tests.pages.test_optimize import searched
 from tests.server.serving import SETTINGS, followed, served
-from tests.server.test_leaks_http import QUESTIONS, TARGETS, WORDS, prepared, settled
+from tests.server.test_leaks_http import OF_THE_MOMENT, QUESTIONS, TARGETS, WORDS, prepared, settled
 
 ROLES = dict(zip(("reader", "approver", "operator"), readers(), strict=False))
 TIMES = re.compile(r"<code>[0-9a-f]{16}</code>|\d{4}-\d\d-\d\d \d\d:\d\d UTC|\b\d+(\.\d+)? ms\b|\b\d+\.\d+(?= s\b)")
@@ -90,7 +90,7 @@ async def shown(client: httpx.AsyncClient, path: str, headers: dict[str, str], p
     sent = headers | ({"HX-Request": "true"} if part else {})
     found = await client.get(path, headers=sent, follow_redirects=False)
     assert found.status_code < 500, found.text
-    kept = {name: value for name, value in found.headers.items() if name not in ("date", "content-length")}
+    kept = {name: value for name, value in found.headers.items() if name not in OF_THE_MOMENT | {"content-length"}}
     return f"{found.status_code} {json.dumps(kept)} {found.text}"
 
 

@@ -181,6 +181,9 @@ def test_what_was_not_committed_is_told_and_done_once_when_it_is_asked_for_again
         if not cut:
             assert (passed > 0, told) == (True, "")
             return
+        if name == "an effect" and not told:  # what came of it is recorded again, for a while
+            begin_anew(place, server)
+            continue
         assert told == "HIVE-402"
         execute(place, "UPDATE leases SET expires_at = 0")
         execute(place, "DELETE FROM buffers")
