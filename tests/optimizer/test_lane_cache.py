@@ -68,13 +68,18 @@ def random_config(rng: random.Random) -> RetrievalConfig:
     )
 
 
-@pytest.mark.parametrize("configs", [6, pytest.param(500, marks=pytest.mark.slow)])
-def test_cached_scores_equal_the_engines_bit_for_bit(configs: int) -> None:
+SHARE = 100
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 6), *(pytest.param(n, n + SHARE, marks=pytest.mark.slow) for n in range(0, 500, SHARE))]
+)
+def test_cached_scores_equal_the_engines_bit_for_bit(first: int, last: int) -> None:
+    """Of 500 configs a share in each test, so that several processes can work at them."""
     workspace = Workspace(indexed_sample())
     golden, engine, rng = load_golden(workspace), workspace.engine(), random.Random(7)
     cache = LaneCache(engine, golden)
-    for _ in range(configs):
-        config = random_config(rng)
+    for config in [random_config(rng) for _ in range(last)][first:]:
         expected = evaluate(workspace, config, golden=golden, engine=engine)
         scores = cache.evaluate(config)
         assert scores.nudcg.tolist() == expected.scores(), config
