@@ -8,7 +8,6 @@ import signal
 import sys
 import tomllib
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,18 +23,12 @@ from hive_agents.store import audit
 from hive_agents.workspace import RemoteDatabase
 from hive_agents.workspace.trusted import trust
 from tests.host.hosting import HostProcess, prepared, queued, seams
-from tests.real_engines import Postgres, postgres
+from tests.real_engines import Postgres
 from tests.records import all_records
 from tests.sample import hive
 
 PASSWORD = "a word that stays secret"
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with postgres() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import sys
 import time
 import tomllib
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,18 +27,12 @@ from hive_agents.store import audit, connected, database, disconnect
 from hive_agents.workspace.trusted import trust
 from hive_agents.workspace.workspace import RemoteDatabase
 from tests.host.hosting import prepared, queued, seams
-from tests.real_engines import Postgres, postgres
+from tests.real_engines import Postgres
 from tests.records import all_records, execute, log_lines
 from tests.sample import hive
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with postgres() as running:
-        yield running
 
 
 @pytest.fixture
