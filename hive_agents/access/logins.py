@@ -96,9 +96,9 @@ def end_sign_in(workspace: Workspace, begun: str) -> Mapping[str, str]:
 def session_of_provider(workspace: Workspace, who: Principal) -> str:
     """Return a session for somebody whom a provider has authenticated, with the rights that it gives."""
     now = int(time.time())
-    of = who.to_json() | {"sub": who.user, "iat": now, "exp": now + SESSION_SECONDS}
-    kept = {name: of[name] for name in _OF_TOKEN if name in of}
-    return _begun(workspace, who, SESSION_SECONDS, {"of": kept, "by_provider": True}, asked_by(who.user))
+    rights = {"tenant": who.tenant, "sub": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)}
+    of = rights | {"iat": now, "exp": now + SESSION_SECONDS}
+    return _begun(workspace, who, SESSION_SECONDS, {"of": of, "by_provider": True}, asked_by(who.user))
 
 
 def is_of_provider(session: str) -> bool:

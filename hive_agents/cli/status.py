@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,4 +50,8 @@ def command(surface: Surface) -> None:
 
 
 def _megabytes(folder: Path) -> float:
-    return round(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6, 1)
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # other processes remove files meanwhile
+            size += file.stat().st_size if file.is_file() else 0
+    return round(size / 1e6, 1)

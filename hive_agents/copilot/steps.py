@@ -315,10 +315,10 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
         try:
             cosines = index.vector_scores(search.query, chunks).tolist()
         except (NoModel, EngineFault) as error:
-            if not session.by_itself(error):
-                session.without_vectors(error)
-            else:
+            if session.by_itself(error):
                 cosines = session.index.vector_scores(search.query, chunks).tolist()
+            else:
+                session.without_vectors(error)
     results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)

@@ -32,7 +32,9 @@ def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
         accept(workspace, golden, "user:local", "first use")
         return True
     known = [entry for entry in entries if entry["file"] == golden.file]
-    return bool(known and known[-1]["hash"] in (golden.hash, _hash_before_moves(workspace, golden, known[-1]["seq"])))
+    if not known or known[-1]["hash"] == golden.hash:
+        return bool(known)
+    return bool(known[-1]["hash"] == _hash_before_moves(workspace, golden, known[-1]["seq"]))
 
 
 def _hash_before_moves(workspace: Workspace, golden: GoldenSet, seq: int) -> str | None:

@@ -177,7 +177,7 @@ def _lane_steps(plan: ExportPlan) -> dict[str, str]:
         steps |= _words(plan)
     if lift_weight(config, plan.index.language):
         steps |= _names(plan)
-    if plan.config.boosts:
+    if config.boosts:
         steps |= _asked_for(plan)
     if plan.vector:
         depth = retrieval.candidates if retrieval.vector else 1
@@ -291,10 +291,7 @@ def _fused(plan: ExportPlan) -> str:
     places = ", ".join(f"{lane}_lane.place AS {lane}_place" for lane in lanes)
     joined = " FULL JOIN ".join(f"{lane}_lane" for lane in lanes) + (" USING (chunk_id)" if len(lanes) > 1 else "")
     joined += " JOIN visible USING (chunk_id)" + (" LEFT JOIN named USING (chunk_id)" if lift else "")
-    return (
-        f"SELECT chunk_id, doc_id, title, body, {places},\n      {score} AS score\n"
-        f"    FROM {joined}"
-    )
+    return f"SELECT chunk_id, doc_id, title, body, {places},\n      {score} AS score\n    FROM {joined}"
 
 
 def _unasked(field: str) -> str:
