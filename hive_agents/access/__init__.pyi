@@ -39,6 +39,7 @@ from .remote import (
     RemotePermissions as RemotePermissions,
 )
 from .rules import (
+    AccessFile as AccessFile,
     AccessRules as AccessRules,
     PermissionFault as PermissionFault,
     is_open as is_open,

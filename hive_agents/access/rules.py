@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from hive_agents.access.globs import Globs
 from hive_agents.access.principal import (
     LOCAL_TENANT,
     AccessLabels,
@@ -113,87 +113,21 @@ class Grant(Format):
     view: list[Subject]
 
 
+class GroupEntry(Format):
+    """Members of a group by user: they view as if a document named each of them. It gives nothing else, no role and no
+    administrator's view."""
+
+    tenant: TenantName
+    members: list[PrintableName] = []
+
+
 class AccessFile(FileFormat):
     """One file of `access/`; the workspace's rules are all its files together."""
 
     tenants: Annotated[dict[str, TenantEntry], AfterValidator(_tenants)] = {}
     principals: Annotated[dict[str, PrincipalEntry], AfterValidator(_names)] = {}
+    groups: Annotated[dict[str, GroupEntry], AfterValidator(_names)] = {}
     grants: list[Grant] = []
-
-
-_TOKENS = re.compile(r"(?P<folders>(?:(?<=/)|\A)\*\*+/)|(?P<any>\*\*+)|(?P<star>\*)|(?P<one>\?)|(?P<text>[^*?]+)")
-
-
-@lru_cache(maxsize=4096)
-def translate(glob: str) -> str:
-    r"""Return the regular expression of a glob, for `fullmatch`; upper and lower case differ.
-
-    `*` is any text inside one folder, `?` one character of it, `**` any text across folders, and `**/` between folders
-    or at the start also none at all. Everything else is itself, brackets too.
-
-    >>> [bool(re.fullmatch(translate("sops/**"), doc_id)) for doc_id in ("sops/a.md", "sops/x/a.md", "sops.md")]
-    [True, True, False]
-    >>> [bool(re.fullmatch(translate("**/a*.md"), doc_id)) for doc_id in ("a.md", "x/y/ab.md", "a/b.md")]
-    [True, True, False]
-    """
-    # Between two `**` the first match leaves the most room to the rest, so backtracking is never needed: every wildcard
-    # except those before the end is atomic. That keeps a match at most quadratic in the doc_id.
-    segments = _segments(glob)
-    parts = []
-    for number, (wildcard, pieces) in enumerate(segments):
-        last = number == len(segments) - 1
-        body = _within_folder(pieces, anchored=last)
-        parts.append(f"{wildcard}{body}" if last or not wildcard else f"(?>{wildcard}{body})")
-    return "(?s:" + "".join(parts) + ")"
-
-
-def _segments(glob: str) -> list[tuple[str, list[str]]]:
-    """Return (leading wildcard, texts between single stars) of each part between two `**`."""
-    segments: list[tuple[str, list[str]]] = [("", [""])]
-    for token in _TOKENS.finditer(glob):
-        pieces = segments[-1][1]
-        if token["folders"]:
-            segments.append(("(?:.*?/)??", [""]))
-        elif token["any"]:
-            segments.append((".*?", [""]))
-        elif token["star"]:
-            pieces.append("")
-        elif token["one"]:
-            pieces[-1] += "[^/]"
-        else:
-            pieces[-1] += re.escape(token["text"])
-    return segments
-
-
-def _within_folder(pieces: list[str], *, anchored: bool) -> str:
-    first, *rest = pieces
-    expressions = [first]
-    for number, piece in enumerate(rest):
-        last = number == len(rest) - 1
-        expressions.append(f"[^/]*?{piece}" if anchored and last else f"(?>[^/]*?{piece})")
-    return "".join(expressions)
-
-
-class Globs:
-    """Several globs, indexed by their first folder, so that a doc_id is matched against few.
-
-    >>> globs = Globs(["sops/*.md", "**/draft.md"])
-    >>> [globs.match(doc_id) for doc_id in ("sops/a.md", "faqs/draft.md", "faqs/a.md")]
-    [True, True, False]
-    """
-
-    def __init__(self, globs: Iterable[str]) -> None:
-        by_folder: dict[str, list[str]] = defaultdict(list)
-        for glob in sorted(set(globs)):
-            folder, slash, _ = glob.partition("/")
-            by_folder[folder if slash and not {"*", "?"} & set(folder) else ""].append(translate(glob))
-        anywhere = by_folder.pop("", [])
-        self._anywhere = re.compile("|".join(anywhere)) if anywhere else None
-        self._within = {folder: re.compile("|".join(parts + anywhere)) for folder, parts in by_folder.items()}
-
-    def match(self, doc_id: str) -> bool:
-        pattern = self._within.get(doc_id.partition("/")[0], self._anywhere)
-        return pattern is not None and pattern.fullmatch(doc_id) is not None
 
 
 FOLDER = "access"
@@ -218,7 +152,8 @@ class _File:
 class AccessRules:
     """The rules of a workspace at one moment; a fault in any file denies everything.
 
-    `digest` changes with every byte of the files. `admins` maps a tenant to subjects.
+    `digest` changes with every byte of the files. `admins` maps a tenant to subjects, `groups` a tenant and user to the
+    groups that name them as a member.
     """
 
     principals: Mapping[str, Principal]
@@ -226,6 +161,7 @@ class AccessRules:
     grants: tuple[Grant, ...]
     digest: str
     faults: tuple[Diagnostic, ...] = ()
+    groups: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, workspace: Workspace) -> AccessRules:
@@ -246,6 +182,10 @@ class AccessRules:
     def principal(self, user: str) -> Principal | None:
         return self.principals.get(user)
 
+    def subjects(self, principal: Principal) -> frozenset[str]:
+        """Return the subjects by which the principal views: their own, and the groups that name them."""
+        return principal.subjects | self.groups.get((principal.tenant, principal.user), _NOBODY)
+
     def may_view(self, principal: Principal, doc_id: str, labels: AccessLabels) -> bool:
         """Return whether the principal may view the document, as `visible` for one."""
         return bool(self.visible(principal, [(doc_id, labels)])[0])
@@ -254,7 +194,7 @@ class AccessRules:
         """Return which of `documents` (doc_id, labels) the principal may view, in their order, shape (n,)."""
         if self.faults:
             return np.zeros(len(documents), np.bool_)
-        granted = self._granted(principal.tenant, principal.subjects)
+        granted = self._granted(principal.tenant, self.subjects(principal))
         # Cached by identity, which is fast: equal labels from `AccessLabels.of` are one object.
         # The labels are kept, so that no other object can reuse an id.
         decided: dict[int, tuple[bool | None, AccessLabels]] = {}
@@ -271,13 +211,19 @@ class AccessRules:
         """Return (tenant, subject) of all who may view a document, consistent with `visible`."""
         if self.faults:
             return frozenset()
-        readers = {(tenant, admin) for tenant in labels.tenants for admin in self.admins.get(tenant, _NOBODY)}
+        admins = {(tenant, admin) for tenant in labels.tenants for admin in self.admins.get(tenant, _NOBODY)}
+        readers: set[tuple[str, str]] = set()
         if not labels.fault:
             readers |= {(tenant, subject) for tenant in labels.tenants for subject in labels.view}
             for grant in self.grants:
                 if grant.tenant in labels.tenants and Globs([grant.match]).match(doc_id):
                     readers |= {(grant.tenant, subject) for subject in grant.view}
-        return frozenset(readers)
+        members = {
+            (tenant, f"user:{user}")
+            for (tenant, user), groups in self.groups.items()
+            if any((tenant, group) in readers for group in groups)
+        }
+        return frozenset(admins | readers | members)
 
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Return which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
@@ -307,7 +253,7 @@ class AccessRules:
             return True
         if labels.fault:
             return False
-        return True if principal.subjects & labels.view else None
+        return True if self.subjects(principal) & labels.view else None
 
     def _granted(self, tenant: str, subjects: frozenset[str] | None = None) -> Globs | None:
         """Return the globs that the tenant's grants open to one of `subjects`, or to anybody; None where there are
@@ -420,6 +366,7 @@ def _merged(files: tuple[_File, ...]) -> AccessRules:
     principals: dict[str, Principal] = {}
     admins: dict[str, frozenset[str]] = {}
     grants: list[Grant] = []
+    members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     origin: dict[tuple[str, str], str] = {}
     for file in files:
         data = file.data if file.data is not None else b"\0" + file.reason.encode()
@@ -434,7 +381,8 @@ def _merged(files: tuple[_File, ...]) -> AccessRules:
         except HiveError as error:
             faults += error.diagnostics
             continue
-        for kind, names in (("tenants", content.tenants), ("principals", content.principals)):
+        kinds = (("tenants", content.tenants), ("principals", content.principals), ("groups", content.groups))
+        for kind, names in kinds:
             for name in names:
                 first = origin.setdefault((kind, name), file.name)
                 if first != file.name:
@@ -444,7 +392,12 @@ def _merged(files: tuple[_File, ...]) -> AccessRules:
             admins[name] = frozenset(tenant.admins)
         for name, entry in content.principals.items():
             principals[name] = Principal(entry.tenant, name, frozenset(entry.groups), frozenset(entry.roles))
+        for name, group in content.groups.items():
+            for user in group.members:
+                members[group.tenant, user].add(f"group:{name}")
         grants += content.grants
     if faults:
         return AccessRules(MappingProxyType({}), MappingProxyType({}), (), digest.hexdigest(), tuple(faults))
-    return AccessRules(MappingProxyType(principals), MappingProxyType(admins), tuple(grants), digest.hexdigest())
+    groups = MappingProxyType({who: frozenset(names) for who, names in members.items()})
+    people, admins_of = MappingProxyType(principals), MappingProxyType(admins)
+    return AccessRules(people, admins_of, tuple(grants), digest.hexdigest(), groups=groups)

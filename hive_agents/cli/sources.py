@@ -104,10 +104,13 @@ def run(
     declare: Annotated[
         bool, typer.Option("--declare", help="Declare the columns of tables, and who wrote mails when, as fields.")
     ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Only who is in a source's groups: no document is looked at.")
+    ] = False,
 ) -> None:
     """Fetch what changed in sources, and bring their documents up to date."""
     from hive_agents.base import HiveError
-    from hive_agents.sources import failure_of, run_source
+    from hive_agents.sources import failure_of, run_source, sync_groups
 
     place = surface.workspace
     surface.asker.operator("run sources")
@@ -115,6 +118,11 @@ def run(
     if not (chosen := names or list(place.settings.sources)):
         fix = "add one: hive sources add NAME --kind KIND --url URL"
         raise HiveError.of("HIVE-409", "the settings name no source", file="hive.toml", fix=fix, exit_code=2)
+    if groups:
+        synced = [{"name": name, "groups": sync_groups(place, name)} for name in chosen]
+        told = [f"{each['name']}: {count(len(each['groups']), 'group')} with their members" for each in synced]
+        surface.show({"sources": synced}, *told)
+        return
     reports: list[SourceReport] = []
     fields: list[dict[str, Any]] = []
     lines: list[Any] = []

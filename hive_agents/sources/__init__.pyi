@@ -1,6 +1,9 @@
 from .adding import (
     add_source as add_source,
 )
+from .groups import (
+    sync_groups as sync_groups,
+)
 from .removing import (
     remove_source as remove_source,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -139,6 +139,10 @@ class DocumentSource(ABC, Generic[O]):
 
     def fetch(self, item: SourceItem) -> bytes:
         raise SourceFailure(f"{item.key} has no content")
+
+    def groups(self) -> Mapping[str, Collection[str]] | None:
+        """Return the members of each group, in the source's own names, None where it doesn't know them."""
+        return None
 
     def close(self) -> None:
         """End its connections."""

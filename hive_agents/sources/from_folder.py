@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hive_agents.readers import ImportFailure
@@ -21,7 +21,7 @@ from hive_agents.sync import list_files
 
 class FolderOptions(SourceOptions):
     """`pattern` is a glob below the folder. With `access` "posix" the owner, the group and everybody else who may read
-    a file on this machine are its readers, as far as `subjects` maps them."""
+    a file on this machine are its readers, as far as `subjects` maps them; the members of groups are this machine's."""
 
     pattern: str = ""
     access: str = ""
@@ -44,6 +44,15 @@ class FolderSource(DocumentSource[FolderOptions]):
         for found in listing.found:
             yield SourceItem(str(found.file), access=self._access(Path(found.shown)), file=found)
 
+    def groups(self) -> Mapping[str, Collection[str]] | None:
+        import grp
+        import pwd
+
+        if self.options.access != "posix":
+            return None
+        listed = ((each.gr_name, str(each.gr_gid), each.gr_mem) for each in grp.getgrall())
+        return posix_groups(listed, ((each.pw_name, str(each.pw_gid)) for each in pwd.getpwall()))
+
     def _access(self, path: Path) -> SourceAccess | None:
         if self.options.access != "posix":
             return None
@@ -52,6 +61,25 @@ class FolderSource(DocumentSource[FolderOptions]):
         except OSError:
             return SourceAccess()
         return posix_access(status.st_mode, _user(status.st_uid), _group(status.st_gid))
+
+
+def posix_groups(
+    groups: Iterable[tuple[str, str, Iterable[str]]], users: Iterable[tuple[str, str]]
+) -> dict[str, set[str]]:
+    """Return the members of each group, of (name, number, users) and of users with the number of their first group.
+
+    >>> posix_groups([("staff", "50", ["dana"]), ("qa", "51", [])], [("lee", "50"), ("max", "9")])
+    {'staff': {'dana', 'lee'}, 'qa': set()}
+    """
+    members: dict[str, set[str]] = {}
+    names: dict[str, list[str]] = {}
+    for name, number, listed in groups:
+        members.setdefault(name, set()).update(listed)
+        names.setdefault(number, []).append(name)
+    for user, number in users:
+        for name in names.get(number, ()):
+            members[name].add(user)
+    return members
 
 
 def posix_access(mode: int, user: str, group: str) -> SourceAccess:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import PurePosixPath
 from types import ModuleType
@@ -34,11 +34,13 @@ _RESERVED = ("tenant", "view", "source")
 
 class LoaderOptions(SourceOptions):
     """`arguments` are those of the class or function that the url names; the secret becomes the one called
-    `secret_argument`. `access_key` is the key of the metadata that lists who may read a document."""
+    `secret_argument`. `access_key` is the key of the metadata that lists who may read a document, `groups` the
+    loader's method that returns the members of each group."""
 
     arguments: dict[str, Any] = {}
     secret_argument: str = ""
     access_key: str = ""
+    groups: str = ""
 
 
 class LoaderSource(DocumentSource[LoaderOptions]):
@@ -96,6 +98,15 @@ class LoaderSource(DocumentSource[LoaderOptions]):
             raise
         except (Exception, SystemExit) as error:
             raise SourceFailure(f"the loader failed: {type(error).__name__}: {error}") from None
+
+    def groups(self) -> Mapping[str, Collection[str]] | None:
+        if not self.options.groups:
+            return None
+        with recorded_code(self.place.workspace):
+            told = self._called(lambda: getattr(self._loader(), self.options.groups)())
+        if not isinstance(told, Mapping):
+            raise SourceFailure(f"the loader's {self.options.groups} returns no groups with their members")
+        return {str(group): [str(each) for each in members] for group, members in told.items()}
 
     def _access(self, pages: list[Any]) -> SourceAccess | None:
         key = self.options.access_key

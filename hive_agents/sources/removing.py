@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write_text, locked, read_bytes
+from hive_agents.sources.groups import groups_file
 from hive_agents.sources.kinds import source_settings
 from hive_agents.sources.state import SourceStates
 from hive_agents.store import audit, connected
@@ -43,6 +44,7 @@ def remove_source(workspace: Workspace, name: str, *, delete: bool, by: str) -> 
                 report.deleted, report.stay = changes.deleted, sync.there()
                 records.forget(source)
         SourceStates(connection, name, folder).forget()
+        groups_file(workspace, name).unlink(missing_ok=True)
         audit.append(workspace, "source_removed", name=name, by=by, deleted=report.deleted, stay=len(report.stay))
         shutil.rmtree(folder, ignore_errors=True)
         atomic_write_text(path, text)

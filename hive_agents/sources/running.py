@@ -19,6 +19,7 @@ from hive_agents.base import Diagnostic, HiveError
 from hive_agents.base.files import locked
 from hive_agents.readers import MAX_BYTES, ImportFailure, kind_of, read
 from hive_agents.sources.contract import NOBODY, Denied, MissedItem, OpenedSource, SeenItems, SourceFailure, SourceItem
+from hive_agents.sources.groups import known_groups, write_groups
 from hive_agents.sources.kinds import opened, source_settings
 from hive_agents.sources.state import ItemState, SourceStates, pause_after
 from hive_agents.store import connected
@@ -120,8 +121,9 @@ class _SourceRun:
         lost, local = None, False
         try:
             with opened(self._workspace, self._report.name) as source:
-                local, self._subjects = source.local, source.options.subjects
+                local = source.local
                 try:
+                    self._groups(source)
                     self._discover(source)
                 except SourceFailure as failure:
                     lost = source.place.safe(failure)
@@ -132,7 +134,8 @@ class _SourceRun:
         moving = any(state.revision is None and not state.given_up for state in there)
         complete = lost is None and not moving and all(missed.alone for missed in self._missed.values())
         if not complete:
-            self._report.status, self._report.message = "partial" if lost is None else "failed", lost
+            self._report.status = "partial" if lost is None else "failed"
+            self._report.message = lost or self._report.message
         gone = [key for key in self._items if complete and key not in self._found and not self._is_missed(key)]
         if lost is None or not local:  # a folder that isn't there says nothing of its files
             self._sync(set(gone), may_delete, complete=complete)
@@ -143,6 +146,15 @@ class _SourceRun:
                 self._report.failed.append(why)
         if self._report.failed and self._report.status == "done":
             self._report.status = "partial"
+
+    def _groups(self, source: OpenedSource) -> None:
+        """Sync who is in the source's groups; where it can't tell now, that stays as it was."""
+        name = self._report.name
+        try:
+            write_groups(source)
+        except SourceFailure as failure:
+            self._report.status, self._report.message = "partial", source.place.safe(failure)
+        self._subjects = {**known_groups(self._workspace, name), **source.options.subjects}
 
     def _discover(self, source: OpenedSource) -> None:
         states = self._states

@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, Principal
-from hive_agents.access.rules import Globs, Grant, _File, _merged, translate
+from hive_agents.access.globs import Globs, translate
+from hive_agents.access.rules import Grant, _File, _merged
 from tests.access.conftest import write_access
 
 DANA = Principal("acme", "dana", frozenset({"qa"}))
