@@ -137,6 +137,7 @@ concurrent_runs = 4
 issuer = ""
 client_id = ""
 secret_ref = ""
+scopes = []
 groups_claim = "groups"
 tenant = ""
 groups = {}

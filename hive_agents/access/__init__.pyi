@@ -7,10 +7,12 @@ from .keys import (
 from .logins import (
     SESSION_SECONDS as SESSION_SECONDS,
     SIGN_IN_SECONDS as SIGN_IN_SECONDS,
+    ProvidedSession as ProvidedSession,
     begin_session as begin_session,
     begin_sign_in as begin_sign_in,
     end_session as end_session,
     end_sign_in as end_sign_in,
+    hold_session as hold_session,
     is_of_provider as is_of_provider,
     login_code as login_code,
     owner_token as owner_token,

@@ -26,6 +26,8 @@ from hive_agents.workspace import Workspace
 LINK_SECONDS = 60
 SESSION_SECONDS = 12 * 3600
 SIGN_IN_SECONDS = 600
+PROVIDED_SECONDS = 3600
+"""How long a provider's word for somebody holds."""
 _LINK, _SESSION, _OWNER, _SIGN_IN = "hive-login", "hive-session", "hive-owner", "hive-sign-in"
 _REQUIRED = ["aud", "exp", "jti", "sub", "tenant"]
 _OF_TOKEN = ("tenant", "sub", "groups", "roles", "jti", "makers", "listed", "iat", "exp")
@@ -93,12 +95,27 @@ def end_sign_in(workspace: Workspace, begun: str) -> Mapping[str, str]:
     return kept
 
 
-def session_of_provider(workspace: Workspace, who: Principal) -> str:
+class ProvidedSession(NamedTuple):
+    """A session by a provider's word; it holds for `PROVIDED_SECONDS` from each time that the provider gave it."""
+
+    text: str
+    id: str
+    ends: int
+
+
+def session_of_provider(workspace: Workspace, who: Principal) -> ProvidedSession:
     """Return a session for somebody whom a provider has authenticated, with the rights that it gives."""
     now = int(time.time())
     rights = {"tenant": who.tenant, "sub": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)}
-    of = rights | {"iat": now, "exp": now + SESSION_SECONDS}
-    return _begun(workspace, who, SESSION_SECONDS, {"of": of, "by_provider": True}, asked_by(who.user))
+    claims = {"of": rights | {"iat": now, "exp": now + SESSION_SECONDS}, "by_provider": True}
+    session, made = _signed(workspace, _SESSION, who, SESSION_SECONDS, claims)
+    proofs.begin(workspace, "session", made["jti"], who, now + PROVIDED_SECONDS, asked_by(who.user))
+    return ProvidedSession(session, made["jti"], made["exp"])
+
+
+def hold_session(workspace: Workspace, session: ProvidedSession) -> bool:
+    """Let a session go on by its provider's word; return whether it had not ended."""
+    return proofs.hold(workspace, "session", session.id, min(session.ends, int(time.time()) + PROVIDED_SECONDS))
 
 
 def is_of_provider(session: str) -> bool:
@@ -159,6 +176,8 @@ def _require_valid(workspace: Workspace, kind: proofs.ProofKind, claims: Mapping
     state = proofs.state(workspace, kind, claims["jti"], claims["tenant"], claims["sub"])
     if state.ended or not state.made:
         raise refused("it was ended" if state.ended else "the records don't know it")
+    if kind == "session" and state.until <= time.time():
+        raise refused("its provider hasn't vouched for it since", fix="sign in again")
 
 
 def _named(workspace: Workspace, user: str) -> Principal:

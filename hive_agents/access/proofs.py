@@ -39,27 +39,30 @@ _complete: set[tuple[object, ...]] = set()
 
 @dataclass(frozen=True)
 class ProofState:
-    """What the records say of a proof: whether it was made here, whether it was ended, and when all earlier proofs of
-    its user were."""
+    """What the records say of a proof: whether it was made here, whether it was ended, when all earlier proofs of its
+    user were, and the second since 1970 until which it holds."""
 
     made: bool
     ended: bool
     all_ended_at: str | None
+    until: int
 
 
 def state(workspace: Workspace, kind: ProofKind, id: str | None, tenant: str, user: str) -> ProofState:
     """Return the present state of a proof. Raises: HIVE-402, 403, 407 or 417 where the records can't be read."""
     with _proofs(workspace) as connection:
         rows = connection.execute(
-            "SELECT kind, made_at, ended_at FROM proofs WHERE kind = ? AND id = ? AND tenant IN (?, ?)"
-            " UNION ALL SELECT kind, made_at, ended_at FROM proofs WHERE kind = 'person' AND id = ? AND tenant = ?",
+            "SELECT kind, made_at, ended_at, expires_at FROM proofs WHERE kind = ? AND id = ? AND tenant IN (?, ?)"
+            " UNION ALL"
+            " SELECT kind, made_at, ended_at, expires_at FROM proofs WHERE kind = 'person' AND id = ? AND tenant = ?",
             (kind, id or "", tenant, _ANY, user, tenant),
         ).fetchall()
     own = [row for row in rows if row[0] == kind]
     return ProofState(
-        any(made_at is not None for _, made_at, _ in own),
-        any(ended_at is not None for _, _, ended_at in own),
-        next((ended_at for found, _, ended_at in rows if found == "person"), None),
+        any(made_at is not None for _, made_at, *_ in own),
+        any(ended_at is not None for _, _, ended_at, _ in own),
+        next((ended_at for found, _, ended_at, _ in rows if found == "person"), None),
+        max((expires_at or 0 for *_, expires_at in own), default=0),
     )
 
 
@@ -81,6 +84,14 @@ def use_once(workspace: Workspace, id: str, expires: int) -> bool:
     now = audit.now()
     with _proofs(workspace) as connection, transaction(connection):
         return connection.execute(_INSERT, ("link", id, _ANY, "", "[]", "", now, expires, now, "")).rowcount == 1
+
+
+def hold(workspace: Workspace, kind: ProofKind, id: str, until: int) -> bool:
+    """Let a proof hold until a second since 1970; return whether it still held."""
+    now = int(dt.datetime.now(dt.UTC).timestamp())
+    longer = "UPDATE proofs SET expires_at = ? WHERE kind = ? AND id = ? AND ended_at IS NULL AND expires_at > ?"
+    with _proofs(workspace) as connection, transaction(connection):
+        return connection.execute(longer, (until, kind, id, now)).rowcount == 1
 
 
 def end(
@@ -225,4 +236,3 @@ def _of_file(path: Path) -> Iterator[_Ended]:
         fix = "make it readable; until then no token is accepted"
         message = "the list of revoked tokens cannot be read"
         raise HiveError.of("HIVE-417", message, file=f".hive/{_OLD}", fix=fix, exit_code=3) from None
-

@@ -90,6 +90,7 @@ class Listener:
                 raise
             finally:
                 watching.cancel()
+                app.state.signin.close()
                 await app.state.mcp.close()
 
     def close(self) -> None:

@@ -1,11 +1,13 @@
 """Sign-in at an OpenID Connect provider: an authorization code with PKCE, for an ID token that says who has come.
 
 People are known by the provider's `sub`, never by an address, which may change hands. The session is one of this
-workspace: `hive people end` and signing out end it, whatever the provider says.
+workspace: `hive people end` and signing out end it, whatever the provider says. It holds for an hour by the provider's
+word; where that gave a refresh token, it is asked again before, and a session that it would no longer begin ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -13,6 +15,8 @@ import secrets
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -25,8 +29,11 @@ from hive_agents.access import (
     SESSION_SECONDS,
     SIGN_IN_SECONDS,
     Principal,
+    ProvidedSession,
     begin_sign_in,
+    end_session,
     end_sign_in,
+    hold_session,
     is_name,
     session_of_provider,
 )
@@ -46,12 +53,27 @@ _BEGUN = "hive_signin"
 _ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
 """Never a shared secret's: whoever knows it could sign."""
 _DESCRIBED_SECONDS = 3600.0
+_ASK_SECONDS = 900.0
+"""How long a right that was taken away at the provider is unknown here."""
 _KEYS_SECONDS = 30.0
 """The least time between two looks at the provider's keys."""
 _SECONDS = 10.0
 _MOST_BYTES = 1_000_000
 _AT_ONCE = 8
 _LEEWAY = 60
+
+
+class _GrantEnded(HiveError):
+    """The provider no longer takes a code or a refresh token."""
+
+
+@dataclass
+class _Signed:
+    """Somebody who is signed in, and what the provider is asked by about them."""
+
+    session: ProvidedSession
+    who: Principal
+    refresh_token: str
 
 
 class Provider:
@@ -63,6 +85,9 @@ class Provider:
         self._keys: Mapping[str, Any] = {}
         self._described_at = self._keys_at = float("-inf")
         self._places = anyio.CapacityLimiter(_AT_ONCE)
+        self._signed: list[_Signed] = []
+        """Kept in memory alone: whoever reads the records finds no token of the provider's."""
+        self._asking: asyncio.Task[None] | None = None
 
     @property
     def is_named(self) -> bool:
@@ -78,7 +103,7 @@ class Provider:
     async def address(self, back: str, state: str, nonce: str, verifier: str) -> str:
         """Return where a browser signs in, which comes back to the address `back`."""
         settings, about = self.settings(), await self._about()
-        scopes = ["openid", *({"groups"} & {*_texts(about.get("scopes_supported"))})]
+        scopes = dict.fromkeys(["openid", *({"groups"} & {*_texts(about.get("scopes_supported"))}), *settings.scopes])
         asked = {
             "response_type": "code",
             "client_id": settings.client_id,
@@ -98,22 +123,70 @@ class Provider:
         asked = {"client_id": self.settings().client_id, "post_logout_redirect_uri": then}
         return _with_query(self._endpoint("end_session_endpoint"), asked)
 
-    async def came_back(self, code: str, back: str, nonce: str, verifier: str) -> Principal:
-        """Return who signed in. Raises: HIVE-417 where the provider doesn't vouch for them."""
-        settings = self.settings()
+    async def came_back(self, code: str, back: str, nonce: str, verifier: str) -> ProvidedSession:
+        """Return the session of who signed in. Raises: HIVE-417 where the provider doesn't vouch for them."""
         await self._about()
-        answer = await self._exchanged(code, back, verifier)
-        claims = await self._verified(answer.get("id_token"), nonce)
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
+        answer = await self._exchanged(form)
+        claims = await self._verified(answer.get("id_token"))
+        if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
+            raise refused("its ID token is for another sign-in")
+        who = await self._told(answer, claims)
+        session = await run_in_threadpool(session_of_provider, self._workspace, who)
+        if isinstance(refresh_token := answer.get("refresh_token"), str):
+            self._signed.append(_Signed(session, who, refresh_token))
+            self._asking = self._asking or asyncio.create_task(self._ask_on(), name="signin")
+        return session
+
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _ask_on(self) -> None:
+        while True:
+            await asyncio.sleep(_ASK_SECONDS)
+            await self.ask_again()
+
+    async def ask_again(self) -> None:
+        """Ask about everybody who is signed in: a session that the provider would no longer begin so ends."""
+        self._signed = [one for one in self._signed if one.session.ends > time.time()]
+        for signed in [*self._signed]:
+            with suppress(HiveError):  # what nobody vouches for ends by itself
+                await self._ask_about(signed)
+
+    async def _ask_about(self, signed: _Signed) -> None:
+        try:
+            holds = await self._still_holds(signed)
+        except _GrantEnded:
+            holds = False
+        if not holds:
+            await run_in_threadpool(end_session, self._workspace, signed.session.text)
+        if not holds or not await run_in_threadpool(hold_session, self._workspace, signed.session):
+            self._signed.remove(signed)
+
+    async def _still_holds(self, signed: _Signed) -> bool:
+        await self._about()
+        answer = await self._exchanged({"grant_type": "refresh_token", "refresh_token": signed.refresh_token})
+        if isinstance(newer := answer.get("refresh_token"), str):
+            signed.refresh_token = newer
+        # An ID token is optional here, and then without a nonce (OpenID Connect Core, 12.2).
+        claims = await self._verified(answer["id_token"]) if "id_token" in answer else {}
+        who, now = signed.who, await self._told(answer, claims)
+        return who.user == now.user and who.groups <= now.groups and who.roles <= now.roles
+
+    async def _told(self, answer: Mapping[str, Any], claims: Mapping[str, Any]) -> Principal:
+        """Return whom an ID token's claims name, with what their groups give here."""
+        settings = self.settings()
         if settings.groups_claim not in claims and "userinfo_endpoint" in self._described:
             headers = {"Authorization": f"Bearer {answer.get('access_token')}"}
             told = await self._asked("GET", self._endpoint("userinfo_endpoint"), headers=headers)
-            if told.get("sub") != claims["sub"]:
+            if told.get("sub") != claims.get("sub", told.get("sub")):
                 raise refused("the provider tells of somebody else than its ID token")
             claims = {**told, **claims}
         given = [settings.groups[name] for name in _texts(claims.get(settings.groups_claim)) if name in settings.groups]
         groups = frozenset(group for one in given for group in one.groups)
         roles = frozenset(role for one in given for role in one.roles)
-        return Principal(settings.tenant, name_of(claims["sub"]), groups, roles | {"reader"})
+        return Principal(settings.tenant, name_of(claims.get("sub")), groups, roles | {"reader"})
 
     async def _about(self) -> Mapping[str, Any]:
         issuer = self.settings().issuer
@@ -133,9 +206,8 @@ class Provider:
             raise refused(f"the provider names no {name} that can be used")
         return url
 
-    async def _exchanged(self, code: str, back: str, verifier: str) -> Mapping[str, Any]:
+    async def _exchanged(self, form: dict[str, str]) -> Mapping[str, Any]:
         settings = self.settings()
-        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": verifier}
         headers, methods = {}, self._described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         secret = await run_in_threadpool(_secret, self._workspace, settings.secret_ref)
         if secret and "client_secret_basic" in methods:
@@ -145,7 +217,7 @@ class Provider:
             form |= {"client_id": settings.client_id} | ({"client_secret": secret} if secret else {})
         return await self._asked("POST", self._endpoint("token_endpoint"), form=form, headers=headers)
 
-    async def _verified(self, token: Any, nonce: str) -> Mapping[str, Any]:
+    async def _verified(self, token: Any) -> Mapping[str, Any]:
         import jwt
 
         settings = self.settings()
@@ -166,8 +238,6 @@ class Provider:
             raise
         except Exception:  # whatever the parser's error: fail closed, and quote nothing of the token
             raise refused("its ID token is not valid") from None
-        if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
-            raise refused("its ID token is for another sign-in")
         if claims.get("azp", settings.client_id) != settings.client_id:
             raise refused("its ID token is for another client")
         return claims
@@ -215,13 +285,14 @@ class Provider:
         if response.status_code != 200 or not isinstance(value, dict):
             said = value.get("error") if isinstance(value, dict) else None
             told = f' "{said[:60]}"' if isinstance(said, str) and said.isprintable() else ""
-            raise refused(f"the provider answers with status {response.status_code}{told}")
+            kind = _GrantEnded if said == "invalid_grant" else HiveError
+            raise refused(f"the provider answers with status {response.status_code}{told}", kind=kind)
         return value
 
 
-def refused(why: str, fix: str | None = None) -> HiveError:
+def refused(why: str, fix: str | None = None, kind: type[HiveError] = HiveError) -> HiveError:
     fix = fix or "sign in again; whoever keeps hive.toml can check [signin]"
-    return HiveError.of("HIVE-417", f"the sign-in is refused: {why}", fix=fix, exit_code=2)
+    return kind.of("HIVE-417", f"the sign-in is refused: {why}", fix=fix, exit_code=2)
 
 
 def name_of(subject: object) -> str:
@@ -297,8 +368,7 @@ async def back(request: Request) -> Response:
             raise refused("the provider sent nobody back", "sign in there, and allow this server to know who you are")
         if sent.get("iss", provider.settings().issuer) != provider.settings().issuer:
             raise refused("another provider sent the browser back")
-        who = await provider.came_back(sent["code"], kept["back"], kept["nonce"], kept["verifier"])
-        session = await run_in_threadpool(session_of_provider, workspace, who)
+        session = (await provider.came_back(sent["code"], kept["back"], kept["nonce"], kept["verifier"])).text
     except HiveError as error:
         return _failed(request, error)
     # No redirect: a browser that comes from another site would follow it without the session, which is Strict.

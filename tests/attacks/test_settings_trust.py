@@ -132,6 +132,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
             "issuer": '"https://a.example"\nclient_id = "a"\ntenant = "acme"',
             "client_id": '"a"',
             "secret_ref": '"env:PATH"',
+            "scopes": '["offline_access"]',
             "groups_claim": '"teams"',
             "tenant": '"acme"',
             "groups": '{qa = {groups = ["qa"], roles = ["admin"]}}',

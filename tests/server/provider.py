@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -20,14 +21,19 @@ CLIENT, SECRET = "hive-pages", "s:e/c ret"
 
 
 class OpenIdProvider:
-    """`claims` are those of whoever signs in, `changes` are made to ID tokens, `about` to its description."""
+    """`claims` are those of whoever signs in, `changes` are made to ID tokens, `about` to its description.
+
+    It gives refresh tokens where it `refreshes`, each good once, and ID tokens with them where it `identifies`.
+    """
 
     def __init__(self) -> None:
         self.claims: dict[str, Any] = {"sub": "7", "groups": ["quality"]}
         self.changes: dict[str, Any] = {}
         self.about: dict[str, Any] = {}
         self.userinfo: dict[str, Any] = {}
-        self.public = False
+        self.public = self.refreshes = False
+        self.identifies = True
+        self.refresh_token = ""
         self.asked: list[dict[str, str]] = []
         self.redeemed: list[dict[str, str]] = []
         self._codes: dict[str, dict[str, str]] = {}
@@ -85,18 +91,37 @@ class OpenIdProvider:
         body = asked.rfile.read(int(asked.headers["Content-Length"])).decode()
         form = {name: values[0] for name, values in parse_qs(body).items()}
         self.redeemed.append(form)
+        if form.get("grant_type") == "refresh_token":
+            self._refresh(asked, form)
+            return
         begun = self._codes.pop(form.get("code", ""), None)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
         proven = {"code_challenge": challenge.rstrip(b"=").decode(), "redirect_uri": form.get("redirect_uri")}
         if begun is None or not self._is_client(asked, form) or not proven.items() <= begun.items():
             self._answer(asked, {"error": "invalid_grant"}, 400)
             return
+        self._answer(asked, self._tokens(nonce=begun["nonce"]))
+
+    def _refresh(self, asked: BaseHTTPRequestHandler, form: dict[str, str]) -> None:
+        if not self._is_client(asked, form) or form["refresh_token"] != self.refresh_token:
+            self._answer(asked, {"error": "invalid_grant"}, 400)
+            return
+        tokens = self._tokens()
+        if not self.identifies:
+            del tokens["id_token"]
+        self._answer(asked, tokens)
+
+    def _tokens(self, **more: str) -> dict[str, str]:
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 60, "nonce": begun["nonce"]}
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 60, **more}
         claims |= self.claims | self.changes
         kept = {name: value for name, value in claims.items() if value is not None}
         token = jwt.encode(kept, self.signs_with, "RS256", headers={"kid": self.kid})
-        self._answer(asked, {"token_type": "Bearer", "access_token": "access", "id_token": token})
+        tokens = {"token_type": "Bearer", "access_token": "access", "id_token": token}
+        if self.refreshes:
+            self.refresh_token = f"refresh-{secrets.token_hex(8)}"
+            tokens["refresh_token"] = self.refresh_token
+        return tokens
 
     def _is_client(self, asked: BaseHTTPRequestHandler, form: dict[str, str]) -> bool:
         if self.public:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from hive_agents import Workspace
+from hive_agents.access import logins
 from hive_agents.base import HiveError
 from hive_agents.runs import control
 from hive_agents.server import signin
@@ -113,6 +115,121 @@ async def test_a_person_who_leaves_is_signed_out_and_signing_out_ends_at_the_pro
     await signed_in(client)
     assert control.end_person(place, "7", "acme", "user:root")["sessions"] == 1
     assert (await client.get("/api/session")).status_code == 401
+
+
+@pytest.fixture
+async def asking(
+    place: Workspace, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[httpx.AsyncClient, signin.Provider]]:
+    """A browser of somebody who signed in, and the server's side of a provider that gives refresh tokens."""
+    made: list[signin.Provider] = []
+
+    class Kept(signin.Provider):
+        def __init__(self, workspace: Workspace) -> None:
+            super().__init__(workspace)
+            made.append(self)
+
+    monkeypatch.setattr(signin, "Provider", Kept)
+    provider.refreshes = True
+    async with served(place, roles=("http",)) as client:
+        await signed_in(client)
+        yield client, made[0]
+
+
+def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
+    now = logins.time.time()
+    monkeypatch.setattr(logins, "time", SimpleNamespace(time=lambda: now + 60 * minutes))
+
+
+async def is_known(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/api/session")).status_code == 200
+
+
+Asking = tuple[httpx.AsyncClient, signin.Provider]
+
+
+async def test_a_session_holds_an_hour_by_the_word_of_its_provider_and_no_longer(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await signed_in(client)
+    later(monkeypatch, 59)
+    assert await is_known(client)
+    later(monkeypatch, 2)
+    assert not await is_known(client)
+    assert (await client.get("/documents")).headers["location"].startswith("/login")
+
+
+@pytest.mark.parametrize("identifies", [True, False])
+async def test_a_session_that_its_provider_confirms_goes_on(
+    asking: Asking, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch, identifies: bool
+) -> None:
+    client, side = asking
+    provider.identifies, provider.userinfo = identifies, dict(provider.claims)
+    for _ in range(3):
+        later(monkeypatch, 50)
+        await side.ask_again()
+        assert await is_known(client)
+    assert sum(form["grant_type"] == "refresh_token" for form in provider.redeemed) == 3
+
+
+@pytest.mark.parametrize(
+    "claims", [{"sub": "7", "groups": []}, {"sub": "7"}, {"sub": "8", "groups": ["quality"]}], ids=str
+)
+async def test_a_group_that_is_taken_away_at_the_provider_ends_the_session(
+    asking: Asking, provider: OpenIdProvider, claims: dict[str, Any]
+) -> None:
+    client, side = asking
+    provider.claims, provider.userinfo = claims, {"sub": claims["sub"]}
+    await side.ask_again()
+    assert not await is_known(client)
+    provider.claims = {"sub": "7", "groups": ["quality"]}
+    before = len(provider.redeemed)
+    await side.ask_again()
+    assert (await is_known(client), len(provider.redeemed)) == (False, before), "it is asked no more"
+
+
+async def test_who_is_locked_out_at_the_provider_is_signed_out(asking: Asking, provider: OpenIdProvider) -> None:
+    client, side = asking
+    provider.refresh_token = "of somebody else"
+    await side.ask_again()
+    assert not await is_known(client)
+
+
+@pytest.mark.parametrize("what", ["silent", "another issuer", "another key"])
+async def test_what_is_no_word_of_the_provider_lengthens_no_session(
+    asking: Asking, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    client, side = asking
+    if what == "silent":
+        provider.server.shutdown()
+        provider.server.server_close()
+    elif what == "another key":
+        provider.signs_with = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    else:
+        provider.changes = FALSE[what]
+    later(monkeypatch, 59)
+    await side.ask_again()
+    assert await is_known(client), "a provider that is away for a while signs nobody out"
+    later(monkeypatch, 2)
+    assert not await is_known(client)
+
+
+async def test_who_signed_out_here_is_asked_about_no_more(asking: Asking, provider: OpenIdProvider) -> None:
+    client, side = asking
+    me = await who(client)
+    await client.post("/logout", headers={"X-CSRF-Token": me["csrf"], "Sec-Fetch-Site": "same-origin"})
+    await side.ask_again()
+    asked = len(provider.redeemed)
+    await side.ask_again()
+    assert (await is_known(client), len(provider.redeemed)) == (False, asked)
+
+
+async def test_the_provider_is_asked_for_the_scopes_of_the_settings(tmp_path: Path, provider: OpenIdProvider) -> None:
+    provider.public = True
+    settings = SETTINGS + provider.settings(scopes='["offline_access"]')
+    async with served(sample(tmp_path / "scopes", settings), roles=("http",)) as client:
+        await signed_in(client)
+    assert provider.asked[0]["scope"] == "openid offline_access"
 
 
 FALSE: dict[str, dict[str, Any]] = {

@@ -259,7 +259,8 @@ class MappedGroup(Format):
 
 class SignIn(Format):
     """An OpenID Connect provider, at which people sign in to the pages: `issuer` as its own description names it,
-    `client_id`, and `secret_ref`, a reference to the client's secret, "" for a public client.
+    `client_id`, and `secret_ref`, a reference to the client's secret, "" for a public client. `scopes` are asked for
+    beside `openid`: some providers give a refresh token for `offline_access` alone.
 
     Whoever signs in is of `tenant`, by the name of their `sub`, and a reader. What else they may is by the groups in
     the claim `groups_claim`: `groups` maps one of theirs to groups and roles here; others give nothing.
@@ -268,6 +269,7 @@ class SignIn(Format):
     issuer: Annotated[str, AfterValidator(_issuer)] = ""
     client_id: str = ""
     secret_ref: str = ""
+    scopes: list[Annotated[str, Field(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]] = []
     groups_claim: Annotated[str, Field(min_length=1)] = "groups"
     tenant: str = ""
     groups: dict[str, MappedGroup] = {}
