@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 
 from tests.test_budget import modules, room_of
 
@@ -20,26 +21,29 @@ NAMED_BY_A_VALUE = {
 """Modules outside the store with a statement whose table is a value, and which tables those are."""
 
 
+@cache
 def sql_texts(module: str) -> list[str]:
     """Return the string constants of a module; the values within an f-string become one space."""
-    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
-    joined = {id(part): None for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    nodes = list(ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))))
+    formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    joined = {id(part) for node in formatted for part in node.values}
     texts = [
         " ".join(str(part.value) if isinstance(part, ast.Constant) else " " for part in node.values)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
+        for node in formatted
     ]
     return texts + [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in joined
     ]
 
 
+@cache
 def tables() -> set[str]:
     return {name for module in modules() for text in sql_texts(module) for name in CREATE.findall(text)}
 
 
+@cache
 def writers() -> dict[str, set[str]]:
     """Return the rooms that write each table, without the store."""
     known = tables()

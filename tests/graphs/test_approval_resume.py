@@ -60,11 +60,14 @@ def waiting_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (workspace.root / "hive.toml").open("a") as settings:
         settings.write(SETTINGS)
     command = [sys.executable, "-m", "hive_agents", "optimize", "-w", str(workspace.root), "--iterations", "1"]
-    process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL, cwd=CHECKOUT)
-    while not pending(workspace) and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with (workspace.root.parent / "told").open("w+") as told:
+        process = subprocess.Popen([*command, "--json"], stdout=told, cwd=CHECKOUT)
+        while not pending(workspace) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        told.seek(0)
+        assert pending(workspace), f"it ended with {process.returncode}: {told.read()}"
     return workspace.root
 
 
