@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.utils import base64url_encode
 
 from hive_agents import Workspace
 from hive_agents.access import logins
@@ -253,6 +257,26 @@ async def test_an_id_token_that_does_not_fit_signs_nobody_in(
     refused = await signed_in(client)
     assert refused.status_code == 401
     assert "HIVE-417" in refused.text
+    assert COOKIE not in client.cookies
+
+
+@pytest.mark.parametrize("signed_by", ["nothing", "the public key", "the client's secret"])
+async def test_an_algorithm_that_others_can_compute_signs_nobody_in(
+    client: httpx.AsyncClient, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch, signed_by: str
+) -> None:
+    public = provider.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    key = {"nothing": b"", "the public key": public, "the client's secret": SECRET.encode()}[signed_by]
+    tokens = provider._tokens
+
+    def forged(**more: str) -> dict[str, str]:
+        body = tokens(**more)["id_token"].split(".")[1]
+        header = json.dumps({"alg": "HS256" if key else "none", "kid": provider.kid}).encode()
+        signed = f"{base64url_encode(header).decode()}.{body}"
+        proof = base64url_encode(hmac.digest(key, signed.encode(), "sha256")).decode() if key else ""
+        return {"access_token": "access", "id_token": f"{signed}.{proof}"}
+
+    monkeypatch.setattr(provider, "_tokens", forged)
+    assert (await signed_in(client)).status_code == 401
     assert COOKIE not in client.cookies
 
 
