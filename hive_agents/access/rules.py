@@ -186,6 +186,10 @@ class AccessRules:
         """Return the subjects by which the principal views: their own, and the groups that name them."""
         return principal.subjects | self.groups.get((principal.tenant, principal.user), _NOBODY)
 
+    def administers(self, principal: Principal) -> bool:
+        """Return whether the principal views every document of their tenant."""
+        return not principal.subjects.isdisjoint(self.admins.get(principal.tenant, _NOBODY))
+
     def may_view(self, principal: Principal, doc_id: str, labels: AccessLabels) -> bool:
         """Return whether the principal may view the document, as `visible` for one."""
         return bool(self.visible(principal, [(doc_id, labels)])[0])
@@ -249,7 +253,7 @@ class AccessRules:
         """Return the decision by labels alone; None where a grant may still allow it."""
         if principal.tenant not in labels.tenants:
             return False
-        if principal.subjects & self.admins.get(principal.tenant, _NOBODY):
+        if self.administers(principal):
             return True
         if labels.fault:
             return False

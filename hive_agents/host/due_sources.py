@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from hive_agents.base import HiveError
-from hive_agents.sources import due_sources, run_source
+from hive_agents.sources import due_sources, is_asked, run_source
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -53,4 +53,4 @@ def _run(workspace: Workspace, name: str, ended: threading.Event) -> str:
         if ended.is_set():
             raise _HostEnded
 
-    return run_source(workspace, name, again=False, progress=progress).status
+    return run_source(workspace, name, again=is_asked(workspace, name), progress=progress).status

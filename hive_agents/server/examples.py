@@ -16,6 +16,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "DecideBatch": {"batch": "r4f0c2a91be:0123", "verb": "approve"},
     "Delegate": {"to": "dana"},
     "Deploy": {"config": "v2"},
+    "Pause": {"paused": True},
     "DocumentChange": {"fields": {"status": "retired"}, "grants": ["tenant"]},
     "FireTrigger": {"input": {"topic": "keys"}},
     "LabelQuery": {"query": "how long is a token good for?", "relevant": [_DOCUMENT], "split": "train"},

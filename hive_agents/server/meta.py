@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hive_agents.models import resting
-from hive_agents.server import account, approvals, changes, colony, configs, copilot, documents, golden, runs
+from hive_agents.server import account, approvals, changes, colony, configs, copilot, documents, golden, runs, sources
 from hive_agents.server.api import PRIVATE, Api, Operation, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.metrics import MEDIA
@@ -83,6 +83,7 @@ OPERATIONS: list[Operation] = [
     *runs.api.operations,
     *copilot.api.operations,
     *documents.api.operations,
+    *sources.api.operations,
     *approvals.api.operations,
     *configs.api.operations,
     *golden.api.operations,

@@ -11,9 +11,11 @@ from .running import (
     SourceReport as SourceReport,
     due_sources as due_sources,
     failure_of as failure_of,
+    is_asked as is_asked,
     run_source as run_source,
 )
 from .showing import (
+    ask_source as ask_source,
     pause_source as pause_source,
     source_log as source_log,
     source_rows as source_rows,

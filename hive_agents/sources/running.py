@@ -300,14 +300,23 @@ def _path(name: str) -> Path:
 
 
 def due_sources(workspace: Workspace, now: dt.datetime) -> list[str]:
-    """Return the sources whose schedule asks for a run: trusted, not paused, and not failing too often."""
+    """Return the trusted sources that somebody asked to run, or whose schedule does: neither paused, nor failing too
+    often."""
     due = []
     for name, settings in workspace.settings.sources.items():
-        if settings.schedule and is_trusted(workspace, f"sources.{name}"):
+        if is_trusted(workspace, f"sources.{name}"):
             next_at = next_run(workspace, name, settings, now)
-            if next_at is not None and next_at <= now:
+            if is_asked(workspace, name) or (next_at is not None and next_at <= now):
                 due.append(name)
     return due
+
+
+def is_asked(workspace: Workspace, name: str) -> bool:
+    """Return whether somebody asked for a run that has not begun yet."""
+    if not workspace.database.exists():
+        return False
+    with connected(workspace.database) as connection:
+        return SourceStates(connection, name, workspace.state / "sources" / name).asked
 
 
 def next_run(workspace: Workspace, name: str, settings: SourceSettings, now: dt.datetime) -> dt.datetime | None:

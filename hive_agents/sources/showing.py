@@ -10,7 +10,7 @@ from hive_agents.sources.running import next_run
 from hive_agents.sources.state import SourceStates
 from hive_agents.store import connected
 from hive_agents.sync import Records
-from hive_agents.workspace import Workspace, is_trusted
+from hive_agents.workspace import Workspace, is_trusted, require_trust
 
 
 def source_rows(workspace: Workspace) -> list[dict[str, Any]]:
@@ -29,6 +29,7 @@ def source_rows(workspace: Workspace) -> list[dict[str, Any]]:
                     "schedule": settings.schedule or None,
                     "trusted": is_trusted(workspace, f"sources.{name}"),
                     "paused": states.paused,
+                    "asked": states.asked,
                     "documents": Records(connection).count(source) if source is not None else 0,
                     "failed": sum(1 for state in states.items().values() if state.failure is not None),
                     "last_run": next(iter(states.runs(1)), None),
@@ -55,6 +56,14 @@ def source_log(workspace: Workspace, name: str, most: int = 20) -> dict[str, Any
             if state.failure is not None
         ]
         return {"name": name, "runs": states.runs(most), "failed": failed}
+
+
+def ask_source(workspace: Workspace, name: str) -> None:
+    """Let a host run a source at its next look. Raises: HIVE-409 for an unknown one, HIVE-431 for one not trusted."""
+    source_settings(workspace, name)
+    require_trust(workspace, f"sources.{name}")
+    with connected(workspace.database) as connection:
+        SourceStates(connection, name, workspace.state / "sources" / name).ask()
 
 
 def pause_source(workspace: Workspace, name: str, *, paused: bool) -> None:

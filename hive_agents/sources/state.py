@@ -96,17 +96,32 @@ class SourceStates:
                 "UPDATE source_runs SET status = 'interrupted', ended_at = ? WHERE source = ? AND status = 'running'",
                 (audit.now(), self.name),
             )
-            row = self._connection.execute(
-                "INSERT INTO source_runs (source, started_at, status, counts) VALUES (?, ?, 'running', '{}')",
-                (self.name, audit.now()),
-            )
-            number = row.lastrowid or 0
+            self._connection.execute("DELETE FROM source_runs WHERE source = ? AND status = 'asked'", (self.name,))
+            number = self._insert("running")
             self._connection.execute(
                 "DELETE FROM source_runs WHERE source = ? AND id <="
                 " (SELECT id FROM source_runs WHERE source = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (self.name, self.name, KEPT_RUNS),
             )
         return number
+
+    def _insert(self, status: str) -> int:
+        row = self._connection.execute(
+            "INSERT INTO source_runs (source, started_at, status, counts) VALUES (?, ?, ?, '{}')",
+            (self.name, audit.now(), status),
+        )
+        return row.lastrowid or 0
+
+    def ask(self) -> None:
+        """Record that a run is asked for, once, until one begins."""
+        with transaction(self._connection):
+            if not self.asked:
+                self._insert("asked")
+
+    @property
+    def asked(self) -> bool:
+        sql = "SELECT 1 FROM source_runs WHERE source = ? AND status = 'asked'"
+        return self._connection.execute(sql, (self.name,)).fetchone() is not None
 
     def end(self, number: int, status: str, counts: dict[str, int], message: str | None) -> None:
         self._connection.execute(
@@ -117,8 +132,8 @@ class SourceStates:
     def runs(self, most: int = 20) -> list[dict[str, Any]]:
         """Return the last runs, newest first."""
         rows = self._connection.execute(
-            "SELECT id, started_at, ended_at, status, counts, message FROM source_runs WHERE source = ?"
-            " ORDER BY id DESC LIMIT ?",
+            "SELECT id, started_at, ended_at, status, counts, message FROM source_runs"
+            " WHERE source = ? AND status != 'asked' ORDER BY id DESC LIMIT ?",
             (self.name, most),
         )
         names = ("id", "started_at", "ended_at", "status")

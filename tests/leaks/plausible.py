@@ -89,6 +89,7 @@ ARGUMENTS |= {
     "fields": [{"labels": "plain"}],
     "grants": [["tenant"]],
     "import_id": ["i0000000000"],
+    "paused": [True],
     # accounts
     "user": ["dana"],
     "tenant": ["acme"],

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hive_agents.base import HiveError, NotFound
-from hive_agents.server import copilot, documents
+from hive_agents.server import copilot, documents, sources
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.pages.documents import shown_document
@@ -23,8 +23,9 @@ HIDDEN = frozenset({"source_file", "title"})
 
 @pages.get("/documents", READERS, "library.html")
 def overview(call: Call) -> dict[str, Any]:
-    """The documents that the caller may view, and for operators the uploads that are under way."""
-    return _rows(call) | dropped(call)
+    """The documents that the caller may view, and for operators the uploads that are under way, and their sources."""
+    operates = OPERATOR & call.principal.roles
+    return _rows(call) | dropped(call) | {"sources": sources.sources(call).sources if operates else []}
 
 
 @pages.get("/documents/rows", READERS, "library_rows.html")
