@@ -15,7 +15,6 @@ from hive_agents.readers.docx_numbers import Numbers, W, value
 from hive_agents.readers.imported import ImportFailure
 from hive_agents.readers.linear_math import linear
 
-_STRICT = (b"http://purl.oclc.org/ooxml/wordprocessingml/main", W[1:-1].encode())
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\.xml")
 _MARGINS = re.compile(r"word/(?:header|footer)\d*\.xml")
 _PAGE_NUMBERS = re.compile(r"(?i)\b(?:page|seite|pagina|página|of|von|de|di|sur)\b|[\d\W_]")
@@ -67,7 +66,7 @@ def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tup
 
 def _parsed(name: str, files: dict[str, bytes]) -> Element:
     try:
-        return ElementTree.fromstring(files[name].replace(*_STRICT))
+        return ElementTree.fromstring(files[name])
     except ElementTree.ParseError as error:
         raise ImportFailure(f"a broken .docx file ({name}: {error}): save it anew in Word") from None
 

@@ -12,7 +12,7 @@ from bs4.dammit import EncodingDetector
 from markdownify import MarkdownConverter
 
 from hive_agents.readers.decoding import decode
-from hive_agents.readers.html_shown import as_shown, mostly_links
+from hive_agents.readers.html_shown import as_shown, mostly_links, remove
 from hive_agents.readers.html_tables import regular_tables
 from hive_agents.readers.imported import Imported, ImportFailure
 from hive_agents.readers.linear_math import grouped
@@ -94,10 +94,11 @@ def from_markup(markup: str) -> Imported:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
     left_out = as_shown(soup)
     left_out["levels of nesting"] += soup.too_deep
-    content = _content(soup, left_out)
-    title = _title(soup, content)
+    head_title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
     if soup.title:
         soup.title.decompose()
+    content = _content(soup, left_out)
+    title = _title(head_title, content)
     _without_navigation(content, left_out)
     regular_tables(content)
     markdown = _Converter().convert_soup(content)
@@ -105,13 +106,12 @@ def from_markup(markup: str) -> Imported:
     return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None, left_out=left_out)
 
 
-def _title(soup: BeautifulSoup, content: Tag) -> str:
-    """Return the page's title.
+def _title(head_title: str, content: Tag) -> str:
+    """Return the page's title; `head_title` is what its <title> says.
 
     It is the only <h1>, unless that is a chapter's, else <title>, which often has the site's name, else the first <h1>.
     """
     headings = [" ".join(heading.get_text(" ").split()) for heading in content.find_all("h1")]
-    head_title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
     if len(headings) == 1 and not (head_title and _CHAPTER.match(headings[0])):
         return headings[0]
     return head_title or next(iter(headings), "")
@@ -123,7 +123,7 @@ def _without_navigation(content: Tag, left_out: Counter[str]) -> None:
         links = table.find_all("a")
         other_words = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
         if any(_STEP.match(_link_text(link)) for link in links) and other_words <= _STEPS_BESIDE:
-            table.decompose()
+            remove([table], left_out, "parts of navigation")
     for link in content.select("a[href]"):
         shown = _link_text(link)
         is_step = link.find("img") and (_STEP.match(shown) or not re.search(r"\w", shown))
@@ -138,9 +138,7 @@ def _without_navigation(content: Tag, left_out: Counter[str]) -> None:
     listings = [listing for listing in listings if not any(id(parent) in known for parent in listing.parents)]
     listed_words = sum(len(listing.get_text(" ").split()) for listing in listings)
     if len(content.get_text(" ").split()) - listed_words >= _ENOUGH_WORDS:
-        left_out["parts of navigation"] += len(listings)
-        for listing in listings:
-            listing.decompose()
+        remove(listings, left_out, "parts of navigation")
 
 
 def _link_text(link: Tag) -> str:
@@ -177,14 +175,11 @@ def _content(soup: BeautifulSoup, left_out: Counter[str]) -> Tag:
         content = soup.new_tag("div")
         content.extend([article.extract() for article in articles])
     else:
-        for banner in soup.select(_BANNERS):
-            if banner.find("h1") is None:
-                left_out["banners"] += bool(_words(banner))
-                banner.decompose()
+        remove([each for each in soup.select(_BANNERS) if each.find("h1") is None], left_out, "banners")
         return body
     if content.find("h1") is None:
         content.insert(0, *(heading.extract() for heading in body.select("h1")[:1]))
-    left_out["parts beside the main one"] += bool(_words(body))
+    remove([body], left_out, "parts beside the main one")
     return content
 
 

@@ -46,20 +46,20 @@ def as_shown(soup: BeautifulSoup) -> Counter[str]:
     Return the number of parts with words that were left out, by kind.
     """
     left_out: Counter[str] = Counter()
-    _remove(soup.select(f"{_UNSEEN}, {_ADDRESSES}"))
-    _remove(soup.select(_NAVIGATION), left_out, "parts of navigation")
-    _remove(filter(_is_beside, soup.find_all("aside")), left_out, "parts of navigation")
-    _remove(filter(_is_page_footer, soup.find_all("footer")), left_out, "footers of pages")
+    remove(soup.select(f"{_UNSEEN}, {_ADDRESSES}"))
+    remove(soup.select(_NAVIGATION), left_out, "parts of navigation")
+    remove(filter(_is_beside, soup.find_all("aside")), left_out, "parts of navigation")
+    remove(filter(_is_page_footer, soup.find_all("footer")), left_out, "footers of pages")
     for form in soup.find_all("form"):
         if _is_question(form):
-            _remove([form], left_out, "forms for searching and signing in")
+            remove([form], left_out, "forms for searching and signing in")
         else:
             form.name = "div"
     _buttons(soup, left_out)
     for control in soup.find_all(["input", "select", "textarea"]):
         control.replace_with(_value(control))
     for name, kind in (("iframe", "embedded pages"), ("object", "embedded objects"), ("video", "videos")):
-        _remove(soup.find_all(name), left_out, kind, always=True)
+        remove(soup.find_all(name), left_out, kind, always=True)
     _drawings(soup, left_out)
     _readings(soup)
     _formulas(soup)
@@ -83,9 +83,10 @@ def _words(element: Tag) -> int:
     return len(element.get_text(" ").split())
 
 
-def _remove(
+def remove(
     elements: Iterable[Tag], left_out: Counter[str] | None = None, kind: str = "", *, always: bool = False
 ) -> None:
+    """Remove elements; those with words, or with `always` all, are counted as left out where a `kind` is said."""
     for element in list(elements):
         if element.decomposed:
             continue
@@ -122,7 +123,7 @@ def _buttons(soup: BeautifulSoup, left_out: Counter[str]) -> None:
         elif any(_OPENS.search(name) for name in names) or button.get("role") == "tab":
             button.name = "p"
         else:
-            _remove([button], left_out, "buttons")
+            remove([button], left_out, "buttons")
 
 
 def _value(control: Tag) -> str:
@@ -158,9 +159,9 @@ def _readings(soup: BeautifulSoup) -> None:
     for holder in {id(ruby.parent): ruby.parent for ruby in soup.find_all("ruby")}.values():
         if holder is None:
             continue
-        _remove(holder.find_all("rp"))
+        remove(holder.find_all("rp"))
         readings = [" ".join(reading.get_text().split()) for reading in holder.find_all("rt")]
-        _remove(holder.find_all(["rt", "rtc"]))
+        remove(holder.find_all(["rt", "rtc"]))
         if any(readings):
             holder.append(f" ({' '.join(readings)})")
 
@@ -168,7 +169,7 @@ def _readings(soup: BeautifulSoup) -> None:
 def _formulas(soup: BeautifulSoup) -> None:
     for shown in soup.select(".katex"):
         if shown.select_one(".katex-mathml math") is not None:
-            _remove(shown.select(".katex-html"))
+            remove(shown.select(".katex-html"))
     for assistive in soup.find_all("mjx-assistive-mml"):
         if assistive.parent is not None:
             assistive.parent.replace_with(assistive)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -24,6 +25,10 @@ _HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
 _LETTERS = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
 _JOINED = re.compile("(?<=[A-Za-z])[\x1b-\x1f]|[\x1b-\x1f](?=[a-z])")
 """Ligatures of TeX's fonts, in PDFs that don't map them to Unicode."""
+_ACCENTS = dict(
+    zip("`´¨ˆ˜¯˘˙˚ˇ˝¸", "\u0300\u0301\u0308\u0302\u0303\u0304\u0306\u0307\u030a\u030c\u030b\u0327", strict=True)
+)
+_ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([^\\W\\d_])")
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
 LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
 _BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
@@ -89,7 +94,7 @@ def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
         raw, end = match[1], match[2]
         shown = _HYPHENS_OF_ONE.sub(
             "-",
-            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], raw))
+            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], _with_accents(text, raw, at)))
             + ("-" if end and end != "\n" else ""),
         )
         shown = " ".join(shown.split())
@@ -99,6 +104,22 @@ def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
         if shown:
             first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin))
             yield _printed(text, shown, inner, first) if inner and first >= 0 else _PlacedLine(PrintedLine(shown))
+
+
+def _with_accents(text: pypdfium2.PdfTextPage, raw: str, begin: int) -> str:
+    """Return a line with accents that stand over the next letter, as TeX's older fonts print them, as one sign with it.
+
+    `begin` is the line's place in the page's text. An accent beside a letter is an apostrophe, or a quote.
+    """
+
+    def one(match: re.Match[str]) -> str:
+        whole = unicodedata.normalize("NFC", match[2].replace("ı", "i") + _ACCENTS[match[1]])
+        at = [begin + _units(raw[: match.start(part)]) for part in (1, 2)]
+        accent, letter = (_box(text, pdfium.FPDFText_GetCharIndexFromTextIndex(text, each)) for each in at)
+        is_over = letter[0] <= (accent[0] + accent[2]) / 2 <= letter[2]
+        return whole if len(whole) == 1 and is_over else match[0]
+
+    return _ACCENTED.sub(one, raw)
 
 
 def _units(text: str) -> int:
@@ -132,9 +153,7 @@ def _pictures(page: pypdfium2.PdfPage) -> int:
     return count
 
 
-def _filled(
-    text: pypdfium2.PdfTextPage, placed: list[_PlacedLine], entries: Sequence[FormEntry]
-) -> list[_PlacedLine]:
+def _filled(text: pypdfium2.PdfTextPage, placed: list[_PlacedLine], entries: Sequence[FormEntry]) -> list[_PlacedLine]:
     """Return the lines with each value of a form in the line beside which it stands, else below the line above it."""
     within: dict[int, list[FormEntry]] = {}
     below: dict[int, list[FormEntry]] = {}

@@ -46,7 +46,7 @@ READERS = {
         Reader("text", ".txt .text .log", "text/plain", "from_text:from_text", extra=None, small=200_000),
         Reader("rst", ".rst", "text/x-rst", "rst:from_rst_bytes"),
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),
-        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=19),
+        Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=20),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows"),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),
@@ -56,7 +56,7 @@ READERS = {
         ),
         Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
-        Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False),
+        Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False, version=19),
         Reader(
             "docx",
             ".docx",
@@ -64,6 +64,7 @@ READERS = {
             "from_docx:from_docx",
             settings=frozenset({"comments", "deleted"}),
             flat=False,
+            version=19,
         ),
         Reader(
             "pptx",
@@ -72,6 +73,7 @@ READERS = {
             "from_pptx:from_pptx",
             settings=frozenset({"hidden"}),
             flat=False,
+            version=19,
         ),
         Reader(
             "xlsx",
@@ -81,6 +83,7 @@ READERS = {
             "from_xlsx:xlsx_rows",
             settings=frozenset({"hidden"}),
             flat=False,
+            version=19,
         ),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,11 @@ from reportlab.pdfgen.canvas import Canvas
 
 from hive_agents.readers import Imported, convert_bytes
 
+DOT = (
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e5276de9"
+    "0000000049454e44ae426082"
+)
+"""A picture of one pixel."""
 NAMES = (
     'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
@@ -99,9 +105,7 @@ def test_a_table_with_blocks_in_a_cell_stays_a_table(cell: str, shown: str) -> N
 
 def test_a_table_inside_a_layout_keeps_its_rows() -> None:
     inner = "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>"
-    assert page(f"<table><tr><td><h1>T</h1>{inner}</td></tr></table>").endswith(
-        "| a | b |\n| --- | --- |\n| 1 | 2 |"
-    )
+    assert page(f"<table><tr><td><h1>T</h1>{inner}</td></tr></table>").endswith("| a | b |\n| --- | --- |\n| 1 | 2 |")
 
 
 def test_what_only_leads_elsewhere_is_left_out_and_counted() -> None:
@@ -132,15 +136,18 @@ BOX = '<w:ffData><w:checkBox><w:default w:val="0"/><w:checked w:val="{}"/></w:ch
     [
         (f'{t("At ")}<w:fldSimple w:instr=" REF x ">{t("4.2")}</w:fldSimple>{t(".")}', "At 4.2."),
         (FIELD.format("begin", BOX.format(1)) + CHECK_BOX + FIELD.format("end", "") + t(" yes"), "[x] yes"),
-        (f'{t("☐ no ☒ yes")}', "[ ] no [x] yes"),
+        (f"{t('☐ no ☒ yes')}", "[ ] no [x] yes"),
         ('<w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r>' + t(" yes"), "[x] yes"),
         (
             '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList><w:result w:val="1"/><w:listEntry w:val="red"/>'
             f'<w:listEntry w:val="green"/></w:ddList></w:ffData></w:fldChar></w:r>{FIELD.format("end", "")}',
             "green",
         ),
-        (f'{t("Dose ")}<m:oMath><m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>n+1</m:t></m:r></m:sup>'
-         "</m:sSup></m:oMath>", "Dose x^(n+1)"),
+        (
+            f"{t('Dose ')}<m:oMath><m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>n+1</m:t></m:r></m:sup>"
+            "</m:sSup></m:oMath>",
+            "Dose x^(n+1)",
+        ),
         ("<m:oMath><m:rad><m:deg/><m:e><m:r><m:t>2</m:t></m:r></m:e></m:rad></m:oMath>", "√2"),
         ("<w:r><w:t>one</w:t><w:cr/><w:t>two</w:t></w:r>", "one\\\ntwo"),
         (
@@ -334,3 +341,60 @@ def test_what_is_nested_without_end_keeps_its_words(around: str) -> None:
     words = made.markdown.replace("*", " ").replace(">", " ").split()
     assert (words.count("within"), words.count("before"), words[-1]) == (600, 1, "deepest")
     assert made.left_out["levels of nesting"] >= 400
+
+
+def strict(data: bytes) -> bytes:
+    """Return an Office file as programs save it in the strict variant."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w") as rewritten:
+        for name in archive.namelist():
+            names = re.sub(rb"http://schemas\.openxmlformats\.org/(\w+)/2006/", rb"http://purl.oclc.org/ooxml/\1/",
+                           archive.read(name))  # fmt: skip
+            rewritten.writestr(name, archive.read(name) if name == "[Content_Types].xml" else names)
+    return out.getvalue()
+
+
+def of_each_office() -> dict[str, bytes]:
+    document, book, deck = docx.Document(), openpyxl.Workbook(), pptx.Presentation()
+    document.add_heading("Torque", 1)
+    document.add_paragraph("Tighten the rotor to 12 Nm.")
+    book.active.append(["Torque", "of the rotor"])
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "Torque of the rotor"
+    made = {"docx": io.BytesIO(), "xlsx": io.BytesIO(), "pptx": io.BytesIO()}
+    for office, kind in ((document, "docx"), (book, "xlsx"), (deck, "pptx")):
+        office.save(made[kind])
+    return {kind: data.getvalue() for kind, data in made.items()}
+
+
+def test_the_strict_variant_of_office_files_reads_as_the_usual_one() -> None:
+    for kind, data in of_each_office().items():
+        assert b"purl.oclc.org" in zipfile.ZipFile(io.BytesIO(strict(data))).read("_rels/.rels")
+        usual = convert_bytes(f"a.{kind}", data)
+        assert convert_bytes(f"a.{kind}", strict(data)) == usual
+        assert "otor" in usual.markdown
+
+
+def test_a_slide_with_a_linked_picture_is_read(tmp_path: Path) -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "The rotor"
+    picture = slide.shapes.add_picture(io.BytesIO(bytes.fromhex(DOT)), 0, 0)
+    picture._element.nvPicPr.cNvPr.set("descr", "")
+    blip = next(part for part in picture._element.iter() if part.tag.endswith("}blip"))
+    (name,) = [name for name in blip.attrib if name.endswith("}embed")]
+    blip.set(name.replace("embed", "link"), blip.attrib.pop(name))
+    data = io.BytesIO()
+    deck.save(data)
+    imported = convert_bytes("a.pptx", data.getvalue())
+    assert ("The rotor" in imported.markdown, imported.left_out) == (True, {"pictures without text": 1})
+
+
+def test_accents_that_a_pdf_prints_over_letters_are_one_sign_with_them() -> None:
+    data = io.BytesIO()
+    canvas = Canvas(data)
+    canvas.setFont("Helvetica", 12)
+    # As TeX does: the accent, then as much back as lets the letter stand below it.
+    line = r"(k) -111 (\250) 444 (onnen und l\264eau, it\264s, ) -111 (\264) 444 (ecole)"
+    canvas._code.append(f"BT /F1 12 Tf 72 700 Td [{line}] TJ ET")
+    canvas.save()
+    assert convert_bytes("a.pdf", data.getvalue()).markdown == "können und l´eau, it´s, école\n"
