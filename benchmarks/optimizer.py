@@ -1,7 +1,7 @@
 """The optimizer beside random search and TPE at the same number of evaluations, and in a null world.
 
     python benchmarks/optimizer.py [--worlds sample,django,… | --workspace DIR] [--seeds N] [--short] [--json FILE]
-    python benchmarks/optimizer.py --redraw N [--worlds …] [--json FILE]
+    python benchmarks/optimizer.py --redraw N [--worlds …] [--methods …] [--json FILE]
     python benchmarks/optimizer.py --whole N [--worlds … | --workspace DIR] [--json FILE]
 
 Every method searches the same open queries and chooses by the same rule; the holdout is read once, here, to report and
@@ -41,7 +41,7 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.run import OptimizeRun
 from hive_agents.optimizer.selection import Candidate, step
 from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
+from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, in_words, parsed, random_edit
 from hive_agents.ranking.check import stored_from
 from hive_agents.ranking.semantics import check_semantics
 
@@ -59,6 +59,7 @@ class Outcome:
     first: float
     reach: float
     changes: int
+    words: str
     seconds: float
 
 
@@ -76,7 +77,8 @@ def outcome(
         float(unseen.distractors.mean()),
         *(float(np.nanmean(figure)) for figure in (unseen.answered, unseen.recall, unseen.first)),
         reached.reach[1] if (reached := session.reached(config)) and reached.reach else math.nan,
-        len(changes_from(session.baseline, config)),
+        len(changed := changes_from(session.baseline, config)),
+        in_words(changed),
         seconds,
     )
 
@@ -142,13 +144,16 @@ METHODS: dict[str, Callable[[OptimizerSession, int, int], list[RetrievalConfig]]
 
 
 def redrawn(workspace: Workspace, number: int) -> None:
-    """Give every query a split by lot, in the shares that the optimizer would take by itself."""
+    """Give every query a split by lot, in the shares of the golden set, else in those that the optimizer would take."""
     everything = golden(workspace.root)["queries"]
-    train, open_share = (0.5, 0.7) if len(everything) >= HASHED else (0.6, 0.6)
+    names = [query.get("split") for query in everything]
+    if None in names:
+        train, open_share = (0.5, 0.7) if len(everything) >= HASHED else (0.6, 0.6)
+        shares = [place / len(everything) for place in range(len(everything))]
+        names = ["train" if share < train else "validation" if share < open_share else "holdout" for share in shares]
     order = np.random.default_rng([11, number]).permutation(len(everything))
-    for place, row in enumerate(order):
-        share = place / len(everything)
-        everything[row]["split"] = "train" if share < train else "validation" if share < open_share else "holdout"
+    for row, name in zip(order, names, strict=True):
+        everything[row]["split"] = name
     rewrite(workspace.root, everything)
 
 
@@ -309,7 +314,8 @@ def main() -> None:
     where.add_argument("--worlds", default="sample", help=f"all, or some of {','.join(WORLDS)}")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where worlds are kept between runs")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--methods", default=",".join(METHODS), help="what to compare with; TPE takes 90 ms a config")
+    everything = f"what to compare with, of {','.join(METHODS)} (TPE needs optuna); with --redraw none, otherwise all"
+    parser.add_argument("--methods", help=everything)
     parser.add_argument("--redraw", type=int, default=0, metavar="N", help="compare methods over N redrawn splits")
     parser.add_argument("--whole", type=int, default=0, metavar="N", help="time whole searches of N configs")
     parser.add_argument("--search", type=int, default=0, help=argparse.SUPPRESS)
@@ -320,7 +326,9 @@ def main() -> None:
         print(whole_search(Workspace(options.workspace), options.search))
         return
     names = list(WORLDS) if options.worlds == "all" else options.worlds.split(",")
-    seeds, methods = (1, ["random"]) if options.short else (options.seeds, options.methods.split(","))
+    compared = list(METHODS) if not options.redraw else []
+    compared = options.methods.split(",") if options.methods else compared
+    seeds, methods = (1, ["random"]) if options.short else (options.seeds, compared)
     if options.workspace:
         sources = {options.workspace.name: options.workspace}
     else:

@@ -43,7 +43,7 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
 
     Nothing is spent, or said, when `candidate` serves already, or for labels of another collection, which are refused.
     """
-    from hive_agents.gate import cost_of_look
+    from hive_agents.gate import proof_left
     from hive_agents.ranking import find_active
 
     active = find_active(surface.workspace)
@@ -51,9 +51,9 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
     compared = candidate is None or (active is not None and active.stored.hash != candidate.hash)
     if measured is None or measured.config.collection != golden.collection:
         return
-    cost = cost_of_look(surface.workspace, golden) if compared else None
-    if cost is not None:
-        surface.say(cost)
+    left = proof_left(surface.workspace, golden) if compared else None
+    if left is not None and left.alpha:
+        surface.say(str(left))
 
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:

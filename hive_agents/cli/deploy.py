@@ -99,9 +99,7 @@ def deploy(
         if len(shown.lost_tags) + len(shown.lost_readers) == len(shown.reasons) > 0 and not override:
             flags = [f"--accept-tag {shlex.quote(change.tag)}" for change in (*shown.accepted_tags, *shown.lost_tags)]
             flags += [f"--accept {name}" for name in (*shown.accepted, *shown.lost_readers)]
-            parts.append(
-                safe_line(f'to accept these losses: hive deploy {stored.name} {" ".join(flags)} --reason "…"')
-            )
+            parts.append(safe_line(f'to accept these losses: hive deploy {stored.name} {" ".join(flags)} --reason "…"'))
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester, surface.asker.asking())
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -192,10 +190,11 @@ def _measured(workspace: Workspace) -> dict[str, Any]:
 
 @with_surface()
 def history(surface: Surface) -> None:
-    """List the deployments, newest first, with what was measured."""
+    """List the deployments, newest first, with what each step brought and cost, and what can still be proved."""
     from rich.table import Table
 
-    from hive_agents.gate import TagChange
+    from hive_agents.evaluation import step_line
+    from hive_agents.gate import TagChange, proof_of
     from hive_agents.ranking import versions
 
     surface.asker.operator("see the history", "approver")
@@ -230,10 +229,19 @@ def history(surface: Surface) -> None:
             *(str(row[name]) for name in ("by", "via", "decision")),
             figure(nudcg),
         )
+        difference = evaluation.get("difference") or {}
+        if row["decision"] == "passed" and "nudcg" in difference:
+            figures = {"n": difference["n"], "difference": difference["nudcg"], "p_value": difference["p_value"]}
+            told = step_line(figures | {"alpha": evaluation["alpha"], "readers": evaluation.get("readers")})
+            notes.append(safe_line(f"{row['id']} {row['config']}: {told}"))
         for change in evaluation.get("accepted_tags", ()):
             loss = f"{change['tag']} falls {TagChange(**change, blocks=True).figures}"
             notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {loss}: {row['reason']}"))
-    surface.show({"versions": rows}, table if rows else "nothing was deployed yet", *notes)
+    left = proof_of(surface.workspace) if viewer is None else None
+    if left is not None:
+        notes.append(str(left))
+    value = {"versions": rows, "proof": left.to_json() if left is not None else None}
+    surface.show(value, table if rows else "nothing was deployed yet", *notes)
 
 
 class CanaryVerb(StrEnum):

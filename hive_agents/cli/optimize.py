@@ -40,11 +40,15 @@ def command(
         bool, typer.Option("--no-deploy", help="Stop before the deployment; the certificate uses the holdout.")
     ] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue a run.")] = None,
+    runs: Annotated[
+        int, typer.Option("--runs", min=1, help="Most runs: while one deploys, the next searches on from there.")
+    ] = 1,
     golden: GoldenOption = None,
 ) -> None:
     """Search for a better config, and deploy one that is proved better on queries that the search never used."""
     from hive_agents.cli.configs import tell_cost_of_look
     from hive_agents.evaluation import load_golden
+    from hive_agents.gate import canary_status
     from hive_agents.optimizer import OptimizeRun
 
     place = surface.workspace
@@ -60,23 +64,49 @@ def command(
     }
     settings = {name: value for name, value in flags.items() if value is not None}
     surface.refresh_index()
-    if resume:
-        run = OptimizeRun.resume(place, resume)
-    else:
-        tell_cost_of_look(surface, load_golden(place, golden))
-        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
-    if not surface.as_json and not surface.quiet:
-        live = Live()
-        live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
-        run.on_update = live.update
-    try:
-        result = run.go()
-    except KeyboardInterrupt:
-        message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
-        surface.show(NOTHING_MEASURED | {"run_id": run.run_id}, message)
-        raise typer.Exit(CODES["interrupted"]) from None
-    surface.show(result, *parts(result))
+    path: list[dict[str, Any]] = []
+    while True:
+        if resume and not path:
+            run = OptimizeRun.resume(place, resume)
+        else:
+            tell_cost_of_look(surface, load_golden(place, golden))
+            run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
+        if not surface.as_json and not surface.quiet:
+            live = Live()
+            live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
+            run.on_update = live.update
+        try:
+            result = run.go()
+        except KeyboardInterrupt:
+            message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
+            surface.show(NOTHING_MEASURED | {"run_id": run.run_id, "path": path}, message)
+            raise typer.Exit(CODES["interrupted"]) from None
+        path.append(_step(result))
+        if result["status"] != "deployed" or len(path) == runs:
+            break
+        surface.say(f"{_told(path[-1])}\n")
+        if canary_status(place).state == "running":
+            surface.say("the readers' canary decides on it first: `hive canary`, then hive optimize")
+            break
+    steps = [f"  {_told(step)}" for step in path] if runs > 1 else []
+    surface.show(result | ({"path": path} if runs > 1 else {}), *parts(result), *steps)
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
+
+
+def _step(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run brought: its config, and the figures of its certificate."""
+    certificate = result["certificate"] or {}
+    figures = {name: certificate.get(name) for name in ("n", "difference", "p_value", "alpha", "readers")}
+    return {"run_id": result["run_id"], "status": result["status"], "config": result["best"]["config"], **figures}
+
+
+def _told(step: dict[str, Any]) -> str:
+    """Return a step in one line: what it brought, and what it costs readers."""
+    from hive_agents.evaluation import step_line
+
+    if step["status"] == "no_improvement":
+        return f"{step['config']}: no improvement"
+    return f"{step['config']}: {step['status'].replace('_', ' ')}, {step_line(step)}"
 
 
 class Live:

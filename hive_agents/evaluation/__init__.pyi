@@ -74,6 +74,7 @@ from .readers import (
     Reach as Reach,
     Readers as Readers,
     readers_lines as readers_lines,
+    step_line as step_line,
     unknown_reader as unknown_reader,
 )
 from .results import (

@@ -98,6 +98,28 @@ def readers_lines(figures: Mapping[str, Any] | None) -> list[str]:
     return [f"readers: {', '.join(parts)}"] if parts else []
 
 
+def step_line(step: Mapping[str, Any]) -> str:
+    """Return what a deployed step brought and what it costs readers, from {n, difference, p_value, alpha, readers}.
+
+    >>> figures = {"answered": [1.0, 0.98], "recall": [0.9, 0.9], "first": [0.5, 0.6], "reach": None, "hidden": 0}
+    >>> step_line({"n": 200, "difference": 0.041, "p_value": 0.0021, "alpha": 0.0304, "readers": figures})
+    'nUDCG +0.041 on 200 held-out questions (p = 0.0021 against 0.0304); costs: answered 1.000 -> 0.980'
+    >>> step_line({"n": 0, "difference": None, "p_value": None, "alpha": None, "readers": None})
+    'not measured on held-out questions'
+    """
+    if step["difference"] is None or step["p_value"] is None:
+        return "not measured on held-out questions"
+    proof = f"(p = {step['p_value']:.4f} against {step['alpha']:.4f})"
+    brought = f"nUDCG {step['difference']:+.3f} on {step['n']} held-out questions {proof}"
+    figures = step["readers"]
+    if not figures:
+        return brought
+    pairs = [(name, figures.get(name)) for name in READERS[:4]]
+    costs = [f"{name} {pair[0]:.3f} -> {pair[1]:.3f}" for name, pair in pairs if pair and pair[1] < pair[0] - EPSILON]
+    costs += [f"{figures['hidden']} documents hidden"] if figures.get("hidden") else []
+    return f"{brought}; costs: {', '.join(costs) or 'readers nothing'}"
+
+
 def answered(query: QueryEvaluation) -> float:
     return float(any(hit.label == "relevant" for hit in query.hits))
 

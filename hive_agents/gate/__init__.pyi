@@ -56,7 +56,9 @@ from .golden_trust import (
     label as label,
 )
 from .holdout import (
-    cost_of_look as cost_of_look,
+    Proof as Proof,
+    proof_left as proof_left,
+    proof_of as proof_of,
     visible_part as visible_part,
 )
 from .interleaving import (

@@ -112,6 +112,7 @@ class GateFinding:
             "difference": self.difference.to_json() if self.difference else None,
             "alpha": self.alpha,
             "j": self.use.j if self.use else None,
+            "look": self.use.look if self.use else None,
             "evidence": "holdout" if self.split else "tuning_set",
             "watch": [change.to_json() for change in self.watch],
             "accepted_tags": [change.to_json() for change in self.accepted_tags],
@@ -198,7 +199,10 @@ def doubt_of(
     With `powered`, which adds cheap labels to those of people, its test decides.
     """
     if use and use.exhausted:
-        message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
+        message = (
+            f"{MAX_USES} looks at these held-out questions led to no deployment; they can't prove anything any more:"
+            " label new ones, hold these out, and let the old ones be learned from"
+        )
         return Reason("HIVE-308", message)
     if fault:
         return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")

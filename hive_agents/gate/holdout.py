@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError
@@ -13,19 +16,52 @@ from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 
-def cost_of_look(workspace: Workspace, golden: GoldenSet) -> str | None:
-    """Return the cost of the next look at a golden set's holdout; None without one, or when it is used up."""
+@dataclass(frozen=True)
+class Proof:
+    """What a holdout can still prove: the next look is number `j`, and a gain has to be proved at `alpha` in it.
+
+    `left` is what remains of the settings' error `whole`, `later` the level of the look after one that costs; None
+    where there is none.
+    """
+
+    j: int
+    alpha: float
+    later: float | None
+    left: float
+    whole: float
+
+    def __str__(self) -> str:
+        if self.j > MAX_USES:
+            return f"{MAX_USES} looks led to no deployment: these held-out questions prove nothing any more (HIVE-308)"
+        lost = f"leaves {self.later:.4f} to the look after it" if self.later else "is the last"
+        return (
+            f"the next look at the holdout is number {self.j} of {MAX_USES}, also where the same comparison was made"
+            f" before: a gain has to be proved at {self.alpha:.4f}; a look that proves nothing {lost}, one whose gain"
+            f" is deployed costs nothing; {self.left:.4f} of {self.whole:g} is left"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "looks_left": max(0, MAX_USES + 1 - self.j)}
+
+
+def proof_left(workspace: Workspace, golden: GoldenSet) -> Proof | None:
+    """Return what a golden set's holdout can still prove; None where nothing is or was held out."""
     before = looks(workspace, golden)
     if held_out(golden) is None and not before:
         return None
-    j, alpha = len(before) + 1, workspace.settings.gate.alpha
+    j, whole = len(before) + 1, workspace.settings.gate.alpha
     if j > MAX_USES:
-        return None
-    later = f", at {spent_alpha(j + 1, alpha):.4f} in the look after it" if j < MAX_USES else ", and it is the last"
-    return (
-        f"the next look at the holdout is number {j} of {MAX_USES}, also where the same comparison was made before:"
-        f" a gain has to be proved at {spent_alpha(j, alpha):.4f}{later}"
-    )
+        return Proof(j, 0.0, None, 0.0, whole)
+    spent = sum(spent_alpha(number, whole) for number in range(1, j))
+    later = spent_alpha(j + 1, whole) if j < MAX_USES else None
+    return Proof(j, spent_alpha(j, whole), later, whole - spent, whole)
+
+
+def proof_of(workspace: Workspace) -> Proof | None:
+    """As `proof_left` for the workspace's own golden set; None also where labels or log can't be read."""
+    with suppress(HiveError):
+        return proof_left(workspace, load_golden(workspace))
+    return None
 
 
 def visible_part(
@@ -54,7 +90,7 @@ def visible_part(
     whole = chosen if viewer is None else load_golden(workspace, path).split("holdout")
     use = spend(workspace, whole, purpose)
     if use.exhausted:
-        message = f"this holdout was used {MAX_USES} times before: it can't prove anything any more"
+        message = f"{MAX_USES} looks at this holdout led to no deployment: it can't prove anything any more"
         return (
             chosen,
             None,

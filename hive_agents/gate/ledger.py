@@ -1,8 +1,13 @@
-"""The holdout as a budget: each use lowers the level of the next test on it."""
+"""The holdout as a budget: each look that proves nothing lowers the level of the next test on it.
+
+A look whose proved gain is deployed costs nothing while that deployment stands: a true gain that is found is no chance
+of a false one. `benchmarks/ledger.py` compares this with what earns more after a pass, which people and programs that
+add up what was refused would turn into false deployments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +22,14 @@ KIND = "holdout_use"
 
 @dataclass(frozen=True)
 class HoldoutUse:
-    """The `j`-th look at a holdout, and the level that a test on it may claim."""
+    """A look at a holdout, the `j`-th of those that cost something, and the level that a test on it may claim.
+
+    `look` is its line in the log, None where it isn't known.
+    """
 
     j: int
     alpha: float
+    look: int | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -64,8 +73,8 @@ def distinct(measured: GoldenSet, golden: GoldenSet | None = None) -> tuple[Gold
 
 
 def uses(place: audit.Place, holdout: GoldenSet) -> list[dict[str, Any]]:
-    """Return the looks at this holdout, or at one that shares over half of it, oldest first."""
-    return _uses_among(audit.entries(place, KIND), holdout)
+    """Return the looks that cost something, at this holdout or one that shares over half of it, oldest first."""
+    return _costly(list(audit.entries(place)), holdout)
 
 
 def looks(place: audit.Place, golden: GoldenSet) -> list[dict[str, Any]]:
@@ -104,30 +113,63 @@ def spend(
         assert isinstance(place, Workspace)
         alpha = place.settings.gate.alpha
     numbers: list[int] = []
+    looks: list[int] = []
 
     def fields(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         known = holdout if counted is None else counted
-        before = _uses_among((entry for entry in entries if entry["kind"] == KIND), known)
-        same_run = next((entry for entry in before if run_id is not None and entry.get("run_id") == run_id), None)
-        numbers.append(before.index(same_run) + 1 if same_run else len(before) + 1)
-        if same_run or numbers[0] > MAX_USES:
+        before = _costly(entries, known)
+        ours = (entry for entry in _of(entries, known) if entry.get("run_id") == run_id)
+        same_run = next(ours, None) if run_id is not None else None
+        number = len(before) + 1 if same_run is None else sum(one["seq"] < same_run["seq"] for one in before) + 1
+        numbers.append(number)
+        if same_run is not None:
+            looks.append(same_run["seq"])
+        if same_run is not None or number > MAX_USES:
             return None
         identity: dict[str, Any] = {"queries": query_hashes(holdout)}
         if isinstance(place, audit.LogFile):
             identity["ids"] = _id_hashes(holdout)
         return {"purpose": purpose, "j": numbers[0], "run_id": run_id} | identity
 
-    audit.extend(place, KIND, fields)  # under the log's lock, or two would take the same level
-    return HoldoutUse(numbers[0], spent_alpha(numbers[0], alpha))
+    added = audit.extend(place, KIND, fields)  # under the log's lock, or two would take the same level
+    if added is not None:
+        looks.append(added["seq"])
+    return HoldoutUse(numbers[0], spent_alpha(numbers[0], alpha), looks[0] if looks else None)
 
 
-def _uses_among(entries: Iterable[Mapping[str, Any]], holdout: GoldenSet) -> list[dict[str, Any]]:
+def _costly(entries: Sequence[Mapping[str, Any]], holdout: GoldenSet) -> list[dict[str, Any]]:
+    free = _deployed_looks(entries)
+    return [entry for entry in _of(entries, holdout) if entry["seq"] not in free]
+
+
+def _of(entries: Sequence[Mapping[str, Any]], holdout: GoldenSet) -> list[dict[str, Any]]:
     texts, ids = query_hashes(holdout), _id_hashes(holdout)
     return [
         dict(entry)
         for entry in entries
-        if _shares_most(texts, _hashes(entry, "queries")) or _shares_most(ids, _hashes(entry, "ids"))
+        if entry["kind"] == KIND
+        and (_shares_most(texts, _hashes(entry, "queries")) or _shares_most(ids, _hashes(entry, "ids")))
     ]
+
+
+def _deployed_looks(entries: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the looks that proved what serves, or what it was built on; a rollback makes those that it undoes cost."""
+    deployments = [entry for entry in entries if entry["kind"] == "deployment"]
+    proved = {_look(entry) for entry in deployments if entry.get("decision") == "passed"}
+    by_number = {entry.get("version"): entry for entry in deployments}
+    standing: set[int | None] = set()
+    entry = deployments[-1] if deployments else None
+    while entry is not None:
+        standing.add(_look(entry))
+        entry = by_number.pop(entry.get("previous_version"), None)
+    return {look for look in proved & standing if look is not None}
+
+
+def _look(entry: Mapping[str, Any]) -> int | None:
+    """Return the look of a deployment; a line that was written by hand may hold anything."""
+    evaluation = entry.get("evaluation")
+    look = evaluation.get("look") if isinstance(evaluation, dict) else None
+    return look if isinstance(look, int) else None
 
 
 def _hashes(entry: Mapping[str, Any], key: str) -> list[str]:

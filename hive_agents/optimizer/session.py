@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ from hive_agents.ranking import (
     check_config,
     find_config,
     parse_config,
+    versions,
 )
 from hive_agents.workspace import Workspace
 from hive_agents.workspace.settings import Optimizer
@@ -234,7 +236,7 @@ class OptimizerSession:
             diagnosis=diagnosis,
             cache=self.searched,
             index=self.index(config.collection),
-            tried=frozenset(state.get("tried", [])),
+            tried=self.turned_down | frozenset(state.get("tried", [])),
             iteration=state["iteration"],
             history=tuple(state.get("rows", [])),
             reranker=self.reranker is not None,
@@ -243,6 +245,13 @@ class OptimizerSession:
         # A model is asked for what may be tried, not for what could be declared.
         proposer = self.proposer if situation.declared else HeuristicProposer()
         return proposer.propose(situation)
+
+    @cached_property
+    def turned_down(self) -> frozenset[str]:
+        """What was rolled back, by a person or the canary: readers had it, and no run brings it back."""
+        history = versions(self.workspace)
+        undone = (before for after, before in pairwise(history) if after.decision == "rollback")
+        return frozenset(identity(one.stored.config.model_dump(exclude_unset=True)) for one in undone)
 
     def faults(self, data: ConfigData) -> list[str]:
         """Return what levels 1 and 2 find wrong with a proposed config; if empty, it may be measured."""

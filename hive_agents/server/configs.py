@@ -12,7 +12,7 @@ from hive_agents.access import ViewGate, permissions_of
 from hive_agents.base import HiveError, NotFound, Stale, has_errors
 from hive_agents.base.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
 from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
-from hive_agents.gate import deploy, rollback, visible_part
+from hive_agents.gate import deploy, proof_of, rollback, visible_part
 from hive_agents.host import ask_for_override
 from hive_agents.ranking import (
     StoredConfig,
@@ -175,7 +175,10 @@ class ConfigVersionRow(Value):
 
 
 class VersionHistory(Value):
+    """`proof` is what the held-out questions can still prove, for the workspace's owner."""
+
     versions: list[ConfigVersionRow]
+    proof: dict[str, float | None] | None
     next_cursor: str | None
 
 
@@ -332,7 +335,8 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
         for place, one in enumerate(versions(call.workspace))
     ]
     shown, cursor = paged(every, query, lambda one: str(one.id))
-    return VersionHistory(versions=shown, next_cursor=cursor)
+    left = proof_of(call.workspace) if viewer is None else None
+    return VersionHistory(versions=shown, proof=left.to_json() if left else None, next_cursor=cursor)
 
 
 def _config(call: CallContext, name: str) -> StoredConfig:

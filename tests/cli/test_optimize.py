@@ -12,6 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.engines import build_index
+from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.optimizer import OptimizeRun
 from hive_agents.ranking.deployed import active_config
 from hive_agents.runs import RunStore
@@ -148,8 +149,10 @@ def test_what_a_look_at_the_holdout_costs_is_told_before_it_is_spent(tmp_path: P
     assert "number 1 of 10" in in_one_line(ran.err)
     best = ran.json["best"]["config"]
     for j, level in ((2, "0.0076"), (3, "0.0034")):
-        again = hive("deploy", best, "--json", "-w", place.root) if j == 2 else hive(
-            "deploy", "naive", "--json", "-w", place.root
+        again = (
+            hive("deploy", best, "--json", "-w", place.root)
+            if j == 2
+            else hive("deploy", "naive", "--json", "-w", place.root)
         )
         assert again.json["evaluation"]["j"] == j
         assert f"number {j} of 10, also where the same comparison was made before" in in_one_line(again.err)
@@ -259,3 +262,46 @@ def test_what_ended_the_search_is_named_beside_what_ended_the_run(tmp_path: Path
     assert ended == ["stopped", "no_deploy", "steps"]
     told = in_one_line(hive("optimize", "--resume", ran.json["run_id"], "-w", place.root).out)
     assert "stopped (a run takes two steps at most; as asked, before the deployment)" in told
+
+
+def test_runs_take_a_step_each_until_none_is_left_and_the_history_tells_the_path(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    ran = optimize(place, "--runs", 3, "--json")
+    first, *_, last = ran.json["path"]
+    assert (ran.code, len(ran.json["path"]), ran.json["status"]) == (0, 2, "no_improvement")
+    assert (first["status"], first["difference"], first["alpha"]) == (
+        "deployed",
+        pytest.approx(1.369, abs=1e-3),
+        spent_alpha(1),
+    )
+    assert (last["status"], last["config"], ran.json["run_id"]) == ("no_improvement", first["config"], last["run_id"])
+    history = hive("history", "--json", "-w", place.root).json
+    assert history["proof"] == {
+        "j": 1,
+        "alpha": spent_alpha(1),
+        "later": spent_alpha(2),
+        "left": 0.05,
+        "whole": 0.05,
+    } | {"looks_left": 10}
+    told = in_one_line(hive("history", "-w", place.root).out)
+    assert f"{first['config']}: nUDCG +1.369 on 24 held-out questions (p = " in told
+    assert "costs: readers nothing" in told
+    assert "the next look at the holdout is number 1 of 10" in told
+
+
+def test_what_was_rolled_back_is_not_brought_back(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    best = optimize(place, "--json").json["best"]["config"]
+    hive("rollback", "-w", place.root)
+    again = optimize(place, "--json").json
+    assert again["best"]["config"] != best
+    assert best not in [one["config"] for one in again["iterations"]]
+
+
+def test_the_next_step_waits_for_the_readers_canary(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    with (place.root / "hive.toml").open("a", encoding="utf-8") as settings:
+        settings.write("[canary]\nshare = 0.5\n")
+    ran = optimize(place, "--runs", 3, "--json")
+    assert [one["status"] for one in ran.json["path"]] == ["deployed"]
+    assert "canary" in ran.err

@@ -10,8 +10,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
-from hive_agents.gate.holdout import visible_part
+from hive_agents.gate.deploy import deploy, rollback
+from hive_agents.gate.gate import run_gate
+from hive_agents.gate.holdout import proof_left, visible_part
 from hive_agents.gate.ledger import KIND, MAX_USES, distinct, query_hashes, spend, uses
+from hive_agents.ranking import SearchEngine, named_config
 from hive_agents.store import audit
 from tests.topics import TOPICS, holdout_queries, query, write_golden
 
@@ -68,6 +71,50 @@ def test_holdout_that_shares_over_half_is_the_same(topics: Workspace) -> None:
     assert len(uses(topics, more)) == 1
     grown = write_golden(topics, [query(topic, split="holdout") for topic in TOPICS])
     assert len(uses(topics, grown)) == 1
+
+
+def test_a_look_costs_nothing_while_the_gain_that_it_proved_is_deployed(topics: Workspace) -> None:
+    golden = write_golden(topics, holdout_queries())
+    deploy(topics, named_config(topics, "naive"), golden)
+    assert (proof_left(topics, golden).j, proof_left(topics, golden).left) == (1, 0.05)  # type: ignore[union-attr]
+    passed = deploy(topics, named_config(topics, "careful"), golden)
+    assert (passed.result.decision, passed.deployed, passed.result.alpha) == ("passed", "careful", spent_alpha(1))
+    after = proof_left(topics, golden)
+    assert after is not None
+    assert (after.j, after.alpha, after.later, after.left) == (1, spent_alpha(1), spent_alpha(2), 0.05)
+    refused = deploy(topics, named_config(topics, "naive"), golden)
+    assert (refused.deployed, refused.result.alpha) == (None, spent_alpha(1))
+    after = proof_left(topics, golden)
+    assert after is not None
+    assert (after.j, after.alpha, round(after.left, 6)) == (2, spent_alpha(2), round(0.05 - spent_alpha(1), 6))
+
+
+def test_a_look_costs_again_once_what_it_proved_is_rolled_back(topics: Workspace) -> None:
+    golden = write_golden(topics, holdout_queries())
+    deploy(topics, named_config(topics, "naive"), golden)
+    for j in (1, 2, 3):  # or whoever rolls back and deploys something a little different would look for nothing
+        again = deploy(topics, named_config(topics, "careful"), golden)
+        assert (again.deployed, again.result.use.j) == ("careful", j)  # type: ignore[union-attr]
+        rollback(topics)
+
+
+def test_a_pass_that_is_not_deployed_costs(topics: Workspace) -> None:
+    """What passes by another gain would carry anything along, and show its figures, for nothing."""
+    golden = write_golden(topics, holdout_queries())
+    deploy(topics, named_config(topics, "naive"), golden)
+    active, careful = named_config(topics, "naive"), named_config(topics, "careful")
+    looks = [run_gate(topics, SearchEngine(topics), careful, active, golden) for _ in range(2)]
+    assert [(look.decision, look.use.j) for look in looks] == [("passed", 1), ("passed", 2)]  # type: ignore[union-attr]
+
+
+def test_a_holdout_that_is_used_up_says_that_nothing_is_left(topics: Workspace) -> None:
+    golden = write_golden(topics, holdout_queries())
+    assert proof_left(topics, golden.split("train")) is None
+    for _ in range(MAX_USES):
+        spend(topics, golden.split("holdout"), "gate")
+    left = proof_left(topics, golden)
+    assert left is not None
+    assert (left.alpha, left.later, left.left, left.to_json()["looks_left"]) == (0.0, None, 0.0, 0)
 
 
 SPENDER = """

@@ -24,7 +24,7 @@ _TIMED = "latency"
 """Measures of time, which differ in every run."""
 _SIDES = ("before", "after")
 _FILES = ("qrels", "queries", "holdout", "cheap")
-_OF_LEDGER = ("ledger", "uses_left")
+_OF_LEDGER = ("ledger", "uses_left", "look")
 """Facts about the ledger, which can't be derived from the files."""
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.base import HiveError, NotFound
+from hive_agents.optimizer import declarable, for_readers
 from hive_agents.server import configs, golden, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
@@ -45,6 +46,8 @@ def search(call: Call, run_id: str) -> dict[str, Any]:
         "found": progress,
         "result": result,
         "best": better,
+        "told": for_readers(result) if better else [],
+        "declarable": declarable(result),
         "proved": (result.get("certificate") or {}).get("decision") == "passed",
         "seen": _seen(call, better) if better is not None else None,
         "active": configs.list_configs(call).active,
