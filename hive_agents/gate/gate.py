@@ -212,6 +212,7 @@ def left_out(index: AnyIndex, candidate: StoredConfig, active: StoredConfig) -> 
     every = np.ones(len(new), np.bool_) if old is None else old
     total, lost = index.count(every), index.count(every) - index.count(every & new)
     if lost:
-        message = f"no question finds {lost} of the {total} documents that {active.name} finds: its filters hide them"
+        whom = f"readers can no longer find {lost} of the {total} documents that {active.name} finds, whatever they ask"
+        message = f"{whom}: the filters of {candidate.name} hide them; the other {total - lost} can still be found"
         fix = "prefer the others by `boosts` instead of a filter, or let the schema say that these values `may_hide`"
         yield Diagnostic("HIVE-314", message, candidate.file, "filters", fix, severity="warning")

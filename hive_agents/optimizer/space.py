@@ -32,23 +32,11 @@ LEVERS: dict[str, tuple[Any, ...]] = {
     "abstain.enabled": (False, True),
     "abstain.min_cosine": (None, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55),
 }
-WIDER: dict[str, tuple[Any, ...]] = {
-    "retrieval.rrf_k": (2, 3, 7, 15, 30, 80, 150, 300),
-    "retrieval.weights.keyword": (0.1, 0.75, 1.5, 3.0, 8.0),
-    "retrieval.weights.vector": (0.1, 0.75, 1.5, 3.0, 8.0),
-    "bm25.k1": (0.3, 0.45, 0.75, 1.0, 1.4, 2.5, 3.0),
-    "bm25.b": (0.0, 0.1, 0.3, 0.5, 1.0),
-    "bm25.title_boost": (0.5, 1.5, 3.0, 6.0, 8.0),
-    "dynamic_k.gap_threshold_factor": (1.2, 1.75, 2.5, 3.5, 5.0),
-    "abstain.min_cosine": (0.2, 0.275, 0.325, 0.375, 0.425, 0.475, 0.525, 0.6),
-}
 RERANKED = (10, 20, 50)
 """How many candidates to rerank, where a reranker is configured."""
 
 FACTORS = (0.3, 2.0)
-WIDER_FACTORS = (0.0, 0.6, 1.5, 4.0)
 HALF_LIVES = (90.0, 365.0, 1095.0)
-WIDER_HALF_LIVES = (30.0, 180.0, 730.0, 2190.0)
 PEOPLE = frozenset({"owner", "author", "authors", "assignee"})
 """Names of fields that are never levers."""
 MAX_VALUES = 16
@@ -179,11 +167,10 @@ def _short(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def sweep(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
+def sweep(config: RetrievalConfig, index: AnyIndex, *, reranker: bool = False) -> Iterator[Edit]:
     """Yield every edit of `config` that moves one lever, including reranking where there is a `reranker`."""
-    levers = WIDER if wide else LEVERS
     hybrid = config.retrieval.method == "hybrid"
-    for path, values in levers.items():
+    for path, values in LEVERS.items():
         for value in values:
             edit: list[tuple[str, Any]] = [(path, value)]
             if index.embedding_model is None and _needs_vectors(path, value):
@@ -207,7 +194,7 @@ def sweep(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False, reran
         values = (("rerank.enabled", True), ("rerank.candidates", candidates))
         yield Edit(values, "sweep", f"rerank the first {candidates}")
     yield from filter_edits(config, index)
-    yield from boost_edits(config, index, wide=wide)
+    yield from boost_edits(config, index)
 
 
 def single_edits(
@@ -262,7 +249,7 @@ def filter_edits(config: RetrievalConfig, index: AnyIndex) -> Iterator[Edit]:
                 yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
 
 
-def boost_edits(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False) -> Iterator[Edit]:
+def boost_edits(config: RetrievalConfig, index: AnyIndex) -> Iterator[Edit]:
     """Yield edits that weigh one value of a field more or less, prefer newer dates, or drop a field's boost."""
     for field, values in filterable_values(index).items():
         current = config.boosts.get(field, {})
@@ -271,7 +258,7 @@ def boost_edits(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False)
         for value in values:
             if not _passes(config.filters.get(field), value):
                 continue  # the filter hides its documents
-            for factor in WIDER_FACTORS if wide else FACTORS:
+            for factor in FACTORS:
                 yield Edit(
                     ((f"boosts.{field}", dict(sorted({**current, value: factor}.items()))),),
                     "sweep",
@@ -280,7 +267,7 @@ def boost_edits(config: RetrievalConfig, index: AnyIndex, *, wide: bool = False)
     for field in date_fields(index):
         if field in config.boosts:
             yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
-        for days in WIDER_HALF_LIVES if wide else HALF_LIVES:
+        for days in HALF_LIVES:
             yield Edit(((f"boosts.{field}", {HALF_LIFE: days}),), "sweep", f"half-life of {field} {days:g} days")
 
 
@@ -305,10 +292,10 @@ def random_edit(rng: Random, index: AnyIndex) -> Edit:
             some = sorted(rng.sample(categories, rng.randint(1, len(categories) - 1)))
             values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
         if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(FACTORS + WIDER_FACTORS)}))
+            values.append((f"boosts.{field}", {rng.choice(categories): rng.choice(FACTORS)}))
     for field in date_fields(index):
         if rng.random() < 0.15:
-            values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES + WIDER_HALF_LIVES)}))
+            values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES)}))
     return Edit(tuple(values), "random", "random search")
 
 

@@ -208,13 +208,12 @@ def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
     """Yield the effective edits of each setting, nearest to the present value first."""
     config, index = question.config, question.index
     groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
-    for wide in (False, True):
-        for edit in sweep(config, index, wide=wide):
-            edited = _with(config, edit)
-            changes = changes_from(config, edited)
-            if changes and (index.embedding_model or not needs_vectors(edited)):
-                setting, distance = _setting(edit, changes)
-                groups.setdefault(setting, {}).setdefault(repr(edit.values), (distance, edit))
+    for edit in sweep(config, index):
+        edited = _with(config, edit)
+        changes = changes_from(config, edited)
+        if changes and (index.embedding_model or not needs_vectors(edited)):
+            setting, distance = _setting(edit, changes)
+            groups.setdefault(setting, {}).setdefault(repr(edit.values), (distance, edit))
     for edits in groups.values():
         yield [edit for _, edit in sorted(edits.values(), key=lambda pair: pair[0])]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.optimizer import null_world
+from benchmarks.without_truth import tricks, untrue
 from benchmarks.worlds import golden, null, of_releases, small
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
@@ -54,3 +55,15 @@ def test_what_is_chosen_by_the_rule_is_certified_in_a_null_world_as_seldom_as_pr
     found = null_world(200)
     assert found["naive"] > 0.9
     assert found["certified"] <= found["bound"] < 0.06
+
+
+@pytest.mark.slow
+def test_silence_and_hiding_are_blocked_and_labels_without_truth_of_few_questions_pass_nothing(tmp_path: Path) -> None:
+    """Of 40 questions sixteen are held out: under 20 prove nothing. `benchmarks/without_truth.py` has the long runs."""
+    source = tmp_path / "w"
+    null(source, tmp_path)
+    found = tricks(source)
+    assert {name: decision for name, (decision, _) in found.items()} == {"silent": "blocked", "hiding": "blocked"}
+    assert any("can't be found by any question" in reason for reason in found["hiding"][1])
+    for size in (8, 40):
+        assert "passed" not in untrue(source, size, 2)
