@@ -121,8 +121,11 @@ def _derived(facts: _GateFacts) -> Iterator[Rederived]:
         yield Rederived("measurement", "unknown", why)
         return
     told = _derivable(again, again.to_json())
-    told_then = {name: value for name, value in facts.evaluation.items() if name not in _OF_LEDGER}
-    same = told["evaluation"] == told_then
+    figures, figures_then = (
+        {name: value for name, value in told_of.items() if name not in _OF_LEDGER}
+        for told_of in (told["evaluation"], facts.evaluation)
+    )
+    same = figures == figures_then
     yield Rederived.of("measurement", same, "measured again on the same files, the figures are others")
     same = (told["decision"], told["reasons"]) == (facts.decision, facts.reasons)
     yield Rederived.of("decision", same, "these figures and thresholds lead to another one")
