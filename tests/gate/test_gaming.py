@@ -622,7 +622,7 @@ def work_out_the_mean_of_the_holdout(world: Workspace) -> None:
     everything, train = (run(world, "evaluate", "mine", *split).json for split in ((), ("--split", "train")))
     total = everything["metrics"]["nudcg"] * everything["n"] - train["metrics"]["nudcg"] * train["n"]
     assert total / (everything["n"] - train["n"]) == pytest.approx(-0.369, abs=1e-3)
-    assert len(uses(world, load_golden(world).split("holdout"))) == 1  # the deployment of careful
+    assert len(list(audit.entries(world, "holdout_use"))) == 1  # the deployment of careful
 
 
 @fails
