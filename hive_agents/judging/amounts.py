@@ -16,12 +16,34 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 NUMBER_WORDS = {
     **{word: float(value) for value, word in enumerate(_SMALL.split())},
     **{word: float(20 + 10 * place) for place, word in enumerate(_TENS.split())},
-    "hundred": 100.0, "thousand": 1000.0, "million": 1e6, "dozen": 12.0, "half": 0.5, "quarter": 0.25,
-    "once": 1.0, "twice": 2.0, "thrice": 3.0, "double": 2.0, "triple": 3.0, "both": 2.0,
-    "zwei": 2.0, "drei": 3.0, "vier": 4.0, "fünf": 5.0, "sechs": 6.0, "sieben": 7.0, "acht": 8.0, "neun": 9.0,
-    "zehn": 10.0, "elf": 11.0, "zwölf": 12.0, "zwanzig": 20.0, "dreißig": 30.0,
+    "hundred": 100.0,
+    "thousand": 1000.0,
+    "million": 1e6,
+    "billion": 1e9,
+    "dozen": 12.0,
+    "half": 0.5,
+    "quarter": 0.25,
+    "once": 1.0,
+    "twice": 2.0,
+    "thrice": 3.0,
+    "double": 2.0,
+    "triple": 3.0,
+    "both": 2.0,
+    "zwei": 2.0,
+    "drei": 3.0,
+    "vier": 4.0,
+    "fünf": 5.0,
+    "sechs": 6.0,
+    "sieben": 7.0,
+    "acht": 8.0,
+    "neun": 9.0,
+    "zehn": 10.0,
+    "elf": 11.0,
+    "zwölf": 12.0,
+    "zwanzig": 20.0,
+    "dreißig": 30.0,
 }
-_VAGUE = frozenset({"one", "half", "quarter", "double", "both", "once", "hundred", "thousand", "million"})
+_VAGUE = frozenset({"one", "half", "quarter", "double", "both", "once", "hundred", "thousand", "million", "billion"})
 """Number words that often count nothing: they speak for a claim and never against it."""
 
 UNITS: dict[str, tuple[str, float]] = {}
@@ -37,6 +59,8 @@ for _dimension, _names in {
     "fahrenheit": "°f=1 fahrenheit=1",
     "share": "%=1 percent=1 prozent=1",
     "money": "€=1 eur=1 euro=1",
+    "pounds": "£=1 gbp=1 pound=1",
+    "crowns": "crown=1 krone=1 krona=1",
     "dollars": "$=1 usd=1 dollar=1",
     "bytes": "kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
     "pressure": "bar=1e5 mbar=100 pa=1 kpa=1000 mpa=1e6 psi=6894.76",
@@ -133,15 +157,20 @@ def clocks(text: str) -> dict[int, str]:
 
 def quantities(text: str) -> Iterator[Quantity]:
     """Return the numbers of a text with the unit after each, also those in words."""
-    text = without_times(text)
+    text = _AND_A_HALF.sub(
+        lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
+    )
+    text = _EVERY_NTH.sub(lambda found: f"every {_NTH[found[1].casefold()]} ", without_times(text))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
-    for found in re.finditer(r"(?P<pre>[€$])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
+    for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
         start, end = found.span("n")
         if any(a <= start < b for a, b in codes) or (start and (text[start - 1].isalnum() or text[start - 1] in ".,")):
             continue
         sign = found["n"][0] in "-−" and not (start and not text[start - 1].isspace() and text[start - 1] not in "(|")
         number = float(re.sub(r"[^\d.]", "", found["n"]))
-        yield Quantity(-number if sign else number, (found["pre"] or _unit_after(text, end)), found[0].strip())
+        if (times := _TIMES.match(text, end)) is not None:
+            number, end = number * NUMBER_WORDS[times[1].casefold()], times.end()
+        yield Quantity(-number if sign else number, (found["pre"] or _unit_after(text, end)), text[start:end].strip())
     words = list(re.finditer(r"[^\W\d_]+", text))
     place = 0
     while place < len(words):
@@ -152,7 +181,7 @@ def quantities(text: str) -> Iterator[Quantity]:
         value, first, vague = NUMBER_WORDS[word], place, word in _VAGUE
         while place + 1 < len(words) and (following := words[place + 1][0].casefold()) in NUMBER_WORDS:
             more = NUMBER_WORDS[following]
-            if following in ("hundred", "thousand", "million"):
+            if following in ("hundred", "thousand", "million", "billion"):
                 value *= more
             elif value >= 20 and value % 10 == 0 and more < 10 and word.endswith("ty"):
                 value += more
@@ -172,6 +201,12 @@ def quantities(text: str) -> Iterator[Quantity]:
             yield Quantity(0.5, _unit(found[1]), found[0], True)
 
 
+_TIMES = re.compile(r"\s(hundred|thousand|million|billion)s?\b", re.I)
+_AND_A_HALF = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) and a half\b", re.I)
+_EVERY_NTH = re.compile(r"\bevery (second|other|third|fourth) (?=[a-z])", re.I)
+_NTH = {"second": 2, "other": 2, "third": 3, "fourth": 4}
+
+
 def is_measure(code: str) -> bool:
     """Return whether what looks like a code is a number with its unit: 30min, 5kg."""
     found = re.fullmatch(r"\d+(?:\.\d+)?([a-zµ%/]+)", code, re.I)
@@ -179,7 +214,7 @@ def is_measure(code: str) -> bool:
 
 
 def _unit_after(text: str, end: int) -> str:
-    found = re.match(r"[\s\-]{0,2}(°\s?[CF]|[%€$]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
+    found = re.match(r"[\s\-]{0,2}(°\s?[CF]|[%€$£]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
     if found is None:
         return ""
     unit = _unit(found[1].replace(" ", ""))

@@ -1,6 +1,7 @@
 """Claims held against passages without a model: what a sentence says that its passages don't, or say otherwise.
 
-It compares codes, names, numbers with their units, dates, negation and modality, and what stands in one row of a table.
+It compares codes, names, numbers with their units, dates, what stands in one row of a table, and by `meaning`
+opposites, negation and duty, order, extent, conditions and roles.
 It finds slips of a model that writes from passages; whether a paraphrase means the same is not its business.
 """
 
@@ -25,40 +26,20 @@ from hive_agents.judging.amounts import (
     rates,
     without_times,
 )
+from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
 
 MOST = 1_000
 """The characters of a claim that are read: its model may have been told to write anything."""
 _LETTERS = re.compile(r"[^\W_]+")
 
-_NEGATIVE = frozenset(
-    "not no never without cannot none neither nor nobody nothing nicht"
-    " kein keine keinen keiner nie niemals ohne".split()
-)
-_OPPOSITES = tuple(
-    (frozenset(one.split()), frozenset(other.split()))
-    for one, other in (
-        ("must mandatory required requires compulsory shall obligatory muss",
-         "may can optional optionally voluntary could kann darf"),
-        ("allowed permitted allow allows permits", "forbidden prohibited banned forbids prohibits"),
-        ("enabled enable enables", "disabled disable disables"),
-        ("before", "after"), ("above over exceeds exceeding", "below under"), ("minimum least", "maximum most"),
-        ("more higher greater larger", "less lower fewer smaller"), ("increase increases increased rises rise raises",
-         "decrease decreases decreased reduces reduced falls lowers lowered"),
-        ("always", "never rarely sometimes"), ("all every", "some few"), ("open opens", "closed closes"),
-        ("accepts accepted", "rejects rejected refuses refused"), ("includes included", "excludes excluded"),
-        ("internal", "external"), ("added adds introduced", "removed removes dropped"), ("starts begins", "ends"),
-        ("clockwise", "anticlockwise counterclockwise"), ("succeeds", "fails"), ("supported", "unsupported"),
-        ("encrypted", "unencrypted"), ("paid", "unpaid"), ("cold", "hot warm"), ("inside", "outside"),
-        ("public", "private"), ("input", "output"), ("automatically automatic", "manually manual"),
-    )
-)  # fmt: skip
-_STRONG = frozenset("must mandatory required requires compulsory shall obligatory".split())
-
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """Something in a claim that its passages don't support. `kind`: token, number, unit, date, negation, row."""
+    """Something in a claim that its passages don't support.
+
+    `kind`: token, number, unit, date, row, negation, order, quantity, condition, role.
+    """
 
     kind: str
     text: str
@@ -78,7 +59,10 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     found += [*_rows(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
-    return list(dict.fromkeys([*found, *_polarity(claim, source)]))
+    return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, source.sentences))]))
+
+
+_SPAN = re.compile(rf"\b({MONTH})\s*(?:to|until|till|through|and|-|–)\s*({MONTH})\b", re.I)
 
 
 def _dates(claim: str, source: PassageText) -> Iterator[Slip]:
@@ -93,7 +77,12 @@ def _dates(claim: str, source: PassageText) -> Iterator[Slip]:
     for word in re.findall(rf"\b(?:{MONTH})\b", blank, re.I):
         if word[0].isupper() and word.lower() not in ("mar", "jan", "sep", "may") and len(word) > 3:
             month = MONTHS[word.lower()]
-            if not any(other.month == month for other in source.dates) and word.casefold() not in source.tokens:
+            between = any(MONTHS[a.lower()] <= month <= MONTHS[b.lower()] for a, b in _SPAN.findall(source.text))
+            if (
+                not between
+                and not any(other.month == month for other in source.dates)
+                and word.casefold() not in source.tokens
+            ):
                 yield Slip("date", word)
 
 
@@ -154,52 +143,6 @@ def _joined(letters: str, source: PassageText) -> bool:
     """Return whether a code stands in the source with other separators: KX 67, KX-67."""
     pattern = r"[\s\-_./]?".join(re.escape(sign) for sign in letters)
     return re.search(rf"(?<![^\W_]){pattern}(?![^\W_]|[.]\d)", source.text, re.I) is not None
-
-
-def _negations(text: str) -> int:
-    lowered = re.sub(r"n[’']t\b", " not", text.casefold())
-    words = re.findall(r"[^\W\d_]+", lowered)
-    count = sum(word in _NEGATIVE for word in words)
-    count -= len(re.findall(r"\bno (?:later|more|longer|less|fewer|earlier) than\b|\bnot only\b|\bno\.? ?\d", lowered))
-    return max(0, count)
-
-
-def _polarity(claim: str, source: PassageText) -> Iterator[Slip]:
-    """Return how the claim's negation or modality differs from the sentences that speak of the same."""
-    near = [sentence for sentence in _near(claim, source) if sentence.count("|") < 2]
-    words = set(re.findall(r"[^\W\d_]+", claim.casefold()))
-    different = []
-    for sentence in near:
-        theirs = set(re.findall(r"[^\W\d_]+", sentence.casefold()))
-        opposed = next(((one & words, other & theirs) for one, other in _sides() if one & words
-                        and other & theirs - words and not one & theirs), None)  # fmt: skip
-        # "never" against "always" is one difference, and not a negation besides.
-        mine, other = opposed or (set(), set())
-        denied = _negations(claim) - len(mine & _NEGATIVE) + _negations(sentence) - len(other & _NEGATIVE)
-        if opposed is None and denied % 2 and not _speaks_of(claim, sentence):
-            continue
-        if (denied + (opposed is not None)) % 2:
-            different.append(" ".join(sorted(mine)) or "not")
-    if near and len(different) == len(near):
-        yield Slip("negation", different[0])
-
-
-def _speaks_of(claim: str, sentence: str) -> bool:
-    """Return whether what one of them denies is in the other, too."""
-    for text, other in ((claim, sentence), (sentence, claim)):
-        words = [word.casefold() for word in _LETTERS.findall(re.sub(r"n[’']t\b", " not", text))]
-        for place, word in enumerate(words):
-            following = [stem(one) for one in words[place + 1 :] if one not in STOP] if word in _NEGATIVE else []
-            if word in _NEGATIVE and (not following or set(following[:2]) & stems(other)):
-                return True
-    return False
-
-
-def _sides() -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    for one, other in _OPPOSITES:
-        yield one, other
-        if one is not other:
-            yield other, one
 
 
 def _names(claim: str, cell: str) -> bool:
@@ -318,22 +261,36 @@ def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]
     for mine in quantities(claim):
         sort = _sort(mine, claim)
         if not mine.vague and sort:
-            yield "row", mine.text, lambda part, mine=mine, sort=sort: [  # type: ignore[misc]
-                mine.same(other) for other in quantities(part)
-                if (not other.vague or other.text.casefold() == "one") and _sort(other, part) == sort
-            ]
+            yield (
+                "row",
+                mine.text,
+                lambda part, mine=mine, sort=sort: [  # type: ignore[misc]
+                    mine.same(other)
+                    for other in quantities(part)
+                    if (not other.vague or other.text.casefold() == "one")
+                    and (_sort(other, part) == sort or (mine.same(other) and not _sort(other, part)))
+                ],
+            )
     codes = [found[0] for found in CODE.finditer(claim) if not is_measure(found[0]) and "_" not in found[0]]
     shapes = [_shape(code) for code in codes]
     for code in (code for code in codes if shapes.count(_shape(code)) == 1):  # of two, one is often the other's peer
-        yield "row", code, lambda part, code=code: [  # type: ignore[misc]
-            normal(other[0]) == normal(code) for other in CODE.finditer(part) if _shape(other[0]) == _shape(code)
-        ]
+        yield (
+            "row",
+            code,
+            lambda part, code=code: [  # type: ignore[misc]
+                normal(other[0]) == normal(code) for other in CODE.finditer(part) if _shape(other[0]) == _shape(code)
+            ],
+        )
     for pattern in (_RELEASE, _NAME, _IDENTIFIER):
         for found in pattern.findall(claim):
             if found.split()[0].casefold() in STOP | _OPENING:
                 continue
-            yield "row", found, lambda part, bare=found.removeprefix("v"), pattern=pattern: (  # type: ignore[misc]
-                [True] if bare in part else [False] * len(pattern.findall(part))
+            yield (
+                "row",
+                found,
+                lambda part, bare=found.removeprefix("v"), pattern=pattern: (  # type: ignore[misc]
+                    [True] if bare in part else [False] * len(pattern.findall(part))
+                ),
             )
 
 
@@ -344,7 +301,7 @@ def _sort(quantity: Quantity, text: str) -> str:
     if re.fullmatch(r"(?:19|20)\d\d", quantity.text):
         return "year"
     counted = re.search(rf"(?<![\w.-]){re.escape(quantity.text)} ([^\W\d_]{{3,}})", text)
-    return "" if counted is None or counted[1] in STOP else stem(counted[1].casefold())
+    return "" if counted is None or counted[1] in STOP or not counted[1].endswith("s") else stem(counted[1].casefold())
 
 
 def _shape(code: str) -> str:

@@ -66,7 +66,9 @@ def stems(text: str) -> set[str]:
 
 
 def stem(word: str) -> str:
-    for ending in ("ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "s", "ly", "e"):
+    if word.endswith(("ies", "ied")) and len(word) > 4:
+        word = word[:-3] + "y"
+    for ending in ("ingly", "edly", "ings", "ing", "ed", "es", "s", "ly", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word

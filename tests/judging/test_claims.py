@@ -24,13 +24,21 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ("untouched", (54, 54), (0, 54)),
         ("fresh", (28, 30), (1, 30)),  # at the first look 19 and 3
         ("later", (18, 20), (0, 20)),  # 14 and 2
-        ("last", (12, 15), (0, 15)),  # 9 and 0
+        ("last", (14, 15), (0, 15)),  # 9 and 0
+        ("leaflets", (24, 30), (1, 30)),  # 14 and 4
+        ("terms", (27, 30), (1, 30)),  # 18 and 11
+        ("notices", (27, 30), (1, 30)),  # 16 and 5
+        (
+            "kitchen",
+            (26, 30),
+            (3, 30),
+        ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
     ],
 )
 def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
     name: str, wrong: tuple[int, int], right: tuple[int, int]
 ) -> None:
-    """The figures may only get better; `fresh`, `later` and `last` are of texts that the check wasn't written for."""
+    """The figures may only get better; all sets but the first two are of texts that the check wasn't written for."""
     cases = labelled(name)
     for is_right, (marked, n) in ((False, wrong), (True, right)):
         found = [bool(slips(claim, [text])) for text, claim, label in cases if label is is_right]
@@ -66,6 +74,20 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
         ("Set `mode = fast` to begin.", 'The mode is "fast".', 'The mode is "slow".', "token"),
         ("Always lock the door at night.", "The door is always locked at night.", "Never lock the door at night.",
          "negation"),
+        ("Take them with or after food.", "Take them after food.", "Take them before food.", "order"),
+        ("Lock the case before you leave the room.", "Leave the room after you lock the case.",
+         "Leave the room before you lock the case.", "order"),
+        ("Most valves are tested by hand.", "Most of the valves are tested by hand.", "All valves are tested by hand.",
+         "quantity"),
+        ("Staff may enter the vault only if a guard is present.", "If a guard is present, staff may enter the vault.",
+         "Staff may enter the vault at any time.", "condition"),
+        ("The mayor accused the council of waste.", "The council was accused of waste by the mayor.",
+         "The council accused the mayor of waste.", "role"),
+        ("Adults pay 14 euros, students 8.", "Adults pay 14 euros.", "Students pay 14 euros.", "row"),
+        ("Talks are in German in the morning and in English in the evening.", "In the evening talks are in English.",
+         "In the evening talks are in German.", "row"),
+        ("The landlord must state the reason; the tenant need not.", "The tenant need not state the reason.",
+         "The landlord need not state the reason.", "negation"),
         ("| Tool | Speed |\n| --- | --- |\n| **zip** 1.2 -1 | 95 |\n| [lz] 3.1 | 400 |\n", "zip has a speed of 95.",
          "zip has a speed of 400.", "row"),
     ],

@@ -1,0 +1,181 @@
+"""Clauses of a text as a claim is compared with them, and the words that are opposites or mean the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
+from math import log
+from typing import Any
+
+from hive_agents.judging.amounts import MONTHS, NUMBER_WORDS, UNITS
+from hive_agents.judging.passages import STOP, stem
+
+ALIKE = 0.4
+"""The least share of a claim's weight that a clause which speaks of the same has."""
+
+WORDS = re.compile(r"\w+(?:['’][a-z]+)?")
+_CLAUSE = re.compile(
+    r";\s+|,\s+(?:but|while|whereas|otherwise|except)\s+|,\s+and\s+(?=\w+(?: \w+)? (?:is|are|was|may|must|can)\b)"
+)
+_MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
+_AUXILIARY = re.compile(r"\b(?:must|may|can|shall|should|is|are|was|were)\b")
+_PARTICIPLE = re.compile(r"(?:not|\w+ed|kept|made|sold|sent|lost|held|paid|built|written|given|taken)\b")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A clause with its sentence, both as `plain` returns them; a row of a table has no sentence."""
+
+    text: str
+    sentence: str = ""
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        return tuple(WORDS.findall(self.text))
+
+    @cached_property
+    def content(self) -> tuple[str, ...]:
+        """The stems of its words that mean something by themselves, in order; one stem for all of one meaning."""
+        return tuple(meaning(word) for word in self.words if word not in function_words() and not word.isdigit())
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(self.content)
+
+    @cached_property
+    def duty(self) -> str | None:
+        """What it says of an action: free, forbidden, required, permitted."""
+        return next((name for name, pattern in _tables().duties if pattern.search(self.text)), None)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """Clauses of the passages, and what each of their stems weighs: the more, the fewer clauses have it."""
+
+    clauses: tuple[Clause, ...]
+    weights: dict[str, float]
+
+    @property
+    def stems(self) -> Collection[str]:
+        return self.weights.keys()
+
+    def weight(self, stems: Collection[str]) -> float:
+        return sum(self.weights.get(one, log(1 + len(self.clauses))) for one in stems)
+
+    def nearest(self, claim: Clause) -> list[Clause]:
+        """Return the clauses that share most of the claim's weight; none where that is little."""
+        total, found, most = self.weight(claim.stems), dict[Clause, None](), 0.0
+        # An opposite shows what is spoken of nearly as well as the word itself.
+        for worth in (0.9, 0.0) if total else ():
+            scored = []
+            for clause in self.clauses:
+                shared = claim.stems & clause.stems
+                against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
+                scored.append(((self.weight(shared) + worth * self.weight(against)) / total, clause))
+            best = max((score for score, _ in scored), default=0.0)
+            if best >= 0.8 * most:
+                found |= {clause: None for score, clause in scored if score >= max(ALIKE, best - 0.03)}
+            most = best
+        return list(found)
+
+
+@lru_cache(maxsize=64)
+def source_of(sentences: tuple[str, ...]) -> Clauses:
+    found: list[Clause] = []
+    for sentence in sentences:
+        row = sentence.count("|") > 1
+        found += [Clause(plain(sentence.replace("|", " ")))] if row else clauses(plain(sentence))
+    stems = {one for each in found for one in each.stems}
+    weights = {one: log(1 + len(found) / sum(one in each.stems for each in found)) for one in stems}
+    return Clauses(tuple(found), weights)
+
+
+def clauses(sentence: str) -> list[Clause]:
+    """Return the clauses of a sentence; one that ends in "need not" is given what the one before it ends in."""
+    parts = [part.strip(" .") for part in _CLAUSE.split(sentence) if part.strip(" .")]
+    for place in range(1, len(parts)):
+        last = list(_MODAL.finditer(parts[place]))
+        verb = _MODAL.search(parts[place - 1])
+        if last and verb and last[-1].end() == len(parts[place]):
+            parts[place] += parts[place - 1][verb.end() :]
+        elif (be := _AUXILIARY.search(parts[place - 1])) and _PARTICIPLE.match(parts[place]):
+            parts[place] = f"{parts[place - 1][: be.end()]} {parts[place]}"
+    return [Clause(part, sentence) for part in parts]
+
+
+def plain(text: str) -> str:
+    """Return a text in lower case, with bounds and the like written in one way."""
+    text = re.sub(r"[\"“'`](no|not|none|never)[\"”'`]", r"\1_", text).casefold()
+    text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
+    text = " ".join(text.split())
+    for pattern, becomes in _tables().plain:
+        text = pattern.sub(becomes, text)
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class _Tables:
+    opposites: dict[str, frozenset[str]]
+    alike: dict[str, frozenset[str]]
+    same: dict[str, str]
+    function: frozenset[str]
+    negative: frozenset[str]
+    duties: tuple[tuple[str, re.Pattern[str]], ...]
+    plain: tuple[tuple[re.Pattern[str], str], ...]
+
+
+@cache
+def _tables() -> _Tables:
+    import tomllib
+
+    table: dict[str, Any] = tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
+    against: dict[str, set[str]] = {}
+    alike: dict[str, set[str]] = {}
+    for line in filter(None, table["opposites"].split("\n")):
+        one, other = ({stem(word) for word in side.split()} for side in line.split("|"))
+        for side, opposed in ((one, other), (other, one)):
+            for word in side:
+                against.setdefault(word, set()).update(opposed)
+                alike.setdefault(word, set()).update(side - {word})
+    same = {stem(word): stem(line.split()[0]) for line in table["same"].split("\n") if line for word in line.split()}
+    return _Tables(
+        {word: frozenset(others) for word, others in against.items()},
+        {word: frozenset(others) for word, others in alike.items()},
+        same,
+        STOP | frozenset(table["function"].split()),
+        frozenset(table["negative"].split()),
+        tuple((name, re.compile(pattern, re.X)) for name, pattern in table["duties"].items()),
+        tuple((re.compile(one["pattern"], re.X), one["becomes"]) for one in table["plain"]),
+    )
+
+
+def opposites(stem: str) -> frozenset[str]:
+    return _tables().opposites.get(stem, frozenset())
+
+
+def same_side(stem: str) -> frozenset[str]:
+    """Return the words that have the same opposites."""
+    return _tables().alike.get(stem, frozenset())
+
+
+def function_words() -> frozenset[str]:
+    return _tables().function
+
+
+def negative_words() -> frozenset[str]:
+    return _tables().negative
+
+
+def meaning(word: str) -> str:
+    """Return the stem of a word, or the one that stands for all of its meaning."""
+    found = stem(word)
+    return _tables().same.get(found, found)
+
+
+def is_thing(word: str) -> bool:
+    """Return whether a word, or a stem, names something, and neither counts nor compares."""
+    counts = word[:1].isdigit() or word in NUMBER_WORDS or word in MONTHS or word in UNITS or stem(word) in UNITS
+    return bool(word) and not counts and not opposites(stem(word))
