@@ -48,7 +48,7 @@ READERS = {
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),
         Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=20),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
-        Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows"),
+        Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=19),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),
         Reader("jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows"),
         Reader(
@@ -83,7 +83,7 @@ READERS = {
             "from_xlsx:xlsx_rows",
             settings=frozenset({"hidden"}),
             flat=False,
-            version=19,
+            version=20,
         ),
     )
 }

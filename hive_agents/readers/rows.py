@@ -22,7 +22,9 @@ bezeichnung titre sujet pregunta asunto título""".split()
 _TEXTS = """answer reply response body content text description details message comment antwort inhalt beschreibung
 nachricht kommentar réponse contenu respuesta contenido descripción risposta""".split()
 _IDS = frozenset(
-    "id key uid uuid guid slug sku code number nr no issue_key issue_id ticket_id article_id product_id item_id".split()
+    """id key uid uuid guid slug sku code number nr no issue_key issue_id ticket_id article_id product_id item_id
+    case_id order_id incident_id request_id task_id ticket case order invoice incident issue request task reference ref
+    ticket_no ticket_number case_number order_no order_number invoice_no invoice_number""".split()
 )
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")

@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 
 from hive_agents.readers import ImportFailure, convert_bytes, rows_in
+from hive_agents.readers.rows import rows_of_texts
 from hive_agents.sync import ImportReport, examine_documents, import_documents
 from hive_agents.workspace.workspace import Workspace
 
@@ -316,3 +317,15 @@ def test_the_columns_of_a_table_are_offered_and_declared(place: Workspace, tmp_p
 def write(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
+
+
+def test_tickets_that_say_little_are_a_document_each() -> None:
+    rows = [["Ticket", "Customer", "Status", "Summary"]]
+    rows += [
+        [f"BK-{n}", ("Pine", "Orchard")[n % 2], ("open", "closed")[n % 3 == 0], f"Cold on floor {n}"] for n in range(9)
+    ]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert [row.key for row in documents[:2]] == ["bk-0", "bk-1"]
+    assert documents[1].fields["status"] == "open"
+    assert documents[1].fields["customer"] == "Orchard"
