@@ -28,6 +28,7 @@ _IDS = frozenset(
 )
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
+_CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*\d)(?!\S+://|\S+@)\S{2,40}")
 _DAY = re.compile(
     r"(?P<y1>\d{4})[-/](?P<m1>\d\d?)[-/](?P<d1>\d\d?)(?:[ T]\d\d?:\d\d\S*)?"
     r"|(?P<d2>\d\d?)\.(?P<m2>\d\d?)\.(?P<y2>\d{4})(?: \d\d?:\d\d\S*)?"
@@ -62,10 +63,9 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     texts = [at for at, column in enumerate(columns) if _has_texts(head[at], column)]
     title_at = _title_column(head, columns, texts)
     texts = [at for at in texts if at != title_at]
-    id_at = next(
-        (at for at, column in enumerate(columns) if head[at].lower().replace(" ", "_") in _IDS and _is_unique(column)),
-        None,
-    )
+    unique = [at for at, column in enumerate(columns) if _is_unique(column)]
+    named = [at for at in unique if head[at].lower().replace(" ", "_") in _IDS]
+    id_at = next(iter([*named, *(at for at in unique if _are_codes(columns[at]))]), None)
     skipped = {*texts, title_at}
     fields = {at: _typed(column) for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
     if not texts and not (id_at is not None and any(at != id_at and _is_shared(columns[at]) for at in fields)):
@@ -212,6 +212,11 @@ def _length(text: str) -> float:
 
 def _is_unique(column: Sequence[str]) -> bool:
     return all(cell.strip() for cell in column) and len(set(column)) == len(column)
+
+
+def _are_codes(column: Sequence[str]) -> bool:
+    """Return whether each cell is one word of letters and digits: a number of an article, whatever its column says."""
+    return all(map(_CODE.fullmatch, (cell.strip() for cell in column)))
 
 
 def _markdown(

@@ -329,3 +329,19 @@ def test_tickets_that_say_little_are_a_document_each() -> None:
     assert [row.key for row in documents[:2]] == ["bk-0", "bk-1"]
     assert documents[1].fields["status"] == "open"
     assert documents[1].fields["customer"] == "Orchard"
+
+
+def test_a_code_in_each_row_is_an_id_whatever_its_column_is_called() -> None:
+    rows = [["Part", "Kind", "City", "Stock"]]
+    rows += [
+        [f"Aldra-{100 + n}", ("pump", "valve")[n % 2], ("Oslo", "Graz", "Lyon")[n % 3], str(n * 7)] for n in range(9)
+    ]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert (documents[4].key, documents[4].title) == ("aldra-104", "Aldra-104")
+    assert documents[4].fields["city"] == "Graz"
+
+
+def test_days_and_measurements_stay_a_table() -> None:
+    rows = [["Day", "Rain", "Wind"], *([f"2025-03-{n:02}", f"{n}.5", ("low", "high")[n % 2]] for n in range(1, 12))]
+    assert rows_of_texts(rows) is None
