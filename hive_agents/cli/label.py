@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.evaluation import LabelYield
+    from hive_agents.ranking import RetrievalConfig
     from hive_agents.workspace import Workspace
 
 ListOption = list[str] | None
@@ -32,6 +33,12 @@ def command(
             metavar="N",
             min=1,
             help="Generate N questions for training only: by a model, else from headings.",
+        ),
+    ] = None,
+    between: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--between", metavar="CONFIG CONFIG", help="Label what these two find, first where they differ most."
         ),
     ] = None,
     all_of_them: Annotated[bool, typer.Option("--all", help="Continue when more labels would change little.")] = False,
@@ -82,7 +89,8 @@ def command(
         why = f"{operator} may not write out labels that are held out"
         raise HiveError.of("HIVE-415", why, fix="the workspace's owner may, without a token or --as")
     surface.refresh_index()
-    session = _Session(surface, schema.name, golden, tag or [], split, reader=viewer, by=operator)
+    pooled = [_config_of(place, name, schema.name) for name in between or ()]
+    session = _Session(surface, schema.name, golden, tag or [], split, reader=viewer, by=operator, between=pooled)
     if export is not None:
         session.write_out(export)
     elif judgements is not None:
@@ -115,6 +123,7 @@ class _Session:
         *,
         reader: Principal | None,
         by: str | None,
+        between: Sequence[RetrievalConfig],
     ) -> None:
         from hive_agents.access import ViewGate, permissions_of
         from hive_agents.copilot import open_scope
@@ -126,6 +135,7 @@ class _Session:
         self._golden = golden
         self._tags = tags
         self._split = split
+        self._between = between
         self._by, self._reader = by, reader
         self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
         self._within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
@@ -135,7 +145,7 @@ class _Session:
         return doc_ids if self._gate is None else self._gate.allowed(list(doc_ids))
 
     def ask(self, query: str) -> LabelledQuestion:
-        """Ask the person for the labels of what both lanes return for a question."""
+        """Ask the person for the labels of what both lanes, or the two configs, return for a question."""
         from hive_agents.base.files import read_bytes
         from hive_agents.cli.labelling import LabelPages
         from hive_agents.evaluation import pool
@@ -143,7 +153,7 @@ class _Session:
         def text_of(doc_id: str) -> str:
             return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
 
-        hits = pool(self._engine, query, self._collection, within=self._within)
+        hits = pool(self._engine, query, self._collection, within=self._within, between=self._between)
         viewable = self._viewable([hit.doc_id for hit in hits])
         return LabelPages(query, [hit for hit in hits if hit.doc_id in viewable], text_of).ask()
 
@@ -162,7 +172,7 @@ class _Session:
         """Ask for the labels of each open question, and say after each which gains they can prove together."""
         from hive_agents.evaluation import LabelYield, open_questions
 
-        label_yield = LabelYield(self._engine, self._collection, within=self._within)
+        label_yield = LabelYield(self._engine, self._collection, within=self._within, between=self._between)
         unlabelled = label_yield.telling_first(open_questions(questions, self._labelled(label_yield)))
         self._surface.say(label_yield.told())
         written, why = [], "every question is labelled"
@@ -303,6 +313,18 @@ class _Session:
         )
         labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
         return {"query_id": entry["id"], **labels}
+
+
+def _config_of(place: Workspace, name: str, collection: str) -> RetrievalConfig:
+    """Return a config by its name. Raises: HIVE-213 for one of another collection."""
+    from hive_agents.base import HiveError
+    from hive_agents.ranking import named_config
+
+    config = named_config(place, name).config
+    if config.collection != collection:
+        message = f'{name} searches "{config.collection}", and labels are asked for of "{collection}"'
+        raise HiveError.of("HIVE-213", message, fix=f"hive label --collection {config.collection} …")
+    return config
 
 
 def _read(file: Path) -> list[str]:

@@ -8,10 +8,10 @@ from math import sqrt
 from statistics import NormalDist, stdev
 
 from hive_agents.evaluation.golden import GoldenQuery
-from hive_agents.evaluation.labelling import POOL_DEPTH, lanes
+from hive_agents.evaluation.labelling import POOL_DEPTH, pooled_rankings
 from hive_agents.evaluation.metrics.measure import nudcg
 from hive_agents.index import ScopedIndex
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 ALPHA, POWER = 0.05, 0.80
 STEP, LITTLE = 10, 0.005
@@ -22,40 +22,42 @@ STEP, LITTLE = 10, 0.005
 class LabelYield:
     """The smallest gain that the labelled questions of a collection can show.
 
-    The spread between two ways of searching is estimated from the differences of both lanes' nUDCG by question; with
-    one lane, from its nUDCG. `within` is a scope of the collection's index, as for `pool`.
+    The spread between two ways of searching is estimated from the differences in nUDCG by question of both lanes, or
+    of the two configs `between` which labels decide; with one lane, from its nUDCG. `within` is as for `pool`.
     """
 
     engine: SearchEngine
     collection: str
     differences: list[float] = field(default_factory=list)
     within: ScopedIndex | None = None
+    between: Sequence[RetrievalConfig] = ()
 
     def add(self, query: GoldenQuery) -> None:
         """Add a labelled question; one without relevant documents is ignored."""
         if not query.relevant:
             return
-        scores = []
-        for hits in lanes(self.engine, query.query, self.collection, within=self.within):
-            ranking = list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH]
-            scores.append(nudcg(ranking, query.qrels, POOL_DEPTH))
+        scores = [nudcg(found, query.qrels, POOL_DEPTH) for found in self._found(query.query)]
         self.differences.append(scores[0] - scores[-1] if len(scores) > 1 else scores[0])
 
     def telling_first(self, questions: Sequence[str]) -> list[str]:
-        """Return the questions with those first on whose documents the two lanes agree least: labels tell most there.
+        """Return the questions with those first on which the two rankings agree least: labels tell most there.
 
         With one lane they stay in order.
         """
-        if self.engine.index(self.collection).embedding_model is None:
+        if not self.between and self.engine.index(self.collection).embedding_model is None:
             return list(questions)
         return sorted(questions, key=self._agreement)
 
     def _agreement(self, question: str) -> float:
-        """Return the share of documents that both lanes have among their first `POOL_DEPTH`."""
-        found = lanes(self.engine, question, self.collection, within=self.within)
-        first = [set(list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH]) for hits in found]
-        either = set.union(*first)
-        return len(set.intersection(*first)) / len(either) if either else 1.0
+        """Return how alike the rankings are: the mean over their depths of the share of documents that both have."""
+        one, other = self._found(question)
+        depths = range(1, max(len(one), len(other)) + 1)
+        shares = [len(set(one[:depth]) & set(other[:depth])) / depth for depth in depths]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def _found(self, question: str) -> list[list[str]]:
+        found = pooled_rankings(self.engine, question, self.collection, within=self.within, between=self.between)
+        return [[hit.doc_id for hit in hits] for hits in found]
 
     def smallest_gain(self, questions: int | None = None) -> float | None:
         """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""

@@ -20,13 +20,19 @@ POOL_DEPTH = 10
 
 
 def pool(
-    engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
+    engine: SearchEngine,
+    query: str,
+    collection: str,
+    depth: int = POOL_DEPTH,
+    *,
+    within: ScopedIndex | None = None,
+    between: Sequence[RetrievalConfig] = (),
 ) -> list[Hit]:
-    """Return the documents of both lanes alternately, each once with its best passage.
+    """Return the documents of both lanes, or of the configs `between` which labels decide, alternately, each once.
 
     `within` is a scope of the collection's index, for somebody who may not view all of it.
     """
-    rankings = lanes(engine, query, collection, depth, within=within)
+    rankings = pooled_rankings(engine, query, collection, depth, within=within, between=between)
     pooled: dict[str, Hit] = {}
     for rank in range(max((len(hits) for hits in rankings), default=0)):
         for hits in rankings:
@@ -35,18 +41,30 @@ def pool(
     return list(pooled.values())
 
 
-def lanes(
-    engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
-) -> list[tuple[Hit, ...]]:
-    """Return the hits of each lane alone: keywords, and vectors where there is an embedding model."""
+def pooled_rankings(
+    engine: SearchEngine,
+    query: str,
+    collection: str,
+    depth: int = POOL_DEPTH,
+    *,
+    within: ScopedIndex | None = None,
+    between: Sequence[RetrievalConfig] = (),
+) -> list[list[Hit]]:
+    """Return the rankings that `pool` joins, of at most `depth` documents each, every one with its best passage.
+
+    The lanes are keywords, and vectors where there is an embedding model.
+    """
     methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
     rankings = []
-    for config in (_single_lane(method, collection, depth) for method in methods):
+    for config in between or [_single_lane(method, collection, depth) for method in methods]:
         if within is None:
             ranking = engine.search(query, config)
         else:
             ranking = engine.present(within, engine.run_on(within, [query], config)[0], config)
-        rankings.append(tuple(ranking.hits))
+        first: dict[str, Hit] = {}
+        for hit in ranking.hits:
+            first.setdefault(hit.doc_id, hit)
+        rankings.append(list(first.values())[:depth])
     return rankings
 
 

@@ -152,6 +152,8 @@ def _tenant(call: Call) -> str | None:
 
 async def login(request: Request) -> Response:
     """GET with a code of a sign-in link, or POST {"token": …}: the browser gets a session."""
+    if request.method == "HEAD":  # a preview of the link, which mustn't use it up
+        return Response(headers=PRIVATE)
     workspace = request.app.state.host.workspace
     if request.method == "POST":
         require_same_site(request)  # against login CSRF: another site would choose the user

@@ -13,6 +13,7 @@ from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.workspace.trusted import trust
 from tests.sample import Ran, hive, words_sample
+from tests.topics import make_topics
 
 
 @pytest.fixture
@@ -91,6 +92,18 @@ def test_a_file_of_questions_is_labelled_one_after_the_other_and_goes_on_later(
     assert [one["query_id"] for one in second.json["queries"]] == ["q3"]
     assert "question 1 of 1" in second.err
     assert second.json["stopped"] == "every question is labelled"
+
+
+def test_between_two_configs_what_they_find_is_labelled_first_where_they_differ(tmp_path: Path, answer: Any) -> None:
+    topics = make_topics(tmp_path / "topics")
+    file = topics.root / "questions.txt"
+    file.write_text("nothing of use\nheater\n")
+    command = ("label", "--questions", file, "-w", topics.root, "--json")
+    ran = answer("i all\nq\n", *command, "--between", "naive", "careful")
+    assert ran.code == 0, ran.out
+    (entry,) = queries(topics)
+    assert (entry["query"], set(entry["irrelevant"])) == ("heater", {"faqs/heater.md", "guides/heater.md"})
+    assert answer("", *command, "--between", "naive", "none").codes == {"HIVE-107"}
 
 
 def test_what_was_asked_in_chats_can_be_labelled(place: Workspace, answer: Any) -> None:

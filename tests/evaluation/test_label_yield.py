@@ -4,8 +4,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.evaluation import GoldenQuery, LabelYield, load_golden, open_questions, pool, suggest
+from hive_agents.ranking import named_config
 from tests.sample import indexed_sample
-from tests.topics import indexed_engine
+from tests.topics import CAREFUL, NAIVE, indexed_engine
 
 
 def worth(topics: Workspace, differences: list[float]) -> LabelYield:
@@ -55,3 +56,16 @@ def test_questions_that_words_and_meaning_answer_otherwise_come_first(topics: Wo
     assert sorted(ordered) == sorted(asked)
     assert ordered != asked
     assert len(pool(engine, ordered[0], golden.collection)) >= len(pool(engine, ordered[-1], golden.collection))
+
+
+def test_between_two_configs_questions_come_first_that_they_answer_otherwise(topics: Workspace) -> None:
+    engine = indexed_engine(topics)
+    configs = [named_config(topics, name).config for name in ("naive", "careful")]
+    found = LabelYield(engine, "kb", between=configs)
+    assert found.telling_first(["nothing of use", "heater"]) == ["heater", "nothing of use"]
+    assert {hit.doc_id for hit in pool(engine, "heater", "kb", between=configs)} == {
+        "guides/heater.md",
+        "faqs/heater.md",
+    }
+    found.add(GoldenQuery(id="q1", query="heater", relevant=["guides/heater.md"], distractors=["faqs/heater.md"]))
+    assert found.differences == [pytest.approx(NAIVE - CAREFUL, abs=1e-3)]

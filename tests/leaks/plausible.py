@@ -195,6 +195,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "bring": ["comments,hidden"],
     "declare": [True],
     "fields declare": [["labels"], ["labels.may_hide"]],
+    "between": [["words", "boosted"]],
     "judgements": [NONE],
     "texts": [NONE],
     "label export": ["OUT"],

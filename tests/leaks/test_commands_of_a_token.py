@@ -81,7 +81,7 @@ CALLS: dict[str, list[Arguments]] = {
     "why": [(ASKED, HIDDEN), (ASKED, OPEN)],
     "stale": [()],
     "fields": [()],
-    "label": [(ASKED, "-r", OPEN), (ASKED,), ("--chat",), ("--suggest", "2")],
+    "label": [(ASKED, "-r", OPEN), (ASKED,), (ASKED, "--between", "words", "boosted"), ("--chat",), ("--suggest", "2")],
     "evaluate": [(), ("words",), ("--accept-golden",)],
     "compare": [("v1", "words"), ("v1", "--engine")],
     "validate": [("v1", "--behavioral"), ("filtered",)],

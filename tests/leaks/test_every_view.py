@@ -170,7 +170,6 @@ def differences(without: Mapping[str, str], beside: Mapping[str, str]) -> list[s
     ]
 
 
-
 COUNTED = frozenset({"index", "doctor", "backup", "export", "storage migrate"})
 """Commands that tell operators how many documents there are, which they may know: numbers aren't compared."""
 UNORDERED = frozenset({"chat --threads"})
@@ -207,6 +206,8 @@ def written(parameter: Any, value: Any) -> list[str]:
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
     if parameter.param_type_name == "argument":
         return texts
+    if parameter.nargs > 1:
+        return [parameter.opts[0], *texts]
     return [parameter.opts[0]] if value is True else [part for text in texts for part in (parameter.opts[0], text)]
 
 

@@ -103,6 +103,7 @@ async def test_link_signs_in_once_and_the_page_says_who_one_is(tmp_path: Path) -
     place = sample(tmp_path / "ws")
     async with served(place) as client:
         code = login_code(place, "dana")
+        assert not (await client.head(f"/login?code={code}")).cookies, "a preview of the link uses it up"
         page = await client.get(f"/login?code={code}", follow_redirects=True)
         assert page.status_code == 200
         assert "dana of acme" in page.text or "dana of" in page.text
