@@ -117,7 +117,13 @@ class Sentence:
         asked_for = self.at(before) in (_WORDS["listing"] | QUESTION | {"which"}) - _WORDS["action"]
         goes_on = self.ends_clause(mention.last) or self.at(after) in ABOUT | BE | _WORDS["relative"]
         goes_on = goes_on or any(span.first == after and span.led for span in self.dates) or self._is_owned(after)
+        goes_on = goes_on or (asks_how_many(self.text) and self._has_owner(after))
         return (before < 0 or described or asked_for) and goes_on
+
+    def _has_owner(self, place: int) -> bool:
+        """Return whether it is said whose they are: "how many pumps has Oslo", "… does Oslo have", "… for Oslo"."""
+        verb = bool({self.at(place), self.words[-1].lower} & word_list("words", "have"))
+        return verb or (self.at(place) in PREPOSITIONS and place + 1 + (self.at(place + 1) in ARTICLES) in self.inside)
 
     def _is_owned(self, place: int) -> bool:
         """Return whether an owner follows: "assigned to raj"."""

@@ -70,3 +70,26 @@ def test_a_name_is_no_word_of_everyday_language() -> None:
     for text, value in (("limit requests in traefik", "traefik"), ("limit requests in Python", "python")):
         decision = route(text, vocabulary, reader="dana", today=datetime.date(2026, 2, 2)).decision
         assert [demand.value for demand in decision.filters] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how many pumps has Oslo",
+        "how many pumps does Oslo have?",
+        "how many pumps for Oslo",
+        "how many pumps in Oslo",
+    ],
+)
+def test_who_has_them_filters_what_is_counted(text: str) -> None:
+    fields = {"kind": FieldWords("keyword", ("pump", "valve")), "city": FieldWords("keyword", ("Oslo", "Graz"))}
+    found = route(text, Vocabulary(fields), reader="dana", today=datetime.date(2026, 2, 2)).decision
+    assert sorted((one.field, one.value) for one in found.filters) == [("city", "Oslo"), ("kind", "pump")]
+    assert found.strategy is SearchStrategy.METADATA_ONLY
+
+
+@pytest.mark.parametrize("text", ["how many pumps do I need to fill a tank", "how many valves does a pump take"])
+def test_how_many_it_takes_counts_no_documents(text: str) -> None:
+    fields = {"kind": FieldWords("keyword", ("pump", "valve"))}
+    found = route(text, Vocabulary(fields), reader="dana", today=datetime.date(2026, 2, 2)).decision
+    assert (found.filters, found.strategy) == ([], SearchStrategy.CONTENT_ONLY)
