@@ -14,6 +14,8 @@ from hive_agents.index import ScopedIndex
 from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 ALPHA, POWER = 0.05, 0.80
+TYPICAL_SPREAD = 0.46
+"""The standard deviation of the differences in nUDCG by question, of both lanes on the sample's 137 with an answer."""
 STEP, LITTLE = 10, 0.005
 """More labels change little where `STEP` more questions lower the smallest gain that can be shown by less."""
 
@@ -63,14 +65,15 @@ class LabelYield:
         """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""
         if len(self.differences) < 5:
             return None
-        z = NormalDist().inv_cdf(1 - ALPHA) + NormalDist().inv_cdf(POWER)
-        return z * stdev(self.differences) / sqrt(questions or len(self.differences))
+        return _shown(stdev(self.differences), questions or len(self.differences))
 
     def told(self) -> str:
         """Return a line on the gain that the labels can show, and what more of them could."""
         n, now = len(self.differences), self.smallest_gain()
         if now is None:
-            return f"{n} questions with an answer; from 5 on it is known how small a gain they can show"
+            usual = ", ".join(f"{more} of {_shown(TYPICAL_SPREAD, more):.2f}" for more in (50, 100, 200))
+            begin = f"as a rule 20 questions can show a gain of {_shown(TYPICAL_SPREAD, 20):.2f} nUDCG, {usual}"
+            return f"{n} questions with an answer; {begin}; from 5 on it is known for yours"
         later = [(more, self.smallest_gain(more)) for more in (20, 50, 100, 200) if more > n][:2]
         more = "".join(f", {questions} of {gain:.2f}" for questions, gain in later if gain is not None)
         return f"{n} questions can show a gain of {now:.2f} nUDCG in four cases of five{more}"
@@ -82,6 +85,10 @@ class LabelYield:
         if n < 20 or now is None or later is None or now - later >= LITTLE:
             return None
         return f"{STEP} more questions would show a gain of {later:.3f} instead of {now:.3f}: they would change little"
+
+
+def _shown(spread: float, questions: int) -> float:
+    return (NormalDist().inv_cdf(1 - ALPHA) + NormalDist().inv_cdf(POWER)) * spread / sqrt(questions)
 
 
 def open_questions(questions: Sequence[str], labelled: Sequence[str]) -> list[str]:
