@@ -41,8 +41,10 @@ def chosen_config(
 def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConfig | None = None) -> None:
     """Say what a look at the holdout costs before it is spent.
 
-    Nothing is spent, or said, when `candidate` serves already, or for labels of another collection, which are refused.
+    Nothing is said when `candidate` serves already, for labels of another collection, which are refused, or where so
+    few questions are held out that they prove nothing, as the result says.
     """
+    from hive_agents.evaluation import PROVING, held_out
     from hive_agents.gate import proof_left
     from hive_agents.ranking import find_active
 
@@ -52,7 +54,7 @@ def tell_cost_of_look(surface: Surface, golden: GoldenSet, candidate: StoredConf
     if measured is None or measured.config.collection != golden.collection:
         return
     left = proof_left(surface.workspace, golden) if compared else None
-    if left is not None and left.alpha:
+    if left is not None and left.alpha and len(held_out(golden) or ()) >= PROVING:
         surface.say(str(left))
 
 

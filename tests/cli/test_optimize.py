@@ -143,6 +143,13 @@ def test_a_rollback_says_over_what_its_figures_are(tmp_path: Path) -> None:
     assert f"as measured now, {over}" in told
 
 
+def test_no_cost_is_told_where_too_few_are_held_out_to_prove_anything(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=3))
+    ran = hive("deploy", "words", "--json", "-w", place.root)
+    assert "12 held-out questions prove nothing" in ran.out
+    assert "look at the holdout" not in ran.err
+
+
 def test_what_a_look_at_the_holdout_costs_is_told_before_it_is_spent(tmp_path: Path) -> None:
     place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
     ran = optimize(place, "--no-deploy", "--json")
