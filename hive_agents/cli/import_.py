@@ -222,6 +222,9 @@ def report_lines(place: Workspace, report: ImportReport, *, theirs: bool = True)
         f" {len(report.renamed)} renamed, {len(report.deleted)} deleted, {report.unchanged} unchanged"
     ]
     lines += _some([f"  {doc_id}" for doc_id in report.imported])
+    if len(report.imported) > SHOWN:
+        folders = Counter(doc_id.rpartition("/")[0] or "documents" for doc_id in report.imported[SHOWN:])
+        lines[-1] += ": " + ", ".join(f"{number} in {folder}/" for folder, number in folders.most_common(5))
     lines += _some([f"  {moved['from']} -> {moved['to']}" for moved in report.renamed])
     lines += [f"  {count(number, 'label')} of {file} moved along" for file, number in report.labels.items()]
     lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])

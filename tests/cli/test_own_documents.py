@@ -40,6 +40,14 @@ def test_import_and_init_say_who_will_see_the_documents(own: Workspace, tmp_path
     assert "nobody" not in hive("import", tmp_path / "note.md", "-w", own.root).out
 
 
+def test_an_import_of_many_says_in_which_folders_the_others_are(own: Workspace, tmp_path: Path) -> None:
+    for folder, number in (("a", 20), ("b", 4), ("b/c", 1)):
+        (tmp_path / "many" / folder).mkdir(parents=True, exist_ok=True)
+        for n in range(number):
+            (tmp_path / "many" / folder / f"{n:02}.md").write_text(f"# {folder} {n}\n\nText of {folder} {n}.\n")
+    assert "… and 5 more: 4 in b/, 1 in b/c/" in hive("import", tmp_path / "many", "-w", own.root).out
+
+
 def name_people(own: Workspace, text: str = '{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}') -> None:
     (own.root / "access").mkdir(exist_ok=True)
     (own.root / "access" / "p.json").write_text(text)
