@@ -111,14 +111,14 @@ class ResultPage:
 
 
 def ordered(index: ScopedIndex, matching: Mask, after: DatedRow | None = None) -> list[DatedRow]:
-    """Return the documents with a chunk in `matching`, newest first, those without a date last, ties by doc_id.
+    """Return the documents with a chunk in `matching`, newest first, those without any date last, ties by doc_id.
 
     Only rows after `after`, which is a position and no offset: a page doesn't depend on how many rows come before it.
     """
-    date_field = _service_order(index.collection)
+    dates = _date_fields(index.collection)
     wanted = set(index.documents_of(np.flatnonzero(matching)))
     rows = [
-        (_newest(metadata.get(date_field)) if date_field else "", doc_id)
+        (next(filter(None, (_newest(metadata.get(name)) for name in dates)), ""), doc_id)
         for doc_id, _, metadata in index.documents()
         if doc_id in wanted
     ]
@@ -142,10 +142,10 @@ def page_of(rows: Sequence[DatedRow], allowed: Callable[[Sequence[str]], Collect
     return ResultPage([doc_id for _, doc_id in visible[:size]], visible[size - 1] if len(visible) > size else None)
 
 
-def _service_order(schema: CollectionSchema) -> str | None:
-    """Return the date field that documents are ordered by; None where the collection has no dates."""
+def _date_fields(schema: CollectionSchema) -> list[str]:
+    """Return the date fields of the collection; a document is ordered by the first that it has."""
     dates = [name for name, field in schema.fields.items() if field.type == "date"]
-    return next((name for name in _PREFERRED if name in dates), dates[0] if dates else None)
+    return sorted(dates, key=lambda name: _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED))
 
 
 def _newest(value: Any) -> str:

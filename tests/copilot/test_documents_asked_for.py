@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import json
 from pathlib import Path
 
 import pytest
 
-from hive_agents.access import known_principal
+from hive_agents import Workspace
+from hive_agents.access import Asker, known_principal
+from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.plan import SearchStrategy
 from hive_agents.copilot.reply import NOT_FOUND
 from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.ranking.config import point_active
+from tests.conftest import write_document
 from tests.copilot.chats import PAGES, as_bytes, ask, copied_knowledge_base, knowledge_base
 
 OF_ACME = sum("tenant: acme" in text for text in PAGES.values())
@@ -38,6 +44,22 @@ def test_a_reader_is_told_how_many_documents_they_can_open(text: str) -> None:
 def test_figures_over_fields_say_over_how_many_documents_they_are(text: str, answer: str) -> None:
     reply = ask(knowledge_base(), "dana", text)
     assert (reply["answer"], reply["strategy"]) == (answer, "MetadataOnly")
+
+
+def test_each_document_is_ordered_by_the_date_that_it_has(text_workspace: Workspace) -> None:
+    schema = text_workspace.root / "collections" / "kb.json"
+    fields = json.loads(schema.read_text())
+    fields["fields"] |= {"date": {"type": "date", "filterable": True}, "opened": {"type": "date", "filterable": True}}
+    schema.write_text(json.dumps(fields))
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write('[access]\nmode = "open"\n')
+    for name, front in (("t1", "opened: 2026-01-05"), ("t2", "opened: 2026-03-01"), ("mail", "date: 2026-02-01")):
+        write_document(text_workspace, f"desk/{name}.md", f"---\ntitle: {name}\n{front}\n---\nA desk.\n")
+    text_workspace.index()
+    point_active(text_workspace, text_workspace.configs / "words.json")
+    owner = Asker(text_workspace).reader()
+    reply = asyncio.run(Chat(text_workspace, owner).ask(Request(text="latest documents")))
+    assert [one["doc_id"] for one in reply["results"]][:3] == ["desk/t2.md", "desk/mail.md", "desk/t1.md"]
 
 
 def test_a_figure_is_made_of_what_its_reader_may_view_when_it_is_shown(tmp_path: Path) -> None:
