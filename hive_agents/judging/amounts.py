@@ -191,7 +191,7 @@ def quantities(text: str) -> Iterator[Quantity]:
         end = words[place].end()
         yield Quantity(value, _unit_after(text, end), text[words[first].start() : end], vague)
         place += 1
-    for found in re.finditer(r"\b(?:an?|one|each|every|per)\s+(?:half\s+)?(?:an?\s+)?([a-z]+)\b", text, re.I):
+    for found in re.finditer(r"(?<!half )\b(?:an?|one|each|every|per)\s+(?:half\s+)?(?:an?\s+)?([a-z]+)\b", text, re.I):
         unit = _unit(found[1])
         if unit:
             half = 0.5 if " half" in f" {found[0].lower()}" else 1.0
