@@ -77,6 +77,9 @@ def command(
     if sum(source is not None for source in sources) != 1:
         fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N, --import FILE, --export FILE'
         raise HiveError.of("HIVE-409", "exactly one source of questions is needed", fix=fix)
+    if between is not None and (judgements, export, suggest) != (None, None, None):
+        fix = "give the questions by --questions FILE or --chat, or ask one"
+        raise HiveError.of("HIVE-409", "--between shows documents of questions that are asked", fix=fix, exit_code=2)
     if query is not None:
         require_words(query)
     schema = named_collection(place, collection)
@@ -127,6 +130,7 @@ class _Session:
     ) -> None:
         from hive_agents.access import ViewGate, permissions_of
         from hive_agents.copilot import open_scope
+        from hive_agents.evaluation import LabelPool
 
         self._surface = surface
         self._place: Workspace = surface.workspace
@@ -135,10 +139,10 @@ class _Session:
         self._golden = golden
         self._tags = tags
         self._split = split
-        self._between = between
         self._by, self._reader = by, reader
         self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
-        self._within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
+        within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
+        self._pool = LabelPool(self._engine, collection, within, between)
 
     def _viewable(self, doc_ids: Sequence[str]) -> Collection[str]:
         """Return those of the documents that the reader may view."""
@@ -148,12 +152,11 @@ class _Session:
         """Ask the person for the labels of what both lanes, or the two configs, return for a question."""
         from hive_agents.base.files import read_bytes
         from hive_agents.cli.labelling import LabelPages
-        from hive_agents.evaluation import pool
 
         def text_of(doc_id: str) -> str:
             return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
 
-        hits = pool(self._engine, query, self._collection, within=self._within, between=self._between)
+        hits = self._pool.documents(query)
         viewable = self._viewable([hit.doc_id for hit in hits])
         return LabelPages(query, [hit for hit in hits if hit.doc_id in viewable], text_of).ask()
 
@@ -172,7 +175,7 @@ class _Session:
         """Ask for the labels of each open question, and say after each which gains they can prove together."""
         from hive_agents.evaluation import LabelYield, open_questions
 
-        label_yield = LabelYield(self._engine, self._collection, within=self._within, between=self._between)
+        label_yield = LabelYield(self._pool)
         unlabelled = label_yield.telling_first(open_questions(questions, self._labelled(label_yield)))
         self._surface.say(label_yield.told())
         written, why = [], "every question is labelled"

@@ -10,6 +10,8 @@ from hive_agents.cli.surface import GoldenOption, Surface, console, figure, with
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from hive_agents.optimizer import OptimizeRun
+
 CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "blocked": 1}
 CODES |= {"interrupted": 130, "unavailable": 3}
 NOTHING_MEASURED: dict[str, Any] = {
@@ -71,16 +73,7 @@ def command(
         else:
             tell_cost_of_look(surface, load_golden(place, golden))
             run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
-        if not surface.as_json and not surface.quiet:
-            live = Live()
-            live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
-            run.on_update = live.update
-        try:
-            result = run.go()
-        except KeyboardInterrupt:
-            message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
-            surface.show(NOTHING_MEASURED | {"run_id": run.run_id, "path": path}, message)
-            raise typer.Exit(CODES["interrupted"]) from None
+        result = _result_of(surface, run)
         path.append(_step(result))
         if result["status"] != "deployed" or len(path) == runs:
             break
@@ -91,6 +84,23 @@ def command(
     steps = [f"  {_told(step)}" for step in path] if runs > 1 else []
     surface.show(result | ({"path": path} if runs > 1 else {}), *parts(result), *steps)
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
+
+
+def _result_of(surface: Surface, run: OptimizeRun) -> dict[str, Any]:
+    """Return the result of a run, of which each iteration is shown as soon as it is judged.
+
+    Raises: typer.Exit where it was interrupted before anything was measured.
+    """
+    if not surface.as_json and not surface.quiet:
+        live = Live()
+        live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
+        run.on_update = live.update
+    try:
+        return run.go()
+    except KeyboardInterrupt:
+        message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
+        surface.show(NOTHING_MEASURED | {"run_id": run.run_id}, message)
+        raise typer.Exit(CODES["interrupted"]) from None
 
 
 def _step(result: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +152,7 @@ def _best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
     from rich.table import Table
+
 
     # Changes, which may be long, come last, so that the tables of all iterations line up.
     table = Table(box=None, show_header=header, padding=(0, 1))

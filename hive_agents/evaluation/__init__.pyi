@@ -34,8 +34,8 @@ from .label_yield import (
     open_questions as open_questions,
 )
 from .labelling import (
+    LabelPool as LabelPool,
     changed_since_labelled as changed_since_labelled,
-    pool as pool,
     save_label as save_label,
 )
 from .leakage import (

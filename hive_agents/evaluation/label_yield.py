@@ -8,10 +8,8 @@ from math import sqrt
 from statistics import NormalDist, stdev
 
 from hive_agents.evaluation.golden import GoldenQuery
-from hive_agents.evaluation.labelling import POOL_DEPTH, pooled_rankings
+from hive_agents.evaluation.labelling import POOL_DEPTH, LabelPool
 from hive_agents.evaluation.metrics.measure import nudcg
-from hive_agents.index import ScopedIndex
-from hive_agents.ranking import RetrievalConfig, SearchEngine
 
 ALPHA, POWER = 0.05, 0.80
 TYPICAL_SPREAD = 0.46
@@ -24,15 +22,12 @@ STEP, LITTLE = 10, 0.005
 class LabelYield:
     """The smallest gain that the labelled questions of a collection can show.
 
-    The spread between two ways of searching is estimated from the differences in nUDCG by question of both lanes, or
-    of the two configs `between` which labels decide; with one lane, from its nUDCG. `within` is as for `pool`.
+    The spread between two ways of searching is estimated from the differences in nUDCG by question of the two that are
+    pooled; with one lane, from its nUDCG.
     """
 
-    engine: SearchEngine
-    collection: str
+    pool: LabelPool
     differences: list[float] = field(default_factory=list)
-    within: ScopedIndex | None = None
-    between: Sequence[RetrievalConfig] = ()
 
     def add(self, query: GoldenQuery) -> None:
         """Add a labelled question; one without relevant documents is ignored."""
@@ -46,9 +41,7 @@ class LabelYield:
 
         With one lane they stay in order.
         """
-        if not self.between and self.engine.index(self.collection).embedding_model is None:
-            return list(questions)
-        return sorted(questions, key=self._agreement)
+        return sorted(questions, key=self._agreement) if len(self.pool.configs) > 1 else list(questions)
 
     def _agreement(self, question: str) -> float:
         """Return how alike the rankings are: the mean over their depths of the share of documents that both have."""
@@ -58,8 +51,8 @@ class LabelYield:
         return sum(shares) / len(shares) if shares else 1.0
 
     def _found(self, question: str) -> list[list[str]]:
-        found = pooled_rankings(self.engine, question, self.collection, within=self.within, between=self.between)
-        return [[hit.doc_id for hit in hits] for hits in found]
+        rankings = self.pool.rankings(question)
+        return [list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH] for hits in rankings]
 
     def smallest_gain(self, questions: int | None = None) -> float | None:
         """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""

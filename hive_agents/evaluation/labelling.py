@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,58 +21,50 @@ from hive_agents.workspace import Workspace
 POOL_DEPTH = 10
 
 
-def pool(
-    engine: SearchEngine,
-    query: str,
-    collection: str,
-    depth: int = POOL_DEPTH,
-    *,
-    within: ScopedIndex | None = None,
-    between: Sequence[RetrievalConfig] = (),
-) -> list[Hit]:
-    """Return the documents of both lanes, or of the configs `between` which labels decide, alternately, each once.
+@dataclass(frozen=True)
+class LabelPool:
+    """The documents that are shown for labelling: those of both lanes, or of the configs `between` which labels decide.
 
-    `within` is a scope of the collection's index, for somebody who may not view all of it.
+    The lanes are keywords, and vectors where there is an embedding model. `within` is a scope of the collection's
+    index, for somebody who may not view all of it.
     """
-    rankings = pooled_rankings(engine, query, collection, depth, within=within, between=between)
-    pooled: dict[str, Hit] = {}
-    for rank in range(max((len(hits) for hits in rankings), default=0)):
-        for hits in rankings:
-            if rank < len(hits):
-                pooled.setdefault(hits[rank].doc_id, hits[rank])
-    return list(pooled.values())
+
+    engine: SearchEngine
+    collection: str
+    within: ScopedIndex | None = None
+    between: Sequence[RetrievalConfig] = ()
+
+    @cached_property
+    def configs(self) -> Sequence[RetrievalConfig]:
+        """The ways of searching that are compared: one where there are no vectors, else two."""
+        methods = ["keyword", "vector"] if self.engine.index(self.collection).embedding_model else ["keyword"]
+        return self.between or [_single_lane(method, self.collection) for method in methods]
+
+    def documents(self, query: str) -> list[Hit]:
+        """Return the documents of the rankings alternately, each once with its best passage."""
+        rankings = self.rankings(query)
+        pooled: dict[str, Hit] = {}
+        for rank in range(max(map(len, rankings))):
+            for hits in rankings:
+                if rank < len(hits):
+                    pooled.setdefault(hits[rank].doc_id, hits[rank])
+        return list(pooled.values())
+
+    def rankings(self, query: str) -> list[Sequence[Hit]]:
+        """Return the hits of each config."""
+        found: list[Sequence[Hit]] = []
+        for config in self.configs:
+            if self.within is None:
+                found.append(self.engine.search(query, config).hits)
+            else:
+                search = self.engine.run_on(self.within, [query], config)[0]
+                found.append(self.engine.present(self.within, search, config).hits)
+        return found
 
 
-def pooled_rankings(
-    engine: SearchEngine,
-    query: str,
-    collection: str,
-    depth: int = POOL_DEPTH,
-    *,
-    within: ScopedIndex | None = None,
-    between: Sequence[RetrievalConfig] = (),
-) -> list[list[Hit]]:
-    """Return the rankings that `pool` joins, of at most `depth` documents each, every one with its best passage.
-
-    The lanes are keywords, and vectors where there is an embedding model.
-    """
-    methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
-    rankings = []
-    for config in between or [_single_lane(method, collection, depth) for method in methods]:
-        if within is None:
-            ranking = engine.search(query, config)
-        else:
-            ranking = engine.present(within, engine.run_on(within, [query], config)[0], config)
-        first: dict[str, Hit] = {}
-        for hit in ranking.hits:
-            first.setdefault(hit.doc_id, hit)
-        rankings.append(list(first.values())[:depth])
-    return rankings
-
-
-def _single_lane(method: str, collection: str, depth: int) -> RetrievalConfig:
-    # Several chunks of one document fill a list: look deeper to pool `depth` documents.
-    retrieval = {"method": method, "top_k": depth * 3}
+def _single_lane(method: str, collection: str) -> RetrievalConfig:
+    # Several chunks of one document fill a list: look deeper to pool `POOL_DEPTH` documents.
+    retrieval = {"method": method, "top_k": POOL_DEPTH * 3}
     return load_value(RetrievalConfig, {"name": "pool", "collection": collection, "retrieval": retrieval}, "pool")
 
 

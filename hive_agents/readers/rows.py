@@ -65,7 +65,9 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     texts = [at for at in texts if at != title_at]
     unique = [at for at, column in enumerate(columns) if _is_unique(column)]
     named = [at for at in unique if head[at].lower().replace(" ", "_") in _IDS]
-    id_at = next(iter([*named, *(at for at in unique if _are_codes(columns[at]))]), None)
+    # Rows with texts keep the keys that they had: their titles.
+    coded = [at for at in unique if not texts and _are_codes(columns[at])]
+    id_at = next(iter([*named, *coded]), None)
     skipped = {*texts, title_at}
     fields = {at: _typed(column) for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
     if not texts and not (id_at is not None and any(at != id_at and _is_shared(columns[at]) for at in fields)):
@@ -215,8 +217,13 @@ def _is_unique(column: Sequence[str]) -> bool:
 
 
 def _are_codes(column: Sequence[str]) -> bool:
-    """Return whether each cell is one word of letters and digits: a number of an article, whatever its column says."""
-    return all(map(_CODE.fullmatch, (cell.strip() for cell in column)))
+    """Return whether each cell is one word of letters and digits, and no time: the number of an article, say.
+
+    >>> _are_codes(["BK-204", "M3x10"]), _are_codes(["2024-01-05T10:00"]), _are_codes(["007", "008"])
+    (True, False, False)
+    """
+    cells = [cell.strip() for cell in column]
+    return all(map(_CODE.fullmatch, cells)) and not any(map(_iso, cells))
 
 
 def _markdown(

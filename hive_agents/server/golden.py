@@ -14,11 +14,11 @@ from hive_agents.documents import load_collection, words
 from hive_agents.evaluation import (
     GENERATED,
     GoldenSet,
+    LabelPool,
     LabelYield,
     Split,
     load_golden,
     open_questions,
-    pool,
     question_key,
     viewable_golden,
 )
@@ -146,12 +146,9 @@ def label_pool(call: Call, query: Pool) -> PoolShown:
     collection = _collection(call)
     hits = call.engine.with_index(
         collection,
-        lambda _: pool(
-            call.engine,
-            query.query,
-            collection,
-            within=open_scope(call.workspace, call.engine, call.principal, collection),
-        ),
+        lambda _: LabelPool(
+            call.engine, collection, open_scope(call.workspace, call.engine, call.principal, collection)
+        ).documents(query.query),
     )
     allowed = ViewGate(permissions_of(call.workspace), call.principal).allowed([hit.doc_id for hit in hits])
     known = next((one for one in _golden(call) or () if question_key(one.query) == question_key(query.query)), None)
@@ -188,7 +185,7 @@ def worth(call: Call) -> Worth:
 
     def count(_: object) -> LabelYield:
         within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
-        counted = LabelYield(call.engine, collection, within=within)
+        counted = LabelYield(LabelPool(call.engine, collection, within))
         for query in queries:
             counted.add(query)
         return counted

@@ -104,6 +104,8 @@ def test_between_two_configs_what_they_find_is_labelled_first_where_they_differ(
     (entry,) = queries(topics)
     assert (entry["query"], set(entry["irrelevant"])) == ("heater", {"faqs/heater.md", "guides/heater.md"})
     assert answer("", *command, "--between", "naive", "none").codes == {"HIVE-107"}
+    made = hive("label", "--suggest", 2, "--between", "naive", "careful", "-w", topics.root, "--json")
+    assert (made.code, made.codes) == (2, {"HIVE-409"})
 
 
 def test_what_was_asked_in_chats_can_be_labelled(place: Workspace, answer: Any) -> None:

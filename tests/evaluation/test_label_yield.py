@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.evaluation import GoldenQuery, LabelYield, load_golden, open_questions, pool, suggest
+from hive_agents.evaluation import GoldenQuery, LabelPool, LabelYield, load_golden, open_questions, suggest
 from hive_agents.ranking import named_config
 from tests.sample import indexed_sample
 from tests.topics import CAREFUL, NAIVE, indexed_engine
 
 
 def worth(topics: Workspace, differences: list[float]) -> LabelYield:
-    return LabelYield(indexed_engine(topics), "kb", differences)
+    return LabelYield(LabelPool(indexed_engine(topics), "kb"), differences)
 
 
 def test_more_questions_show_a_smaller_gain(topics: Workspace) -> None:
@@ -51,22 +51,20 @@ def test_questions_that_words_and_meaning_answer_otherwise_come_first(topics: Wo
     assert worth(topics, []).telling_first(["heater", "gripper"]) == ["heater", "gripper"]
     engine = Workspace(indexed_sample()).engine()
     golden = load_golden(engine.workspace)
-    found = LabelYield(engine, golden.collection)
+    pool = LabelPool(engine, golden.collection)
+    found = LabelYield(pool)
     asked = golden.texts[:12]
     ordered = found.telling_first(asked)
     assert sorted(ordered) == sorted(asked)
     assert ordered != asked
-    assert len(pool(engine, ordered[0], golden.collection)) >= len(pool(engine, ordered[-1], golden.collection))
+    assert len(pool.documents(ordered[0])) >= len(pool.documents(ordered[-1]))
 
 
 def test_between_two_configs_questions_come_first_that_they_answer_otherwise(topics: Workspace) -> None:
-    engine = indexed_engine(topics)
     configs = [named_config(topics, name).config for name in ("naive", "careful")]
-    found = LabelYield(engine, "kb", between=configs)
+    pool = LabelPool(indexed_engine(topics), "kb", between=configs)
+    found = LabelYield(pool)
     assert found.telling_first(["nothing of use", "heater"]) == ["heater", "nothing of use"]
-    assert {hit.doc_id for hit in pool(engine, "heater", "kb", between=configs)} == {
-        "guides/heater.md",
-        "faqs/heater.md",
-    }
+    assert {hit.doc_id for hit in pool.documents("heater")} == {"guides/heater.md", "faqs/heater.md"}
     found.add(GoldenQuery(id="q1", query="heater", relevant=["guides/heater.md"], distractors=["faqs/heater.md"]))
     assert found.differences == [pytest.approx(NAIVE - CAREFUL, abs=1e-3)]

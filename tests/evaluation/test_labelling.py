@@ -11,7 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.evaluation import load_golden
-from hive_agents.evaluation.labelling import pool, save_label
+from hive_agents.evaluation.labelling import LabelPool, save_label
 from hive_agents.ranking import SearchEngine
 from tests.conftest import COLLECTION, write_document
 from tests.topics import indexed_engine, query, write_golden
@@ -156,15 +156,16 @@ def test_people_who_label_at_once_lose_nothing(topics: Workspace) -> None:
 
 def test_pool_holds_each_document_once(topics: Workspace) -> None:
     write_document(topics, "guides/valve.md", "# Valve\n\nvalve\n\n## More\n\nvalve valve\n\n## Most\n\nvalve\n")
-    hits = pool(indexed_engine(topics), "valve heater", "kb")
+    pool = LabelPool(indexed_engine(topics), "kb")
+    hits = pool.documents("valve heater")
     assert sorted(hit.doc_id for hit in hits) == ["faqs/heater.md", "guides/heater.md", "guides/valve.md"]
-    assert pool(indexed_engine(topics), "unheardof", "kb") == []
+    assert pool.documents("unheardof") == []
 
 
 def test_pool_takes_from_both_lanes_in_turn(indexed: Workspace) -> None:
     engine = SearchEngine(indexed)
     text = "replace credentials for webhooks"
-    both = [hit.doc_id for hit in pool(engine, text, "kb")]
+    both = [hit.doc_id for hit in LabelPool(engine, "kb").documents(text)]
     by_words = [hit.doc_id for hit in engine.search(text, "words").hits]
     by_meaning = [hit.doc_id for hit in engine.search(text, "meaning").hits]
     assert both[0] == by_words[0]

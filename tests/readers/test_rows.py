@@ -342,6 +342,16 @@ def test_a_code_in_each_row_is_an_id_whatever_its_column_is_called() -> None:
     assert documents[4].fields["city"] == "Graz"
 
 
+def test_rows_of_texts_are_known_by_their_titles_beside_a_code_of_any_name() -> None:
+    rows = [["Question", "Answer", "Source"]]
+    rows += [[f"How do I do thing {n}?", "Open the panel and turn the screw all the way.", f"D-{n}"] for n in range(5)]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert documents[0].key == "how-do-i-do-thing-0?"
+
+
 def test_days_and_measurements_stay_a_table() -> None:
+    times = [["Time", "Level"], *([f"2025-03-{n:02}T10:00", ("low", "high")[n % 2]] for n in range(1, 12))]
+    assert rows_of_texts(times) is None
     rows = [["Day", "Rain", "Wind"], *([f"2025-03-{n:02}", f"{n}.5", ("low", "high")[n % 2]] for n in range(1, 12))]
     assert rows_of_texts(rows) is None
