@@ -156,12 +156,12 @@ def _deployed_looks(entries: Sequence[Mapping[str, Any]]) -> set[int]:
     """Return the looks that proved what serves, or what it was built on; a rollback makes those that it undoes cost."""
     deployments = [entry for entry in entries if entry["kind"] == "deployment"]
     proved = {_look(entry) for entry in deployments if entry.get("decision") == "passed"}
-    by_number = {entry.get("version"): entry for entry in deployments}
+    by_number = {str(entry.get("version")): entry for entry in deployments}
     standing: set[int | None] = set()
     entry = deployments[-1] if deployments else None
     while entry is not None:
         standing.add(_look(entry))
-        entry = by_number.pop(entry.get("previous_version"), None)
+        entry = by_number.pop(str(entry.get("previous_version")), None)
     return {look for look in proved & standing if look is not None}
 
 

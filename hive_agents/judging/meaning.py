@@ -105,24 +105,23 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
     mine, theirs = _bases(claim), _bases(clause)
     found: dict[int, str] = {}
     for base in mine.keys() - theirs.keys():
-        against = set(opposites(base))
-        for prefix in ("un", "in", "dis", "non", "im"):
-            against |= {prefix + base} if len(base) > 3 else set()
-            against |= (
-                {base.removeprefix(prefix)} if base.startswith(prefix) and len(base) > 4 + len(prefix) - 2 else set()
-            )
-        against = (against & theirs.keys()) - mine.keys()
-        if (
-            against
-            and not same_side(base) & theirs.keys()
-            and (
-                min(len(claim.content), len(clause.content)) < 4
-                or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against)
-            )
-        ):
+        against = ({*opposites(base), *_prefixed(base)} & theirs.keys()) - mine.keys()
+        if not against or same_side(base) & theirs.keys():
+            continue
+        short = min(len(claim.content), len(clause.content)) < 4
+        if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
     ordered = _order(claim) is not None and _order(clause) is not None
     return [one for one in found.values() if not ordered or one not in ("befor", "after")]
+
+
+def _prefixed(base: str) -> Iterator[str]:
+    """Yield a stem with the prefixes that turn it round, or without the one that it has: paid and unpaid."""
+    for prefix in ("un", "in", "dis", "non", "im"):
+        if len(base) > 3:
+            yield prefix + base
+        if base.startswith(prefix) and len(base) > len(prefix) + 2:
+            yield base.removeprefix(prefix)
 
 
 def _bases(clause: Clause) -> dict[str, int]:

@@ -135,7 +135,8 @@ class Provider:
         session = await run_in_threadpool(session_of_provider, self._workspace, who)
         if isinstance(refresh_token := answer.get("refresh_token"), str):
             self._signed.append(_Signed(session, who, refresh_token))
-            self._asking = self._asking or asyncio.create_task(self._ask_on(), name="signin")
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask_on(), name="signin")
         return session
 
     def close(self) -> None:

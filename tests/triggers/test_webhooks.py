@@ -57,7 +57,7 @@ async def test_the_same_id_gives_the_first_run_for_a_day(place: Workspace, fired
     """Also with another body and signature, and twice at once; after 24 hours an id is a new one."""
     first, twin = await asyncio.gather(post(place, fired, signed()), post(place, fired, signed()))
     assert first.run_id == twin.run_id
-    assert (first.status, twin.status) == (202, 200)
+    assert sorted([first.status, twin.status]) == [200, 202]  # whoever of the two comes first
     again = b'{"topic": "wasps"}'
     later = UNIX + 86_000
     in_time = NOW + dt.timedelta(seconds=86_000)
