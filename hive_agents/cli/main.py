@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from hive_agents.base import HiveError
-from hive_agents.cli import (
-    agents,
-    approvals,
-    chat,
-    compare,
-    credentials,
-    demo,
-    deploy,
-    doctor,
-    evaluate,
-    export,
-    feedback,
-    fields,
-    gate,
-    import_,
-    index,
-    init,
-    judge,
-    label,
-    models,
-    optimize,
-    people,
-    queen,
-    query,
-    receipt,
-    reference,
-    run as run_agent,
-    runs,
-    serve,
-    sources,
-    stale,
-    status,
-    storage,
-    token,
-    tools,
-    trigger,
-    trust,
-    validate,
-    why,
-)
 from hive_agents.cli.surface import show_failure
 from hive_agents.cli.terminal import forget_written, has_result, log_plainly
 
@@ -58,82 +21,92 @@ INTERRUPTED = 130
 # Typer has its own copy of click, under a private name.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
-app = typer.Typer(
-    name="hive",
-    help="Search, measure, verify and deploy: agents that know when they don't know.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-PANELS: dict[str, dict[str, typer.Typer | Callable[..., Any]]] = {
+PANELS = {
     "Import documents": {
-        "init": init.command,
-        "import": import_.command,
-        "sources": sources.app,
-        "index": index.command,
-        "fields": fields.command,
-        "stale": stale.command,
+        "init": "init:command",
+        "import": "import_:command",
+        "sources": "sources:app",
+        "index": "index:command",
+        "fields": "fields:command",
+        "stale": "stale:command",
     },
     "Search and ask": {
-        "query": query.command,
-        "chat": chat.command,
-        "why": why.command,
-        "export": export.command,
+        "query": "query:command",
+        "chat": "chat:command",
+        "why": "why:command",
+        "export": "export:command",
     },
     "Measure and improve": {
-        "label": label.command,
-        "evaluate": evaluate.command,
-        "compare": compare.command,
-        "validate": validate.command,
-        "optimize": optimize.command,
-        "gate": gate.command,
-        "feedback": feedback.app,
+        "label": "label:command",
+        "evaluate": "evaluate:command",
+        "compare": "compare:command",
+        "validate": "validate:command",
+        "optimize": "optimize:command",
+        "gate": "gate:command",
+        "feedback": "feedback:app",
     },
     "Deploy": {
-        "deploy": deploy.deploy,
-        "rollback": deploy.rollback,
-        "history": deploy.history,
-        "canary": deploy.canary,
-        "receipt": receipt.app,
-        "verify": receipt.verify,
+        "deploy": "deploy:deploy",
+        "rollback": "deploy:rollback",
+        "history": "deploy:history",
+        "canary": "deploy:canary",
+        "receipt": "receipt:app",
+        "verify": "receipt:verify",
     },
     "Run agents, and answer their requests": {
-        "run": run_agent.command,
-        "runs": runs.app,
-        "agents": agents.app,
-        "approvals": approvals.app,
-        "judge": judge.app,
-        "trigger": trigger.app,
-        "queen": queen.command,
+        "run": "run:command",
+        "runs": "runs:app",
+        "agents": "agents:app",
+        "approvals": "approvals:app",
+        "judge": "judge:app",
+        "trigger": "trigger:app",
+        "queen": "queen:command",
     },
     "Serve and maintain a workspace": {
-        "serve": serve.command,
-        "open": serve.open_,
-        "status": status.command,
-        "mcp": serve.mcp,
-        "doctor": doctor.command,
-        "models": models.app,
-        "tools": tools.app,
-        "credentials": credentials.app,
-        "token": token.app,
-        "people": people.app,
-        "trust": trust.command,
-        "storage": storage.app,
-        "backup": storage.backup,
+        "serve": "serve:command",
+        "open": "serve:open_",
+        "status": "status:command",
+        "mcp": "serve:mcp",
+        "doctor": "doctor:command",
+        "models": "models:app",
+        "tools": "tools:app",
+        "credentials": "credentials:app",
+        "token": "token:app",
+        "people": "people:app",
+        "trust": "trust:command",
+        "storage": "storage:app",
+        "backup": "storage:backup",
     },
     "Learn": {
-        "demo": demo.command,
-        "explain": reference.explain,
-        "schema": reference.schema,
+        "demo": "demo:command",
+        "explain": "reference:explain",
+        "schema": "reference:schema",
     },
 }
-for panel, commands in PANELS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, rich_help_panel=panel)(command)
+"""The commands by the panel of the help page that lists them, each with its module of `cli` and the name in there."""
+
+
+@cache
+def command_line(only: str = "") -> typer.Typer:
+    """Return `hive` with all its commands, or with the one named `only`: to import the others takes longer."""
+    app = typer.Typer(
+        name="hive",
+        help="Search, measure, verify and deploy: agents that know when they don't know.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for panel, commands in PANELS.items():
+        for name, place in commands.items():
+            if only in ("", name):
+                module, _, attribute = place.partition(":")
+                command = getattr(import_module(f"hive_agents.cli.{module}"), attribute)
+                if isinstance(command, typer.Typer):
+                    app.add_typer(command, name=name, rich_help_panel=panel)
+                else:
+                    app.command(name, rich_help_panel=panel)(command)
+    return app
 
 
 def _version(requested: bool) -> None:
@@ -144,8 +117,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def root(
+def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -167,8 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _exit_code(words: list[str], as_json: bool) -> int:
     """Run a command, show its error if it fails, and return its exit code."""
+    known = words[0] if words and any(words[0] in commands for commands in PANELS.values()) else ""
     try:
-        return int(app(args=words, prog_name="hive", standalone_mode=False) or 0)
+        return int(command_line(known)(args=words, prog_name="hive", standalone_mode=False) or 0)
     except HiveError as error:
         show_failure(error, as_json)
         return error.exit_code
@@ -209,6 +182,8 @@ def _exit_code(words: list[str], as_json: bool) -> int:
 
 
 def run() -> None:
+    # Imports make objects by the hundred thousand, all of which stay; looking for garbage among them costs a tenth.
+    gc.set_threshold(50_000, 20, 20)
     log_plainly()
     # A shell can close each of the three streams; only a closed stdout is an error.
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - for the life of the process

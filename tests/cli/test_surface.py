@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from hive_agents.base.errors import HiveError
-from hive_agents.cli.main import app
+from hive_agents.cli.main import command_line
 from hive_agents.cli.surface import Surface, with_surface
 from tests.sample import hive
 
@@ -25,7 +25,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
             else:
                 yield (*words, name), found
 
-    return below((), typer.main.get_command(app))
+    return below((), typer.main.get_command(command_line()))
 
 
 def options(command: Any) -> list[str]:

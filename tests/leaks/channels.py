@@ -309,10 +309,10 @@ async def _(visit: Visit) -> str:
 def hive(visit: Visit, *arguments: str) -> str:
     from typer.testing import CliRunner
 
-    from hive_agents.cli.main import app
+    from hive_agents.cli.main import command_line
 
     words = [*arguments, "--as", visit.reader.user, "-w", str(visit.workspace.root)]
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(command_line(), words)
     problem = told(result.exception) if isinstance(result.exception, HiveError) else ""
     assert problem or result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.output + problem

@@ -16,7 +16,7 @@ from rich.console import Console
 from graphs.worker import WorkerState
 from hive_agents import Workspace
 from hive_agents.cli.conversation import Conversation
-from hive_agents.cli.main import app
+from hive_agents.cli.main import command_line
 from hive_agents.copilot import FeedbackQueue, Request, ThreadStore
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.outcome import Trace, TurnOutcome
@@ -74,7 +74,7 @@ def found(tmp_path: Path) -> dict[str, set[str]]:
     rng, people = random.Random(1), readers()
     place = make(tmp_path / "found", random_documents(rng, 3))
     talk = Conversation(Chat(place, people[0]), Console(file=io.StringIO()), [])
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_line())
     commands = root.commands  # type: ignore[attr-defined]
     return {
         "Chat": public(Chat),

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import Diagnostic, HiveError, NoModel
-from hive_agents.models import endpoint
 from hive_agents.workspace import Workspace, is_trusted, require_trusted_model
 from hive_agents.workspace.settings import Models
 
@@ -94,9 +93,10 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
         return BedrockEmbedder(model, models.deadline_seconds), None
     if provider in models.endpoints and model:
         from hive_agents.models.embedding.endpoint_models import EndpointEmbedder
+        from hive_agents.models.endpoint import open_endpoint
 
         try:
-            return EndpointEmbedder(endpoint.open_endpoint(workspace, provider), model, models.deadline_seconds), None
+            return EndpointEmbedder(open_endpoint(workspace, provider), model, models.deadline_seconds), None
         except NoModel as error:
             why_not = error.diagnostics[0]
             return None, Diagnostic("HIVE-401", why_not.message, fix=why_not.fix, severity="warning")
@@ -138,8 +138,9 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
         return BedrockReranker(model, models.deadline_seconds)
     if provider in models.endpoints and model:
         from hive_agents.models.embedding.endpoint_models import EndpointReranker
+        from hive_agents.models.endpoint import open_endpoint
 
-        return EndpointReranker(endpoint.open_endpoint(workspace, provider), model, models.deadline_seconds)
+        return EndpointReranker(open_endpoint(workspace, provider), model, models.deadline_seconds)
     if provider == "onnx" and model:
         from hive_agents.models.embedding.onnx_rerank import OnnxReranker
 
