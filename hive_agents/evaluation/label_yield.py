@@ -51,8 +51,7 @@ class LabelYield:
         return sum(shares) / len(shares) if shares else 1.0
 
     def _found(self, question: str) -> list[list[str]]:
-        rankings = self.pool.rankings(question)
-        return [list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH] for hits in rankings]
+        return [found[:POOL_DEPTH] for found in self.pool.doc_ids(question)]
 
     def smallest_gain(self, questions: int | None = None) -> float | None:
         """Return the gain in nUDCG that this many questions show in four cases of five; None below 5 labels."""
