@@ -20,12 +20,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import typer
 from hypothesis import settings
 
 from hive_agents import Workspace
+from hive_agents.documents import DocumentFolder
 from hive_agents.engines import build_index
 from hive_agents.store import connected
 
@@ -270,3 +272,9 @@ def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def indexed(_built: Path, tmp_path: Path) -> Workspace:
     return Workspace(shutil.copytree(_built, tmp_path / "indexed", symlinks=True))
+
+
+def settle(workspace: Workspace) -> None:
+    """Let the index know the files as if they had been written long before it read them."""
+    with connected(workspace.database) as connection, patch("hive_agents.documents.documents.COARSEST", -(10**18)):
+        DocumentFolder(workspace, connection).remember()

@@ -5,12 +5,11 @@ A document's labels are read from its file, not from the index.
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,10 +24,7 @@ from hive_agents.workspace import Workspace, is_trusted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _log = logging.getLogger("hive_agents.access")
-BUILDING = 600.0
-"""The longest time in seconds between the reading of a document and the writing of its index."""
 _NO_ACCESS = AccessLabels()
 
 
@@ -211,15 +207,17 @@ class DocumentFiles:
 
 
 class CurrentLabels:
-    """The current labels of indexed documents: those of the file where it changed since it was indexed.
+    """The current labels of indexed documents: those of the file where it may have changed since it was indexed.
 
-    `indexed` are (doc_id, labels), `since` is the time of the index in ISO 8601. Safe to share between threads.
+    `indexed` are (doc_id, labels); `is_as_indexed` tells by the status of a document's file whether it surely has the
+    content that is indexed. Safe to share between threads.
     """
 
-    def __init__(self, workspace: Workspace, indexed: Documents, since: str) -> None:
-        self._workspace, self._indexed = workspace, indexed
-        self._since = int((dt.datetime.fromisoformat(since).timestamp() - BUILDING) * 1e9)
-        self._changed: dict[str, tuple[tuple[int, int, int], AccessLabels]] = {}
+    def __init__(
+        self, workspace: Workspace, indexed: Documents, is_as_indexed: Callable[[str, os.stat_result], bool]
+    ) -> None:
+        self._workspace, self._indexed, self._is_as_indexed = workspace, indexed, is_as_indexed
+        self._seen: dict[str, tuple[tuple[int, int, int], AccessLabels]] = {}
 
     def now(self) -> Documents:
         """Return (doc_id, labels) in the order of the index; the labels of a missing file admit nobody."""
@@ -232,19 +230,16 @@ class CurrentLabels:
                     except (OSError, ValueError):
                         documents.append((doc_id, _NO_ACCESS))
                         continue
-                    unchanged = status.st_ctime_ns < self._since and not stat.S_ISLNK(status.st_mode)
-                    documents.append((doc_id, labels if unchanged else self._read(doc_id, status, current)))
+                    stamp, linked = (status.st_ctime_ns, status.st_size, status.st_ino), stat.S_ISLNK(status.st_mode)
+                    seen = self._seen.get(doc_id)
+                    if seen is None or seen[0] != stamp or linked:
+                        if linked or not self._is_as_indexed(doc_id, status):
+                            labels = current.labels(doc_id) or _NO_ACCESS
+                        seen = self._seen[doc_id] = stamp, labels
+                    documents.append((doc_id, seen[1]))
         except (OSError, HiveError):  # the folder is gone
             return [(doc_id, _NO_ACCESS) for doc_id, _ in self._indexed]
         return documents
-
-    def _read(self, doc_id: str, status: os.stat_result, current: DocumentFiles) -> AccessLabels:
-        """Return the labels of a file that may have changed, cached by its status."""
-        stamp, linked = (status.st_ctime_ns, status.st_size, status.st_ino), stat.S_ISLNK(status.st_mode)
-        cached = self._changed.get(doc_id)
-        if cached is None or cached[0] != stamp or linked:
-            cached = self._changed[doc_id] = (stamp, current.labels(doc_id) or _NO_ACCESS)
-        return cached[1]
 
 
 # Only the parsing is cached; the text is read each time.

@@ -129,7 +129,7 @@ def _scope(
 ) -> ScopedIndex:
     """Return the part of an index that the principal may view, by the current labels of its documents."""
     indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-    documents = CurrentLabels(engine.workspace, indexed, index.created_at).now()
+    documents = CurrentLabels(engine.workspace, indexed, index.is_as_indexed).now()
     return index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
 
 

@@ -50,7 +50,7 @@ def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, co
     labels = _labels.get(index)
     if labels is None:
         indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-        labels = _labels[index] = CurrentLabels(workspace, indexed, index.created_at)
+        labels = _labels[index] = CurrentLabels(workspace, indexed, index.is_as_indexed)
     visible = permissions_of(workspace).scope(reader, labels.now())
     return index.within(visible, owner=(reader.tenant, reader.user))
 

@@ -48,6 +48,7 @@ from .documents import (
     collection_names as collection_names,
     date_bound as date_bound,
     document_files as document_files,
+    file_stamp as file_stamp,
     iso_date as iso_date,
     keyword_text as keyword_text,
     list_documents as list_documents,

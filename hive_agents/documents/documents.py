@@ -394,10 +394,11 @@ class DocumentFolder:
 
     @cached_property
     def _stamps(self) -> dict[str, str]:
-        return {doc_id: _stamp(status) for doc_id, status in self._listed.items()}
+        return {doc_id: file_stamp(status) for doc_id, status in self._listed.items()}
 
 
-def _stamp(status: os.stat_result) -> str:
+def file_stamp(status: os.stat_result) -> str:
+    """Return what is another after each change of a file: its size, times and inode."""
     # ctime, as programs can set mtime back.
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 

@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from hive_agents.access import OPERATORS, Principal, local_key
 from hive_agents.base import HiveError, Stale
-from hive_agents.gate.deploy import rollback
 from hive_agents.gate.interleaving import ALARM, NEW, PREVIOUS, e_value, still_missing
 from hive_agents.ranking import StoredConfig, Version, versions
 from hive_agents.store import audit, connected
@@ -247,6 +246,8 @@ def decide_canary(workspace: Workspace, *, now: str | None = None) -> CanaryOutc
 
 
 def _rolled_back(workspace: Workspace, canary: Canary, tally: Tally) -> bool:
+    from hive_agents.gate.deploy import rollback  # a chat that only draws lists needn't import the gate
+
     decided = tally.won + tally.lost
     reason = (
         f"the canary shows {canary.version.name} worse than {canary.previous.name}: it lost {tally.lost} of {decided} "

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.base import Busy, Diagnostic, HiveError
-from hive_agents.documents import Collection, head_of, plain_heading, terms
+from hive_agents.documents import Collection, file_stamp, head_of, plain_heading, terms
 from hive_agents.index.bm25 import BM25, BM25Params, Board
 from hive_agents.index.boilerplate import Boilerplate, Lines, SharedLines
 from hive_agents.index.generation import State, document_rows, find_generation, parts_of
@@ -262,6 +263,15 @@ class GenerationReader:
     def content_hashes(self) -> Mapping[str, str]:
         """The hash of each document's file, by doc_id."""
         return dict(self._document_rows("doc_id, content_hash"))
+
+    def is_as_indexed(self, doc_id: str, status: os.stat_result) -> bool:
+        """Return whether a document's file with this status surely has the content that is indexed."""
+        return self._stamps.get(doc_id) == file_stamp(status)
+
+    @cached_property
+    def _stamps(self) -> Mapping[str, str]:
+        stamps = self._all("SELECT doc_id, stamp, content_hash FROM file_stamps", ())
+        return {doc_id: stamp for doc_id, stamp, digest in stamps if self.content_hashes.get(doc_id) == digest}
 
     def stored(self) -> Iterator[StoredChunk]:
         """Yield every chunk with all stored fields, in order of number."""

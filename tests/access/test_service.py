@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
 import socket
@@ -24,9 +23,9 @@ from hive_agents.access import (
     owner,
     permissions_of,
 )
-from hive_agents.access.service import LocalPermissions, OpenPermissions
+from hive_agents.access.service import DocumentFiles, LocalPermissions, OpenPermissions
 from tests.access.conftest import DOCUMENTS, write_access
-from tests.conftest import write_document
+from tests.conftest import settle, write_document
 from tests.listening import answering
 
 DANA = Principal("acme", "dana", frozenset({"qa"}))
@@ -113,14 +112,50 @@ def test_front_matter_that_cannot_be_read_shows_nothing(place: Workspace, text: 
     assert seen(place, ROOT, "odd.md") == set()
 
 
-def test_a_document_that_changed_while_the_index_was_written_is_read_again(place: Workspace) -> None:
-    """The index is dated when it is done, and may have read a document ten minutes before."""
-    changed = (place.documents / "qa.md").stat().st_ctime
+def test_a_document_is_read_again_unless_it_surely_has_the_indexed_content(place: Workspace) -> None:
     as_indexed = [("qa.md", AccessLabels.of({"tenant": "acme", "view": ["tenant"]}))]
-    for minutes, read_again in ((9, True), (11, False)):
-        since = dt.datetime.fromtimestamp(changed + 60 * minutes, dt.UTC).isoformat()
-        ((_, labels),) = CurrentLabels(place, as_indexed, since).now()
-        assert (labels != as_indexed[0][1]) == read_again
+    for sure in (False, True):
+        ((_, labels),) = CurrentLabels(place, as_indexed, lambda doc_id, status, sure=sure: sure).now()  # type: ignore[misc]
+        assert (labels == as_indexed[0][1]) == sure
+
+
+def test_labels_are_read_of_the_files_that_changed_since_the_index_read_them(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one that was written just before, and of one that has its old times and size again."""
+    place.index()
+    read: list[str] = []
+    labels = DocumentFiles.labels
+
+    def noted(files: DocumentFiles, doc_id: str) -> AccessLabels | None:
+        read.append(doc_id)
+        return labels(files, doc_id)
+
+    monkeypatch.setattr(DocumentFiles, "labels", noted)
+
+    def current() -> CurrentLabels:
+        index = place.engine().index("kb")
+        indexed = [(doc_id, AccessLabels.of(front)) for doc_id, front in index.front_matter()]
+        return CurrentLabels(place, indexed, index.is_as_indexed)
+
+    def looked(labels: CurrentLabels | None = None) -> set[str]:
+        read.clear()
+        (labels or current()).now()
+        return set(read)
+
+    names = {doc_id for doc_id, _ in place.engine().index("kb").front_matter()}
+    assert looked() == names, "written within the seconds before the index, they may have changed in the same tick"
+    settle(place)
+    assert looked() == set()
+    changed, before = place.documents / "qa.md", current()
+    assert looked(before) == set()
+    status = changed.stat()
+    changed.write_text(changed.read_text().replace("acme", "emca"))
+    os.utime(changed, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert looked() == looked(before) == {"qa.md"}
+    assert looked(before) == set(), "what was read is kept while the file stays as it is"
+    settle(place)
+    assert looked() == {"qa.md"}, "the file is known now, but what is indexed is what it was before"
 
 
 def test_a_long_document_is_read_by_its_head(place: Workspace) -> None:

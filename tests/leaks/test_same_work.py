@@ -19,7 +19,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.copilot import Request
 from hive_agents.copilot.chat import Chat
 from hive_agents.ranking import SearchEngine
-from hive_agents.store import connected
+from tests.conftest import settle
 from tests.leaks.corpus import Doc, Rules, make, readers
 
 READER = readers()[0]
@@ -37,8 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Workspace:
     place = make(tmp_path / "ws", [doc(1, "open/a.md", mine=True), doc(2, HIDDEN, mine=False)])
     Rules().write(place, readers())
     if request.param == "written before the index":
-        with connected(place.records) as connection:
-            connection.execute("UPDATE corpus_stats SET created_at = '2999-01-01T00:00:00+00:00'")
+        settle(place)
     return place
 
 
