@@ -12,6 +12,7 @@ import datetime as dt
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -32,19 +33,6 @@ _LINK, _SESSION, _OWNER, _SIGN_IN = "hive-login", "hive-session", "hive-owner", 
 _REQUIRED = ["aud", "exp", "jti", "sub", "tenant"]
 _OF_TOKEN = ("tenant", "sub", "groups", "roles", "jti", "makers", "listed", "iat", "exp")
 """The claims of a token that its session keeps."""
-
-
-class Recognised(NamedTuple):
-    """Who a session, or the owner's token, says it is: the holder of the session's token, or else the user whom it
-    names; neither for the owner.
-
-    `jti` and `makers` are of what names no token's holder: whoever made the link counts as behind the session.
-    """
-
-    holder: Principal | None = None
-    user: str | None = None
-    jti: str | None = None
-    makers: tuple[str, ...] = ()
 
 
 def login_code(workspace: Workspace, as_user: str | None = None) -> str:
@@ -151,8 +139,10 @@ def is_session(proof: str) -> bool:
     return _kind(proof) in (_SESSION, _OWNER)
 
 
-def recognised(workspace: Workspace, proof: str) -> Recognised:
-    """Return whose session, or owner's token, this is.
+def recognised(workspace: Workspace, proof: str) -> tuple[Principal, bool]:
+    """Return whose session, or owner's token, this is, and whether it has the rights of a token of a tenant.
+
+    Without such a token `token_id` and `makers` are the session's: whoever made the link counts as behind it.
 
     Raises: HIVE-417 for one that is invalid, has expired or was ended, or whose token no longer holds.
     """
@@ -160,16 +150,17 @@ def recognised(workspace: Workspace, proof: str) -> Recognised:
     claims = _claims(workspace, kind, proof)
     of, as_user = claims.get("of"), claims.get("as")
     _require_valid(workspace, "token" if kind == _OWNER else "session", claims)
-    if as_user is not None and _named(workspace, as_user).tenant != claims["tenant"]:
+    who = owner() if as_user is None else _named(workspace, as_user)
+    if as_user is not None and who.tenant != claims["tenant"]:
         raise refused(f"{as_user} is no longer of {claims['tenant']}")
     if of is not None and claims["tenant"] != LOCAL_TENANT:
-        return Recognised(holder_of(workspace, of))
+        return holder_of(workspace, of), True
     if of is not None:
         _require_valid(workspace, "token", claims | of)
     if (of is not None or kind == _OWNER) and not is_open(workspace):
         raise refused("it is the owner's, and permissions are enforced by now")
     # Only the owner makes links, those of an earlier release too, which don't say so.
-    return Recognised(None, as_user, claims["jti"], tuple(claims.get("makers") or owner().hands))
+    return replace(who, token_id=claims["jti"], makers=tuple(claims.get("makers") or owner().hands)), False
 
 
 def _require_valid(workspace: Workspace, kind: proofs.ProofKind, claims: Mapping[str, Any]) -> None:

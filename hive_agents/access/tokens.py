@@ -239,9 +239,7 @@ def decoded(
     return claims
 
 
-def _decoded(
-    token: str, signing: SigningKey, audience: str, issuer: str | None, require: list[str]
-) -> dict[str, Any]:
+def _decoded(token: str, signing: SigningKey, audience: str, issuer: str | None, require: list[str]) -> dict[str, Any]:
     import jwt
 
     material = signing.to_check()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hive_agents.access.keys import require_owner
-from hive_agents.access.logins import Recognised, is_session, recognised
+from hive_agents.access.logins import is_session, recognised
 from hive_agents.access.principal import LOCAL_TENANT, OWNER, Principal, asked_by, local_user, named, owner
 from hive_agents.access.rules import AccessRules, is_open, known_names, known_principal
 from hive_agents.access.tokens import verify
@@ -110,7 +110,7 @@ class Asker:
     def authn(self) -> str:
         """The kind of authentication: "token" or "local"."""
         token = self._token
-        by_token = token is not None and (not is_session(token) or self._who().holder is not None)
+        by_token = token is not None and (not is_session(token) or self.token_holder() is not None)
         return "token" if by_token else "local"
 
     @property
@@ -120,26 +120,31 @@ class Asker:
         by_token = token is not None and not is_session(token)
         return by_token or self._who()[:2] != (None, None)
 
-    def _who(self) -> Recognised:
-        """Return the token's holder, and the user of `--as` or of a session; neither for the owner."""
+    def _who(self) -> tuple[Principal | None, str | None, Principal | None]:
+        """Return the token's holder, the user of `--as` or of a session, and whose session it is that no token began;
+        neither of the first two for the owner."""
         token = self._token
         if token is None:
-            return Recognised(None, self._named)
+            return None, self._named, None
         if not is_session(token):
-            return Recognised(verify(self._workspace, token), self._named)
-        who = recognised(self._workspace, token)
-        if None not in (who.user, self._named) and not same_person(str(who.user), str(self._named)):
-            raise self._another(str(who.user))
-        return who._replace(user=who.user or self._named)
+            return verify(self._workspace, token), self._named, None
+        who, by_token = recognised(self._workspace, token)
+        if by_token:
+            return who, self._named, None
+        if who.tenant == LOCAL_TENANT:
+            return None, self._named, who
+        if self._named is not None and not same_person(who.user, self._named):
+            raise self._another(who.user)
+        return None, who.user, who
 
     @property
     def _as_user(self) -> str | None:
         token = self._token
-        return self._who().user if token is not None and is_session(token) else self._named
+        return self._who()[1] if token is not None and is_session(token) else self._named
 
     def token_holder(self) -> Principal | None:
         """Return the principal of the token, or None where there is no token."""
-        return self._who().holder
+        return self._who()[0]
 
     def asking(self) -> Principal | None:
         """Return the token's holder, the owner who asks in person, or None for a plain name, which proves nothing."""
@@ -159,7 +164,7 @@ class Asker:
         Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or without any; HIVE-415 for `--as`
         beside another's token; the diagnostics of `access/*.json` where a file is faulty.
         """
-        reader = self._named_reader()
+        reader = self.viewer()
         if reader is not None:
             return reader
         if is_open(self._workspace):
@@ -173,14 +178,11 @@ class Asker:
 
     def reader_or_owner(self) -> Principal:
         """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
-        return self._named_reader() or owner()
+        return self.viewer() or owner()
 
     def viewer(self) -> Principal | None:
         """Return the named reader, or None for the workspace's owner. Raises: as `reader`."""
-        return self._named_reader()
-
-    def _named_reader(self) -> Principal | None:
-        holder, user, _, makers = self._who()
+        holder, user, session = self._who()
         if holder is not None:
             if user is not None and not same_person(user, holder.user):
                 raise self._another(holder.user)
@@ -188,7 +190,8 @@ class Asker:
         if user is None:
             return None
         require_owner(self._workspace)
-        return replace(known_principal(self._workspace, user), makers=makers)
+        known = known_principal(self._workspace, user)
+        return known if session is None else replace(known, makers=session.makers)
 
     def operating_viewer(self, what: str) -> Principal | None:
         """Return the viewer, if their roles allow it. Raises: as `reader`; HIVE-415 as `operator`."""
@@ -277,9 +280,10 @@ class Asker:
 
     def _local(self) -> Caller:
         """Return the person of a plain name or of a session that no token began, as the owner."""
-        _, _, jti, makers = self._who()
-        by = person(local_user() if self._as_user is None else self._as_user)
-        if self._as_user is None:
+        _, user, session = self._who()
+        by = person(local_user() if user is None else user)
+        jti, makers = (session.token_id, session.makers) if session is not None else (None, ())
+        if user is None:
             makers = makers or (f"{OWNER}{by.removeprefix('user:')}",)
         maker = named(makers[0]) if makers else local_user()
         return Caller(by, "local", jti=jti, maker=maker, makers=makers)
