@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -134,6 +134,11 @@ class ViewGate:
 
     def __init__(self, permissions: PermissionService, reader: Principal) -> None:
         self._permissions, self._reader = permissions, reader
+
+    @classmethod
+    def of(cls, workspace: Workspace, reader: Principal) -> Self:
+        """Return the gate by the workspace's permissions."""
+        return cls(permissions_of(workspace), reader)
 
     def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
         """Return those of `doc_ids` that the reader may view now; none on any failure of the service."""

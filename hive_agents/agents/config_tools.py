@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import engines, evaluation, gate, ranking
-from hive_agents.access import Principal, ViewGate, owner, permissions_of
+from hive_agents.access import Principal, ViewGate, owner
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base import HiveError, has_errors
@@ -213,7 +213,7 @@ def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
 def _viewed(context: ToolContext, queries: Sequence[QueryEvaluation]) -> list[dict[str, Any]]:
     """Return the queries with those hits only that the run's principal may view."""
     assert context.principal is not None
-    gate = ViewGate(permissions_of(context.workspace), context.principal)
+    gate = ViewGate.of(context.workspace, context.principal)
     may = gate.allowed([hit.doc_id for query in queries for hit in query.hits])
     values = [query.to_json() for query in queries]
     return [value | {"hits": [hit for hit in value["hits"] if hit["doc_id"] in may]} for value in values]

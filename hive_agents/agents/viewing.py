@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import ViewGate, permissions_of
+from hive_agents.access import ViewGate
 from hive_agents.approvals import WITHHELD
 from hive_agents.memory import ConversationStore
 from hive_agents.store import documents_read
@@ -47,7 +47,7 @@ class RunView:
         self.hidden: frozenset[str] = frozenset()
         """Those of them that the reader may not view."""
         if every and reader is not None:
-            self.hidden = every - ViewGate(permissions_of(workspace), reader).allowed(sorted(every))
+            self.hidden = every - ViewGate.of(workspace, reader).allowed(sorted(every))
         self._sources = {key for key, documents in read.items() if documents & self.hidden}
 
     def withholds(self, conversation: str, entry: Entry) -> bool:

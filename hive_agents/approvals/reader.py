@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
 from hive_agents.base import HiveError
@@ -51,7 +51,7 @@ class RequestReader:
     def shown(self, request: ApprovalRequest) -> ApprovalRequest:
         if self._principal is None:
             return request
-        gate = ViewGate(permissions_of(self._workspace), self._principal)
+        gate = ViewGate.of(self._workspace, self._principal)
         shown = request.model_copy(update={"context": _viewed(request.context, gate)})
         if not _shows_all(self._workspace, request, gate):
             return _withheld(shown)
@@ -61,7 +61,7 @@ class RequestReader:
     def _views_everything(self) -> bool:
         """Whether the principal may view every document that the gate measures by."""
         assert self._principal is not None
-        gate = ViewGate(permissions_of(self._workspace), self._principal)
+        gate = ViewGate.of(self._workspace, self._principal)
         return gate.shows_all(doc_id for doc_id, _ in document_files(self._workspace.documents))
 
 
@@ -69,7 +69,7 @@ def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Pri
     """Raise HIVE-415 where a token's holder can't read the request that they decide; None is a caller without one."""
     if holder is None:
         return
-    gate = ViewGate(permissions_of(workspace), holder)
+    gate = ViewGate.of(workspace, holder)
     if not _shows_all(workspace, request, gate) or _viewed(request.context, gate) != request.context:
         fix = f"hand it to somebody who may: `hive approvals delegate {request.id} --to USER`"
         raise refused("HIVE-415", f"{request.id} rests on documents that {holder.user} may not view", fix)

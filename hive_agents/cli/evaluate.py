@@ -26,7 +26,7 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Measure a config against the golden set."""
-    from hive_agents.access import ViewGate, local_user, permissions_of
+    from hive_agents.access import ViewGate, local_user
     from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import evaluate, load_golden, record
     from hive_agents.gate import accept, visible_part
@@ -44,7 +44,7 @@ def command(
     record(place, program, evaluation)
     value = evaluation.to_json(split=split and split.lower(), hide=hidden)
     doc_ids = {hit.doc_id for query in evaluation.queries for hit in query.hits}
-    visible = doc_ids if viewer is None else ViewGate(permissions_of(place), viewer).allowed(sorted(doc_ids))
+    visible = doc_ids if viewer is None else ViewGate.of(place, viewer).allowed(sorted(doc_ids))
     for query in value["queries"]:
         query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in visible]
     surface.show(value, *_parts(evaluation, hidden, visible))

@@ -81,12 +81,12 @@ def review(
 
 
 def _queue(surface: Surface) -> FeedbackQueue:
-    from hive_agents.access import ViewGate, permissions_of
+    from hive_agents.access import ViewGate
     from hive_agents.copilot import FeedbackQueue
 
     place = surface.workspace
     reader = surface.asker.reader()
-    return FeedbackQueue(place, reader, ViewGate(permissions_of(place), reader))
+    return FeedbackQueue(place, reader, ViewGate.of(place, reader))
 
 
 def _table(items: list[Item]) -> Any:

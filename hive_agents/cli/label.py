@@ -128,7 +128,7 @@ class _Session:
         by: str | None,
         between: Sequence[RetrievalConfig],
     ) -> None:
-        from hive_agents.access import ViewGate, permissions_of
+        from hive_agents.access import ViewGate
         from hive_agents.copilot import open_scope
         from hive_agents.evaluation import LabelPool
 
@@ -140,7 +140,7 @@ class _Session:
         self._tags = tags
         self._split = split
         self._by, self._reader = by, reader
-        self._gate = ViewGate(permissions_of(self._place), reader) if reader is not None else None
+        self._gate = ViewGate.of(self._place, reader) if reader is not None else None
         within = open_scope(self._place, self._engine, reader, collection) if reader is not None else None
         self._pool = LabelPool(self._engine, collection, within, between)
 

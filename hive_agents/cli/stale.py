@@ -22,7 +22,7 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Find documents that contradict or supersede each other, the most often returned first."""
-    from hive_agents.access import ViewGate, permissions_of
+    from hive_agents.access import ViewGate
     from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
     from hive_agents.evaluation import FILE, viewable_golden
@@ -40,7 +40,7 @@ def command(
     queries = list(dict.fromkeys([*open_queries, *asked_questions(place, viewer)[-CHATS:]]))
     pairs = stale_pairs(place.engine(), program, queries, labels, reader=viewer)
     if viewer is not None:
-        viewable = ViewGate(permissions_of(place), viewer).allowed([name for pair in pairs for name in pair.documents])
+        viewable = ViewGate.of(place, viewer).allowed([name for pair in pairs for name in pair.documents])
         pairs = [pair for pair in pairs if viewable.issuperset(pair.documents)]
     value = {"pairs": [pair.to_json() for pair in pairs], "queries": len(queries), "config": program.name}
     surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import RESERVED, Principal, Standing, ViewGate, permissions_of
+from hive_agents.access import RESERVED, Principal, Standing, ViewGate
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import document_filters, require_known
@@ -83,7 +83,7 @@ class Chat:
 
     @property
     def gate(self) -> ViewGate:
-        return ViewGate(permissions_of(self.workspace), self.reader)
+        return ViewGate.of(self.workspace, self.reader)
 
     def _recognise(self) -> None:
         """Update the reader: tokens expire and groups change while a conversation is open."""

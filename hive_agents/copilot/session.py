@@ -160,7 +160,7 @@ class TurnSession:
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.meter = Meter()
         self.trace = Trace()
-        self.gate = TurnGate(permissions_of(workspace), reader)
+        self.gate = TurnGate.of(workspace, reader)
         self.universe: Mask | None = None
         self.count: int | None = None
         self.corrected: dict[str, str] = {}

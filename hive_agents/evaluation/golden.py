@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate, permissions_of
+from hive_agents.access import LOCAL_TENANT, AccessRules, Principal, ViewGate
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean
 from hive_agents.base.files import AnyCase, FileFormat, Format, QuestionText, formats, jsontext, read_bytes
 from hive_agents.documents import (
@@ -211,7 +211,7 @@ def concealed(error: HiveError) -> HiveError:
 
 def _viewable_part(workspace: Workspace, golden: GoldenFile, viewer: Principal) -> GoldenFile:
     known = AccessRules.load(workspace).principals
-    gate = ViewGate(permissions_of(workspace), viewer)
+    gate = ViewGate.of(workspace, viewer)
     may = gate.allowed([doc_id for query in golden.queries for doc_id in query.labelled])
     left = []
     for query in golden.queries:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate
 from hive_agents.base import Diagnostic, HiveError, sha256
 from hive_agents.base.files import atomic_write_text, frontmatter, jsontext, load_value, read_bytes
 from hive_agents.documents import golden_text, words
@@ -160,7 +160,7 @@ def changed_since_labelled(workspace: Workspace, golden: GoldenSet) -> dict[str,
 
 def _require_viewable(workspace: Workspace, viewer: Principal, named: Mapping[str, Sequence[str]], file: str) -> None:
     """Raise HIVE-109 for labels of documents that the viewer may not view, as for missing ones."""
-    gate = ViewGate(permissions_of(workspace), viewer)
+    gate = ViewGate.of(workspace, viewer)
     may = gate.allowed([doc_id for labels in named.values() for doc_id in labels])
     fix = "label a document that you can open"
     faults = [

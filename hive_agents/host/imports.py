@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, permissions_of
+from hive_agents.access import LOCAL_TENANT, Principal, ViewGate
 from hive_agents.base import Busy, HiveError, NotFound, Unwritable
 from hive_agents.base.files import atomic_write
 from hive_agents.engines import build_index
@@ -103,7 +103,7 @@ class DocumentImports:
         """
         place = folder_below(folder)
         root = PurePosixPath(FOLDER, _key(who.tenant))
-        gate = ViewGate(permissions_of(self._workspace), who)
+        gate = ViewGate.of(self._workspace, who)
         kept: dict[str, ImportedUpload] = {}
         for name, data in files:
             for below in _names(name):

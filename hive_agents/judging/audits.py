@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, permissions_of, same_person
+from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, same_person
 from hive_agents.base import count
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
@@ -113,7 +113,7 @@ def _may_see_work(workspace: Workspace, row: JudgedCase, holder: Principal | Non
     if row.tenant not in (LOCAL_TENANT, holder.tenant):
         return False
     read = documents_read(workspace, row.run_id) if row.run_id is not None else {}
-    return ViewGate(permissions_of(workspace), holder).shows_all(frozenset().union(*read.values()))
+    return ViewGate.of(workspace, holder).shows_all(frozenset().union(*read.values()))
 
 
 def _done(row: JudgedCase, by: str | None) -> bool:

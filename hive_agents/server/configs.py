@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.access import ViewGate, permissions_of
+from hive_agents.access import ViewGate
 from hive_agents.base import HiveError, NotFound, Stale, has_errors
 from hive_agents.base.files import NAME_PATTERN, AnyCase, FewEntries, LongText, ShortName
 from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record
@@ -228,7 +228,7 @@ def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     evaluation = evaluate(call.workspace, stored.config, golden=queries, reader=viewer)
     record(call.workspace, stored.config, evaluation)
     value = evaluation.to_json(split=body.split, hide=hidden)
-    gate = ViewGate(permissions_of(call.workspace), call.principal)
+    gate = ViewGate.of(call.workspace, call.principal)
     allowed = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
     for query in value["queries"]:
         query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in allowed]
@@ -247,7 +247,7 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     value = comparison.to_json(hide=hidden)
     sides = {"a": comparison.a, "b": comparison.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
-    gate = ViewGate(permissions_of(call.workspace), call.principal)
+    gate = ViewGate.of(call.workspace, call.principal)
     relevant = {one.query.id: one.query.relevant for one in comparison.a.queries}
     allowed = gate.allowed([
         *(hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown),

@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, ViewGate, labels_in_file, permissions_of
+from hive_agents.access import LOCAL_TENANT, RESERVED, AccessLabels, ViewGate, labels_in_file
 from hive_agents.base import HiveError, NotFound, Unindexed
 from hive_agents.base.files import AnyCase, FewEntries, Reference, ShortName, read_bytes
 from hive_agents.copilot import open_scope
@@ -268,7 +268,7 @@ class _Documents:
 
     def __init__(self, call: CallContext) -> None:
         self._call, workspace = call, call.workspace
-        self._gate = ViewGate(permissions_of(workspace), call.principal)
+        self._gate = ViewGate.of(workspace, call.principal)
         self._scope = _scope(call)
         indexed = self._scope.doc_ids() if self._scope is not None else []
         self._titles: dict[str, str] = {}
@@ -413,7 +413,7 @@ def _require_free(fields: Mapping[str, Any]) -> None:
 def _require_own(call: CallContext, doc_id: str) -> None:
     """Raises: HIVE-409 (404) for a document that the caller may not view, alike for an unknown one; HIVE-415 for one
     that other tenants have as well."""
-    if doc_id not in ViewGate(permissions_of(call.workspace), call.principal).allowed([doc_id]):
+    if doc_id not in ViewGate.of(call.workspace, call.principal).allowed([doc_id]):
         raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="GET /api/documents lists them", exit_code=2)
     labels = labels_in_file(call.workspace, doc_id)
     if call.principal.tenant != LOCAL_TENANT and (labels is None or labels.tenants != {call.principal.tenant}):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hive_agents.access import ViewGate, permissions_of
+from hive_agents.access import ViewGate
 from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import AnyCase, FewEntries, QuestionText, Reference, ShortName
 from hive_agents.copilot import asked_questions, open_scope
@@ -150,7 +150,7 @@ def label_pool(call: Call, query: Pool) -> PoolShown:
             call.engine, collection, open_scope(call.workspace, call.engine, call.principal, collection)
         ).documents(query.query),
     )
-    allowed = ViewGate(permissions_of(call.workspace), call.principal).allowed([hit.doc_id for hit in hits])
+    allowed = ViewGate.of(call.workspace, call.principal).allowed([hit.doc_id for hit in hits])
     known = next((one for one in _golden(call) or () if question_key(one.query) == question_key(query.query)), None)
     in_holdout = known is not None and known.split == "holdout"
     documents = [

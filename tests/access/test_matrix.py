@@ -21,7 +21,6 @@ from hive_agents.access import (
     login_code,
     mint,
     owner,
-    permissions_of,
     service_principal,
 )
 from hive_agents.approvals import ApprovalStore
@@ -145,7 +144,7 @@ def through(asker: Asker, place: Workspace, row: Row) -> Row:
     """Return the row as the functions behind every command have it."""
 
     def viewed() -> frozenset[str]:
-        return ViewGate(permissions_of(place), asker.reader()).allowed(list(DOCUMENTS))
+        return ViewGate.of(place, asker.reader()).allowed(list(DOCUMENTS))
 
     def reached() -> set[str]:
         return {run.user for run in Scope(asker.caller().principal).runs(place)}
@@ -214,12 +213,12 @@ def test_a_service_that_runs_unattended_has_what_the_files_give_it(people: Works
     assert service_principal(people, "nightly") == known_principal(people, SERVICE)
     unknown = service_principal(people, "weekly")
     assert (unknown.tenant, unknown.roles) == ("local", frozenset())
-    assert not ViewGate(permissions_of(people), unknown).allowed(list(DOCUMENTS))
+    assert not ViewGate.of(people, unknown).allowed(list(DOCUMENTS))
 
 
 def test_the_owner_views_nothing_by_being_the_owner(people: Workspace) -> None:
     """Where people are named, every role of the owner opens no document: a session of theirs shows none by accident."""
-    assert not ViewGate(permissions_of(people), owner()).allowed(list(DOCUMENTS))
+    assert not ViewGate.of(people, owner()).allowed(list(DOCUMENTS))
 
 
 def test_each_way_in_has_its_rows() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate
 from hive_agents.base.errors import HiveError
 from hive_agents.copilot import VERDICTS, CopilotContext, FeedbackQueue
 from hive_agents.copilot.chat import Chat
@@ -164,7 +164,7 @@ async def _(visit: Visit) -> str:
 @channel("feedback review", ID, "reviewer")
 async def _(visit: Visit) -> str:
     who = colleague(visit, "approver")
-    queue = FeedbackQueue(visit.workspace, who, ViewGate(permissions_of(visit.workspace), who))
+    queue = FeedbackQueue(visit.workspace, who, ViewGate.of(visit.workspace, who))
     return tried(lambda: [item.to_json() for item in queue.items() if item.run_id in visit.runs])
 
 

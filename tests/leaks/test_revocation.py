@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, ViewGate, mint, permissions_of, revoke, verify
+from hive_agents.access import Principal, ViewGate, mint, revoke, verify
 from hive_agents.base.errors import HiveError
 from hive_agents.copilot import FeedbackQueue, Request
 from hive_agents.copilot.chat import Chat
@@ -145,9 +145,9 @@ async def test_feedback_is_reviewed_by_another_who_sees_the_document(place: Work
     chat = Chat(place, READER)
     reply = await chat.ask(Request(text="the rotor near the pump"))
     item = chat.feedback().add(reply["run_id"], None, "relevant", doc_id=SECRET.doc_id)
-    reviewer = FeedbackQueue(place, REVIEWER, ViewGate(permissions_of(place), REVIEWER))
+    reviewer = FeedbackQueue(place, REVIEWER, ViewGate.of(place, REVIEWER))
     elsewhere = Principal("globex", "kim", roles=frozenset({"approver"}))
-    foreign = FeedbackQueue(place, elsewhere, ViewGate(permissions_of(place), elsewhere))
+    foreign = FeedbackQueue(place, elsewhere, ViewGate.of(place, elsewhere))
     assert [one.id for one in reviewer.items()] == [item.id]
     assert foreign.items() == []
     LESS.write(place, PEOPLE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents.access import ViewGate, owner, permissions_of
+from hive_agents.access import ViewGate, owner
 from hive_agents.copilot import FeedbackQueue
 from hive_agents.evaluation import changed_since_labelled, held_out, load_golden, save_label
 from hive_agents.gate import accept, is_accepted
@@ -133,7 +133,7 @@ def test_what_readers_said_follows(place: Workspace, folder: Path) -> None:
     (folder / "guide.md").write_text("# Another\n")
     (folder / "manual.md").rename(folder / "handbook.md")
     run(place, folder)
-    queue = FeedbackQueue(place, owner(), ViewGate(permissions_of(place), owner()))
+    queue = FeedbackQueue(place, owner(), ViewGate.of(place, owner()))
     assert [item.doc_id for item in queue.items()] == ["handbook.md"]
 
 
