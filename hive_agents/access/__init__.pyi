@@ -67,7 +67,7 @@ from .who import (
     OPERATORS as OPERATORS,
     TOKEN as TOKEN,
     Asker as Asker,
-    asker_of as asker_of,
+    Caller as Caller,
     people as people,
     person as person,
     require_proof as require_proof,

@@ -106,6 +106,11 @@ class Asker:
     ) -> None:
         self._workspace, self._named, self._environ = workspace, as_user, environ
 
+    @classmethod
+    def of(cls, workspace: Workspace, proof: str) -> Self:
+        """Return the asker of a session or a token, which is verified at each use of the asker."""
+        return cls(workspace, None, {TOKEN: proof})
+
     @property
     def authn(self) -> str:
         """The kind of authentication: "token" or "local"."""
@@ -313,11 +318,6 @@ class Asker:
     def _another(self, holder: str) -> HiveError:
         fix = f"leave --as out, or put that person's token into {TOKEN}"
         return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._named}", fix=fix)
-
-
-def asker_of(workspace: Workspace, proof: str) -> Asker:
-    """Return the asker of a session or a token, which is verified at each use of the asker."""
-    return Asker(workspace, None, {TOKEN: proof})
 
 
 def _require_role(principal: Principal | None, what: str, roles: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hive_agents.access import OWNER, require_proof, same_hands, same_person
+from hive_agents.access import OWNER, Caller, require_proof, same_hands, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.base import HiveError
 
@@ -28,35 +28,25 @@ def require_open(request: ApprovalRequest, now: str) -> None:
         raise refused("HIVE-414", f"{request.id} expired at {request.due_at}", show)
 
 
-def require_known(
-    request: ApprovalRequest, by: str, authn: str, tenant: str | None = None, *, require_token: bool
-) -> None:
-    """Raise HIVE-415 where the person may not see the request; `tenant` is theirs, None for a local name."""
-    require_proof(authn, require_token=require_token)
-    if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
+def require_known(request: ApprovalRequest, caller: Caller, *, require_token: bool) -> None:
+    """Raise HIVE-415 where the person may not see the request."""
+    require_proof(caller.authn, require_token=require_token)
+    if caller.tenant is not None and request.tenant not in (OWN_TENANT, caller.tenant):
         raise refused(
             "HIVE-415",
-            f"{by} is no approver of the tenant that {request.id} belongs to",
+            f"{caller.by} is no approver of the tenant that {request.id} belongs to",
             "an approver of its tenant must decide it",
         )
 
 
-def require_permitted(
-    request: ApprovalRequest,
-    verb: Verb,
-    by: str,
-    authn: str,
-    tenant: str | None = None,
-    makers: Sequence[str] = (),
-    *,
-    require_token: bool,
-) -> None:
+def require_permitted(request: ApprovalRequest, verb: Verb, caller: Caller, *, require_token: bool) -> None:
     """Raises: HIVE-415, as `require_known` too; HIVE-414 for somebody who agreed before."""
-    require_known(request, by, authn, tenant, require_token=require_token)
+    require_known(request, caller, require_token=require_token)
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
         raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")
-    found = hindrance(request, by, makers)
+    by = caller.by
+    found = hindrance(request, by, caller.makers)
     if found == "asked":
         raise refused("HIVE-415", f"{by} asked for {request.id}", "another person must decide it: four eyes")
     if found == "made":

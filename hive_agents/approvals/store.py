@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hive_agents.access import AccessRules, Principal, person, same_person
+from hive_agents.access import AccessRules, Caller, Principal, person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
 from hive_agents.approvals.notify import Occasion, notify, record
@@ -217,15 +217,15 @@ class ApprovalStore:
         """
         assert holder is not None or authn != "token"
         by = person(by)
-        seen, who = self.get(request_id), (by, authn, tenant, makers)
-        require_known(seen, by, authn, tenant, require_token=self.settings.require_token)
+        seen, caller = self.get(request_id), Caller(by, authn, tenant, makers=tuple(makers))
+        require_known(seen, caller, require_token=self.settings.require_token)
         require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
             self._catch_up(request_id)  # the previous answer may be incomplete after a crash
             return seen
         if for_run:
             require_grantable(seen, verb)
-        self._require(seen, verb, who, version, content_hash)
+        self._require(seen, verb, caller, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
         args = edited_args(seen, verb, patch, self.recheck)
@@ -235,7 +235,7 @@ class ApprovalStore:
             request = self._find(connection, request_id)
             if repeats(request, verb, by, message, patch):
                 return request
-            self._require(request, verb, who, version, content_hash or seen.content_hash)
+            self._require(request, verb, caller, version, content_hash or seen.content_hash)
             decision = Decision(
                 verb=verb,
                 by=by,
@@ -293,12 +293,12 @@ class ApprovalStore:
             request = self._find(connection, request_id)
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
-            for hands in ([by, *makers], [to]):
-                one, *made = hands
-                require_permitted(request, verb, one, authn, tenant, made, require_token=self.settings.require_token)
+            for one in (Caller(by, authn, tenant, makers=tuple(makers)), Caller(to, authn, tenant)):
+                require_permitted(request, verb, one, require_token=self.settings.require_token)
             for name, listed in AccessRules.load(self.workspace).principals.items():
                 if same_person(f"user:{name}", to):
-                    require_known(request, to, authn, listed.tenant, require_token=self.settings.require_token)
+                    one = Caller(to, authn, listed.tenant)
+                    require_known(request, one, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
@@ -363,15 +363,10 @@ class ApprovalStore:
             self._tell(occasion, request)
 
     def _require(
-        self,
-        request: ApprovalRequest,
-        verb: Verb,
-        who: tuple[str, str, str | None, Sequence[str]],
-        version: int | None,
-        content_hash: str | None,
+        self, request: ApprovalRequest, verb: Verb, caller: Caller, version: int | None, content_hash: str | None
     ) -> None:
         require_open(request, self.now())
-        require_permitted(request, verb, *who, require_token=self.settings.require_token)
+        require_permitted(request, verb, caller, require_token=self.settings.require_token)
         require_current(request, version, content_hash)
 
     def _filed_before(self, row: rows.Row, filing: Filing) -> ApprovalRequest:

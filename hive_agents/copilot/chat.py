@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import RESERVED, Principal, Standing, ViewGate
+from hive_agents.access import OPERATORS, RESERVED, Principal, Standing, ViewGate
 from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot import drafting, feedback
 from hive_agents.copilot.documents import document_filters, require_known
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hive_agents.models import Script
 
 OnNode = Callable[[str], None]
-OPERATORS = frozenset({"operator", "admin"})
 
 
 class Chat:
@@ -218,7 +217,7 @@ class Chat:
     def trace(self, run_id: str) -> dict[str, Any]:
         """Return the trace of a turn, also of another reader's, to an operator. Raises: HIVE-409, HIVE-415."""
         self._recognise()
-        if not self.reader.roles & OPERATORS:
+        if not self.reader.roles & set(OPERATORS):
             message = f"{self.reader.user} may not read traces"
             raise HiveError.of("HIVE-415", message, fix="somebody with the role operator or admin may", exit_code=1)
         return trace_of(self.workspace, self.reader.tenant, run_id)

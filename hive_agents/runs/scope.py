@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hive_agents.access import LOCAL_TENANT, Principal
+from hive_agents.access import LOCAL_TENANT, OPERATORS, Principal
 from hive_agents.base import NotFound
 from hive_agents.runs.leases import Leases
 from hive_agents.runs.store import CHAT_GRAPH, STATUSES, RunRow, RunStore
@@ -15,8 +15,6 @@ from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
-
-OPERATORS = frozenset({"operator", "admin"})
 
 
 class RunsOverview(NamedTuple):
@@ -45,7 +43,7 @@ class Scope:
     @property
     def operates(self) -> bool:
         """Whether they may see and change other users' runs."""
-        return self.principal is None or bool(OPERATORS & self.principal.roles)
+        return self.principal is None or bool(self.principal.roles & set(OPERATORS))
 
     @property
     def approves(self) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 
-from hive_agents.access import ROLES, Asker, Principal, asker_of
+from hive_agents.access import ROLES, Asker, Principal
 from hive_agents.base import HiveError
 from hive_agents.copilot import Chat
 from hive_agents.ranking import SearchEngine
@@ -115,7 +115,7 @@ class Call(CallContext):
         if not proof:
             fix = "send `Authorization: Bearer …` with a token of `hive token`"
             raise HiveError.of("HIVE-417", "nobody says who asks", fix=fix, exit_code=2)
-        asker = asker_of(self.host.workspace, proof)
+        asker = Asker.of(self.host.workspace, proof)
         super().__init__(self.host.workspace, asker, engine=state.engine, freshness=state.freshness)
         self._threads = state.places.threads
         if self.session is not None and request.method not in _SAFE:

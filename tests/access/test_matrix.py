@@ -14,7 +14,6 @@ from hive_agents.access import (
     Asker,
     Principal,
     ViewGate,
-    asker_of,
     begin_session,
     known_principal,
     local_user,
@@ -196,7 +195,7 @@ async def over_http(client: httpx.AsyncClient, place: Workspace, row: Row) -> Ro
         reads=reads(seen),
         runs=runs(users, row.user),
         operates="yes" if (await sent("GET", "/api/history")).status_code == 200 else "no",
-        asks=asks(asker_of(place, proof), row.user),
+        asks=asks(Asker.of(place, proof), row.user),
         decides=decides(tenant for tenant, found in answered.items() if found.status_code == 200),
         administers={2: "every tenant", 1: "tenant", 0: "no"}[len(tokens)],
     )

@@ -15,8 +15,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import (
     SESSION_SECONDS,
+    Asker,
     Principal,
-    asker_of,
     begin_session,
     end_all,
     end_session,
@@ -60,9 +60,9 @@ def test_used_links_and_ended_sessions_go_when_they_would_be_over(text_workspace
     end_session(text_workspace, session)
     assert forget_expired(text_workspace, now) == 0
     assert forget_expired(text_workspace, now + LINK_SECONDS + 5) == 1
-    assert "it was ended" in refused(asker_of(text_workspace, session).reader_or_owner)
+    assert "it was ended" in refused(Asker.of(text_workspace, session).reader_or_owner)
     assert forget_expired(text_workspace, now + SESSION_SECONDS + 5) == 1
-    assert "don't know it" in refused(asker_of(text_workspace, session).reader_or_owner)
+    assert "don't know it" in refused(Asker.of(text_workspace, session).reader_or_owner)
 
 
 def test_a_token_that_is_not_of_here_stays_ended(text_workspace: Workspace) -> None:
@@ -95,10 +95,10 @@ def test_each_host_sees_what_another_ended(text_workspace: Workspace) -> None:
     a, b = text_workspace, another_host(text_workspace)
     token, session = mint(a, DANA), begin_session(a, login_code(a))
     assert verify(b, token.token) == DANA
-    assert asker_of(b, session).reader_or_owner().tenant == "local"
+    assert Asker.of(b, session).reader_or_owner().tenant == "local"
     revoke(a, token.jti)
     assert "was revoked" in refused(lambda: verify(b, token.token))
-    asker = asker_of(b, session)
+    asker = Asker.of(b, session)
     end_session(a, session)
     assert "was ended" in refused(asker.reader_or_owner), "an asker looks at each use"
     code = login_code(a)
@@ -126,13 +126,13 @@ def test_a_link_works_once_where_two_hosts_race(text_workspace: Workspace) -> No
 def test_a_session_of_a_token_ends_with_it(text_workspace: Workspace) -> None:
     token = mint(text_workspace, DANA)
     session, kept = (session_of_token(text_workspace, token.token) for _ in range(2))
-    asker = asker_of(text_workspace, session)
+    asker = Asker.of(text_workspace, session)
     assert (asker.reader(), asker.authn) == (DANA, "token")
     end_session(text_workspace, session)
     assert "was ended" in refused(asker.reader)
     assert verify(text_workspace, token.token) == DANA
     revoke(text_workspace, token.jti)
-    assert "was revoked" in refused(asker_of(text_workspace, kept).reader)
+    assert "was revoked" in refused(Asker.of(text_workspace, kept).reader)
 
 
 def test_all_that_a_person_holds_ends(text_workspace: Workspace) -> None:
@@ -140,7 +140,7 @@ def test_all_that_a_person_holds_ends(text_workspace: Workspace) -> None:
     session = session_of_token(text_workspace, token.token)
     assert end_all(text_workspace, "dana", "acme", "user:root") == (1, 1, 0)
     assert "was revoked" in refused(lambda: verify(text_workspace, token.token))
-    assert "was ended" in refused(asker_of(text_workspace, session).reader_or_owner)
+    assert "was ended" in refused(Asker.of(text_workspace, session).reader_or_owner)
     assert verify(text_workspace, other.token).tenant == "globex"
     assert verify(text_workspace, mint(text_workspace, DANA).token) == DANA, "a new token counts"
 
@@ -181,4 +181,3 @@ def test_each_mint_revocation_and_end_is_in_the_audit_log_and_an_event(text_work
     assert {kind: (one.tenant, one.payload["by"]) for kind, one in events.items()} == {
         kind: ("acme", lines[kind]["by"]) for kind in kinds
     }
-

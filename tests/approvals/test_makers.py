@@ -12,7 +12,6 @@ from hive_agents import Workspace
 from hive_agents.access import (
     Asker,
     Principal,
-    asker_of,
     begin_session,
     local_user,
     login_code,
@@ -208,7 +207,7 @@ def test_the_owner_who_asks_can_not_sign_a_second_person(place: Workspace, monke
 
 def by_link(place: Workspace, user: str | None) -> dict[str, Any]:
     """Return the arguments of `ApprovalStore.decide` for the browser session of a link that the owner made."""
-    return asker_of(place, begin_session(place, login_code(place, user))).decider().named()
+    return Asker.of(place, begin_session(place, login_code(place, user))).decider().named()
 
 
 def test_the_owner_who_asks_can_not_sign_in_as_a_second_person(place: Workspace) -> None:
@@ -256,7 +255,7 @@ def test_the_makers_of_a_token_are_behind_its_session_too(place: Workspace, lee_
     lee = held(place, "lee")
     asked = four_eyes(place, "user:lee", lee) if lee_asks else four_eyes(place, OWNER, owner())
     token = mint(place, Principal("acme", "dana", roles=EVERY_ROLE), maker=lee if lee_asks else None).token
-    dana = asker_of(place, session_of_token(place, token)).decider()
+    dana = Asker.of(place, session_of_token(place, token)).decider()
     with refused("HIVE-415"):
         ApprovalStore(place).decide(asked, "approve", **dana.named())
 
