@@ -31,12 +31,13 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not static"
 
-check: $(VENV)/.dev ## lint, types, direction of imports
+check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may hold
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m static $$(grep -rl --include="test_*.py" "mark\.static" tests)
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 40 -m slow

@@ -7,9 +7,14 @@ import re
 import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+import pytest
+
+from tests.parsed import ROOT, modules, nodes
+from tests.test_budget import imports_of
+
+pytestmark = pytest.mark.static
+
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PATH = re.compile(r"`((?:[\w.]+/)+[\w.]*)`")
 
@@ -64,8 +69,9 @@ DEFINED_TWICE = {
 
 def test_a_class_or_an_alias_of_types_means_one_thing() -> None:
     names: Counter[str] = Counter()
-    for path in [*(ROOT / "hive_agents").rglob("*.py"), *(ROOT / "graphs").glob("*.py")]:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for path in modules().values():
+        (module,) = (node for node in nodes(path) if isinstance(node, ast.Module))
+        for node in module.body:
             match node:
                 case ast.ClassDef(name=name):
                     names[name] += 1
@@ -74,43 +80,7 @@ def test_a_class_or_an_alias_of_types_means_one_thing() -> None:
     assert {name for name, count in names.items() if count > 1} == DEFINED_TWICE.keys()
 
 
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for folder in ("hive_agents", "graphs")
-    for path in (ROOT / folder).rglob("*.py")
-}
-
-
-def public_names(package: str) -> dict[str, str]:
-    """Return the module of each name that a package's `__init__.pyi` hands on."""
-    stub = MODULES[package].with_suffix(".pyi")
-    if MODULES[package].name != "__init__.py" or not stub.exists():
-        return {}
-    return {
-        alias.asname or alias.name: ".".join(filter(None, [package, node.module]))
-        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-def imported(module: str, handed_on: dict[str, dict[str, str]]) -> set[str]:
-    """Return the modules that one imports anywhere: late, or for types alone, too."""
-    found = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in MODULES else handed_on[node.module].get(alias.name, node.module))
-    return (found & MODULES.keys()) - {module}
-
-
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    handed_on = {module: public_names(module) for module in MODULES}
-    imports = {module: imported(module, handed_on) for module in MODULES}
-    assert "hive_agents.ranking.engine" in imports["hive_agents.evaluation.evaluate"], (
-        "names of packages are followed"
-    )
+    imports = {module: imports_of(module) for module in modules()}
+    assert "hive_agents.ranking.engine" in imports["hive_agents.evaluation.evaluate"], "names of packages are followed"
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle

@@ -15,7 +15,12 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+import pytest
+
+from tests.parsed import ROOT, modules, nodes
+
+pytestmark = pytest.mark.static
+
 LIMITS = Path(__file__).with_name("budget.toml")
 SMALL = 40
 
@@ -32,16 +37,6 @@ class Room:
     single: int
 
 
-@cache
-def modules() -> dict[str, Path]:
-    """Return the path of each module by its dotted name."""
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for top in ("hive_agents", "graphs")
-        for path in (ROOT / top).rglob("*.py")
-    }
-
-
 def room_of(module: str) -> str:
     top, _, rest = module.partition(".")
     return (rest or top).partition(".")[0] if top == "hive_agents" else top
@@ -54,10 +49,9 @@ def doors() -> dict[str, dict[str, str]]:
     for package, path in modules().items():
         stub = path.with_suffix(".pyi")
         if path.name == "__init__.py" and stub.exists():
-            tree = ast.parse(stub.read_text(encoding="utf-8"))
             handed_on[package] = {
                 alias.asname or alias.name: ".".join(filter(None, [package, node.module]))
-                for node in ast.walk(tree)
+                for node in nodes(stub)
                 if isinstance(node, ast.ImportFrom)
                 for alias in node.names
             }
@@ -76,7 +70,7 @@ def defined_in(module: str, name: str) -> str:
 @cache
 def imports_of(module: str) -> frozenset[str]:
     found = set()
-    for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))):
+    for node in nodes(modules()[module]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module in modules():

@@ -8,6 +8,7 @@ import pytest
 
 from hive_agents.base.errors import Busy, Diagnostic, HiveError, NotFound, WrongUsage, closest, has_errors
 from hive_agents.base.resources import documentation, documented
+from tests.parsed import modules, nodes
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"HIVE-\d{3}")
@@ -16,15 +17,16 @@ CODE = re.compile(r"HIVE-\d{3}")
 def raised_codes() -> set[str]:
     """Each code that stands in the code as a text of its own; errors.py only sorts codes."""
     found = set()
-    for path in [*(ROOT / "hive_agents").rglob("*.py"), *(ROOT / "graphs").rglob("*.py")]:
+    for path in modules().values():
         if path.name == "errors.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):
                 found.add(node.value)
     return found
 
 
+@pytest.mark.static
 def test_every_code_is_documented_and_every_documented_code_exists() -> None:
     assert raised_codes() == set(documentation())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import hive_agents
+from tests.parsed import modules, nodes
 
 ROOT = Path(str(hive_agents.__file__)).parent
 PACKAGES = sorted(
@@ -38,13 +39,13 @@ def test_importing_the_package_loads_none_of_its_files(package: str) -> None:
     assert ast.literal_eval(found) == []
 
 
+@pytest.mark.static
 def test_outsiders_import_packages_and_not_their_files() -> None:
-    modules = sorted([*ROOT.rglob("*.py"), *(ROOT.parent / "graphs").rglob("*.py")])
     packages = {".".join(("hive_agents", *face.parent.relative_to(ROOT).parts)) for face in ROOT.rglob("__init__.py")}
     reached = [
         f"{module.relative_to(ROOT.parent)}: {node.module}"
-        for module in modules
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        for module in modules().values()
+        for node in nodes(module)
         if isinstance(node, ast.ImportFrom)
         and str(node.module).count(".") > 1
         and str(node.module).startswith("hive_agents.")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.mutants import listed, missing
+
+pytestmark = pytest.mark.static
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,7 +7,12 @@ import re
 from collections import defaultdict
 from functools import cache
 
-from tests.test_budget import modules, room_of
+import pytest
+
+from tests.parsed import modules, nodes
+from tests.test_budget import room_of
+
+pytestmark = pytest.mark.static
 
 CREATE = re.compile(r"CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?\"?([a-z_]+)")
 WRITE = re.compile(r"\b(?:INSERT (?:OR [A-Z]+ )?INTO|REPLACE INTO|UPDATE|DELETE FROM)\s+\"?([a-z_]+)")
@@ -24,8 +29,8 @@ NAMED_BY_A_VALUE = {
 @cache
 def sql_texts(module: str) -> list[str]:
     """Return the string constants of a module; the values within an f-string become one space."""
-    nodes = list(ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))))
-    formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    there = nodes(modules()[module])
+    formatted = [node for node in there if isinstance(node, ast.JoinedStr)]
     joined = {id(part) for node in formatted for part in node.values}
     texts = [
         " ".join(str(part.value) if isinstance(part, ast.Constant) else " " for part in node.values)
@@ -33,7 +38,7 @@ def sql_texts(module: str) -> list[str]:
     ]
     return texts + [
         node.value
-        for node in nodes
+        for node in there
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in joined
     ]
 

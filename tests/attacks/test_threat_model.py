@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.parsed import ROOT, nodes
+
+pytestmark = pytest.mark.static
+
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "THREAT_MODEL.md").read_text("utf-8"))))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_a_promise_names_a_test_that_exists(file: str, name: str) -> None:
-    tree = ast.parse((ROOT / file).read_text("utf-8"))
-    known = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    known = {node.name for node in nodes(ROOT / file) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     assert name in known
 
 

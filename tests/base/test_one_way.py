@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterable
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+from tests.parsed import ROOT, modules, nodes
+
+pytestmark = pytest.mark.static
+
 METHODS = {"read_bytes", "read_text", "write_bytes", "write_text"}
 ALLOWED = {
     "hive_agents/cli/answering.py": "a patch that the user names",
@@ -26,10 +31,10 @@ ALLOWED = {
 }
 
 
-def opens(tree: ast.AST) -> list[int]:
+def opens(tree: Iterable[ast.AST]) -> list[int]:
     """Lines that open a file by its path: `open(…)`, `os.open(…)`, `path.open(…)` with a mode, `path.read_text()` …"""
     found = []
-    for node in ast.walk(tree):
+    for node in tree:
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id == "open":
@@ -45,8 +50,8 @@ def opens(tree: ast.AST) -> list[int]:
 
 def test_workspaces_are_read_and_written_by_the_package_files_alone() -> None:
     found = {}
-    for path in sorted([*(ROOT / "hive_agents").rglob("*.py"), *(ROOT / "graphs").rglob("*.py")]):
+    for path in modules().values():
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith("hive_agents/base/files/") and (lines := opens(ast.parse(path.read_text("utf-8")))):
+        if not name.startswith("hive_agents/base/files/") and (lines := opens(nodes(path))):
             found[name] = lines
     assert found.keys() == ALLOWED.keys(), {name: found[name] for name in found.keys() - ALLOWED.keys()}

@@ -5,7 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+import pytest
+
+from tests.parsed import ROOT, nodes
+
+pytestmark = pytest.mark.static
+
 FORBIDDEN = (
     "hive_agents.supervision.queen",
     "graphs.queen",
@@ -20,7 +25,7 @@ NAMES = {"hive_agents.runs", "hive_agents.runs.ACTIVE", "hive_agents.runs.AGENT_
 
 def imported(path: Path) -> set[str]:
     found = set()
-    for one in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for one in nodes(path):
         if isinstance(one, ast.Import):
             found |= {alias.name for alias in one.names}
         elif isinstance(one, ast.ImportFrom) and one.module:

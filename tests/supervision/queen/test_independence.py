@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphs.queen import graph
+from tests.parsed import ROOT, nodes
 
-ROOT = Path(__file__).parents[3]
 QUEEN = [*(ROOT / "hive_agents/supervision/queen").glob("*.py"), ROOT / "graphs/queen.py"]
 JUDGE = [*(ROOT / "hive_agents/supervision/health").glob("*.py"), *(ROOT / "graphs").glob("judge.py")]
 
@@ -17,7 +17,7 @@ JUDGE = [*(ROOT / "hive_agents/supervision/health").glob("*.py"), *(ROOT / "grap
 def names(path: Path) -> set[str]:
     """What a file imports, and every name and attribute in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -27,6 +27,7 @@ def names(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.static
 @pytest.mark.parametrize(("files", "other"), [(QUEEN, ("health", "judge")), (JUDGE, ("queen",))])
 def test_judge_and_queen_import_nothing_of_each_other(files: list[Path], other: tuple[str, ...]) -> None:
     for path in files:
@@ -35,6 +36,7 @@ def test_judge_and_queen_import_nothing_of_each_other(files: list[Path], other: 
             assert not [n for n in imports if n.startswith((f"hive_agents.supervision.{part}", f"graphs.{part}"))]
 
 
+@pytest.mark.static
 def test_she_has_no_way_to_decide_a_request_or_to_read_a_secret() -> None:
     store_methods = {"carry_out", "delegate", "revise", "reveal", "get_secret"}
     for path in [*QUEEN, ROOT / "hive_agents/host/queen.py"]:
@@ -44,7 +46,7 @@ def test_she_has_no_way_to_decide_a_request_or_to_read_a_secret() -> None:
     calls = [
         ast.unparse(node)
         for path in QUEEN
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr == "decide"
     ]
     # Her own decisions on tickets; `ApprovalStore.decide` is another matter.
