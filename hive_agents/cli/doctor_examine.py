@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from hive_agents.base import HiveError, count
 from hive_agents.cli.doctor_permissions import Check, CheckStatus, check_of, permissions
+from hive_agents.cli.languages import advice
 from hive_agents.documents import collection_names, load_collection
 from hive_agents.engines import KNN, OpenSearch, find_copy, open_database
 from hive_agents.evaluation import held_out, load_golden
@@ -45,6 +46,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "records": _records,
         "hosts": _hosts,
         "index": _index,
+        "languages": _languages,
         "search": _search,
         "vectors": _vectors,
         "active config": _active,
@@ -184,6 +186,13 @@ def _index(workspace: Workspace) -> Check:
     if index_is_stale(workspace):
         return Check("index", "warn", "HIVE-406: documents changed since they were indexed", "run `hive index`")
     return Check("index", "ok", "up to date")
+
+
+def _languages(workspace: Workspace) -> Iterator[Check]:
+    told = list(advice(workspace, [generation.collection for generation in _live(workspace)]))
+    yield from (Check("languages", "warn", what, fix) for what, fix in told)
+    if not told:
+        yield Check("languages", "ok", "documents and questions are in languages that are searched as such")
 
 
 def _search(workspace: Workspace) -> Iterator[Check]:

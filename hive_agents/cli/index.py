@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 SHOWN = 5
-SAMPLE = 100
-"""Documents of a collection whose language is detected, at most."""
 
 
 @with_surface()
@@ -35,6 +33,7 @@ def command(
     """Build or update the index; only new and changed text is embedded."""
     from hive_agents.access import local_user
     from hive_agents.base import HiveError
+    from hive_agents.cli.languages import advice
     from hive_agents.documents import collection_names
     from hive_agents.engines import build_index
     from hive_agents.gate import TagChange, accept_generations, decide_generations
@@ -62,7 +61,9 @@ def command(
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old index stays in use; hive index --accept --reason "…" switches anyway')
-    lines += [*_undeclared(place), *_other_languages(place)] if report.added else []
+    if report.added:
+        told = advice(place, collection_names(place))
+        lines += [*_undeclared(place), *(f"{what}: {fix}" for what, fix in told)]
     for skipped in report.skipped:
         location = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
         lines.append(styled(f"skipped {location}: {skipped['message']}", "red"))
@@ -84,23 +85,4 @@ def _undeclared(place: Workspace) -> list[str]:
             shown = ", ".join(f"{field.name} ({count(field.documents, 'document')})" for field in fields[:SHOWN])
             more = f" and {len(fields) - SHOWN} more" if len(fields) > SHOWN else ""
             lines.append(f"fields that can't be filtered yet: {shown}{more}; see `hive fields`")
-    return lines
-
-
-def _other_languages(place: Workspace) -> list[str]:
-    """Return a line for each collection whose documents mostly aren't in the language of the index's stemmer."""
-    from hive_agents.documents import collection_names, language_of_most
-    from hive_agents.ranking import SearchEngine
-
-    engine, language, lines = SearchEngine(place), place.settings.index.language, []
-    for name in collection_names(place):
-        index = engine.index(name)
-        documents = index.doc_ids()
-        sample = documents[:: len(documents) // SAMPLE + 1]
-        texts = [index.rows(index.chunks_of(doc_id)[:2].tolist())[-1].text for doc_id in sample]
-        spoken = language_of_most(texts, language)
-        if spoken != language:
-            fix = f'set [index] language = "{spoken}" in hive.toml, and index once more'
-            searched = f"are searched as {language.title()}: {fix}"
-            lines.append(f"most documents of {name} are in {spoken.title()}, and {searched}")
     return lines

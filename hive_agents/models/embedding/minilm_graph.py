@@ -221,23 +221,16 @@ def faster(model: bytes) -> bytes:
 
     Raises: KeyError if `model` is another model, ValueError if it isn't an ONNX file.
     """
-    weights, graph = _Weights(model), _Graph()
+    weights, graph = _Weights(model), OnnxGraph()
     x = _embeddings(graph, weights)
     for layer in range(LAYERS):
         x = _layer(graph, weights, x, f"encoder.layer.{layer}")
-    pooled = graph.add("ReduceMean", [x], axes=[1], keepdims=0)
-    return write_model(
-        graph.nodes,
-        graph.constants,
-        inputs={"input_ids": (INT64, ("batch", "tokens"))},
-        outputs={pooled: (FLOAT, ("batch", HIDDEN))},
-        opsets=_OPSETS,
-    )
+    return graph.pooled(x, {"input_ids": (INT64, ("batch", "tokens"))})
 
 
 def probe() -> tuple[bytes, float]:
     """Return a model without inputs that computes the largest product of 8-bit numbers, and its exact value."""
-    graph = _Graph()
+    graph = OnnxGraph()
     x = graph.constant(np.ones((8, HIDDEN), np.float32))
     integers, scales = np.full((HIDDEN, HIDDEN), 127, np.int8), np.ones(HIDDEN, np.float32)
     product = graph.linear(x, integers, scales, np.zeros(HIDDEN, np.float32))
@@ -245,7 +238,7 @@ def probe() -> tuple[bytes, float]:
     return write_model(graph.nodes, graph.constants, inputs={}, outputs=outputs, opsets=_OPSETS), 127.0 * HIDDEN
 
 
-def _embeddings(graph: _Graph, weights: _Weights) -> str:
+def _embeddings(graph: OnnxGraph, weights: _Weights) -> str:
     # Gathered as int8: a float table of 30,522 words would cost 47 MB and most of the time to load.
     words, scales, positions, position_scale = (
         weights[f"embeddings.{table}_embeddings.weight_{part}"]
@@ -258,16 +251,16 @@ def _embeddings(graph: _Graph, weights: _Weights) -> str:
     places = positions.astype(np.float32) * position_scale + weights["embeddings.token_type_embeddings.weight"][0]
     start, length = graph.constant(np.array([0])), graph.add("Shape", ["input_ids"], start=1, end=2)
     summed = graph.add("Add", [tokens, graph.add("Slice", [graph.constant(places), start, length])])
-    return graph.layer_norm(summed, weights, "embeddings.LayerNorm")
+    return graph.layer_norm(summed, *weights.norm("embeddings.LayerNorm"))
 
 
-def _layer(graph: _Graph, weights: _Weights, x: str, name: str) -> str:
+def _layer(graph: OnnxGraph, weights: _Weights, x: str, name: str) -> str:
     attention = weights.linear(*(f"{name}.attention.self.{part}" for part in ("query", "key", "value")))
     y = graph.linear(graph.attention(x, *attention), *weights.linear(f"{name}.attention.output.dense"))
-    x = graph.layer_norm(graph.add("Add", [y, x]), weights, f"{name}.attention.output.LayerNorm")
+    x = graph.layer_norm(graph.add("Add", [y, x]), *weights.norm(f"{name}.attention.output.LayerNorm"))
     y = graph.linear(x, *weights.linear(f"{name}.intermediate.dense"))
     y = graph.blockwise_linear(graph.add("Gelu", [y], domain=_MICROSOFT), *weights.linear(f"{name}.output.dense"))
-    return graph.layer_norm(graph.add("Add", [y, x]), weights, f"{name}.output.LayerNorm")
+    return graph.layer_norm(graph.add("Add", [y, x]), *weights.norm(f"{name}.output.LayerNorm"))
 
 
 class _Weights:
@@ -288,6 +281,9 @@ class _Weights:
     def __getitem__(self, name: str) -> Array:
         return self._arrays[f"inner.{name}"]
 
+    def norm(self, layer: str) -> tuple[Array, Array]:
+        return self[f"{layer}.weight"], self[f"{layer}.bias"]
+
     def linear(self, *layers: str) -> tuple[Array, Array, Array]:
         """Return integers (in, out), scales (out,) and bias (out,) of layers, concatenated."""
         matrices = [self._matrix[f"inner.{layer}.bias"] for layer in layers]
@@ -298,7 +294,7 @@ class _Weights:
         )
 
 
-class _Graph:
+class OnnxGraph:
     """Builds a graph's nodes and constants; every method returns the name of its node's output."""
 
     def __init__(self) -> None:
@@ -318,9 +314,15 @@ class _Graph:
         self.nodes.append((op, list(inputs), names, domain, attributes))
         return name
 
-    def layer_norm(self, x: str, weights: _Weights, name: str) -> str:
-        scale, bias = (self.constant(weights[f"{name}.{part}"]) for part in ("weight", "bias"))
-        return self.add("LayerNormalization", [x, scale, bias], axis=-1, epsilon=_EPSILON)
+    def pooled(self, x: str, inputs: Mapping[str, tuple[int, Dimensions]]) -> bytes:
+        """Return the model file that puts out the mean of `x` over tokens."""
+        pooled = self.add("ReduceMean", [x], axes=[1], keepdims=0)
+        outputs = {pooled: (FLOAT, ("batch", HIDDEN))}
+        return write_model(self.nodes, self.constants, inputs=inputs, outputs=outputs, opsets=_OPSETS)
+
+    def layer_norm(self, x: str, scale: Array, bias: Array) -> str:
+        inputs = [x, self.constant(scale), self.constant(bias)]
+        return self.add("LayerNormalization", inputs, axis=-1, epsilon=_EPSILON)
 
     def linear(self, x: str, integers: Array, scales: Array, bias: Array) -> str:
         inputs = [x, self.constant(integers), self.constant(scales), "", self.constant(bias)]
@@ -330,9 +332,14 @@ class _Graph:
         depth, width = integers.shape
         unsigned = (integers.astype(np.int16) + 128).astype(np.uint8)
         blocks = np.ascontiguousarray(unsigned.T).reshape(width, depth // _BLOCK, _BLOCK)
-        repeated = np.repeat(scales, depth // _BLOCK)
-        inputs = [x, self.constant(blocks), self.constant(repeated), "", "", self.constant(bias)]
-        sizes = {"K": depth, "N": width, "bits": 8, "block_size": _BLOCK, "accuracy_level": 4}
+        return self.blocks_linear(x, blocks, np.repeat(scales, depth // _BLOCK), bias, bits=8)
+
+    def blocks_linear(self, x: str, blocks: Array, scales: Array, bias: Array, *, bits: int) -> str:
+        """`blocks` is (out, blocks of a row, bytes of a block), without sign; each block has one of the scales."""
+        width, count, size = blocks.shape
+        block = size * 8 // bits
+        inputs = [x, self.constant(blocks), self.constant(scales), "", "", self.constant(bias)]
+        sizes = {"K": count * block, "N": width, "bits": bits, "block_size": block, "accuracy_level": 4}
         return self.add("MatMulNBits", inputs, domain=_MICROSOFT, **sizes)
 
     def attention(self, x: str, integers: Array, scales: Array, bias: Array) -> str:

