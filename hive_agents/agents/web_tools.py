@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 import socket
 from collections.abc import Callable, Collection
@@ -222,7 +223,9 @@ def _text(kind: str, body: bytes, encoding: str | None) -> str:
     if not kind.startswith(_TEXTUAL):
         raise _unreadable(f"it is {kind[:60]}, no text")
     try:
-        text = body.decode(encoding or "utf-8", "replace")
+        # What is for names alone takes the square of a page's length.
+        known = encoding and codecs.lookup(encoding).name not in ("idna", "punycode")
+        text = body.decode(encoding if known and encoding else "utf-8", "replace")
     except LookupError:
         text = body.decode("utf-8", "replace")
     return (page_text(text) if "html" in kind else text)[:MOST_CHARACTERS]

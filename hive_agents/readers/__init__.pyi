@@ -1,4 +1,5 @@
 from .conversion import (
+    attachments_of as attachments_of,
     convert as convert,
     convert_bytes as convert_bytes,
     read as read,

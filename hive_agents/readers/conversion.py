@@ -61,6 +61,22 @@ def rows_in(name: str, data: bytes, *, settings: Set[str] = _NOTHING) -> list[Ta
     return None if rows is None else [TableRow(*row) for row in rows]
 
 
+def attachments_of(mail: bytes) -> list[tuple[str, bytes | None]]:
+    """Return the name and the content of each attachment of a mail; None for what can't be decoded.
+
+    Raises: ImportFailure, whose message is for the person who owns the file.
+    """
+    named: list[tuple[str, bytes | None]] = _bounded("attached", mail, "mail", [])
+    return named
+
+
+def attached(data: bytes, kind: str, kept: list[str]) -> list[tuple[str, bytes | None]]:
+    """Return what `attachments_of` returns; called in a sandbox."""
+    from hive_agents.readers import from_mail
+
+    return from_mail.attached(data)
+
+
 def split(data: bytes, kind: str, kept: list[str]) -> list[tuple[Any, ...]] | None:
     """Return the fields of each `TableRow`; called in a sandbox."""
     rows: list[TableRow] | None = _called(READERS[kind].rows or "", data, kind, kept)

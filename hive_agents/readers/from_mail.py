@@ -43,6 +43,17 @@ def from_mail(data: bytes, settings: Set[str] = frozenset()) -> Imported:
     return Imported("\n\n".join(part for part in parts if part) + "\n", subject or None, metadata)
 
 
+def attached(data: bytes) -> list[tuple[str, bytes | None]]:
+    """Return the name and the content of each part of a mail that has a name; None for what can't be decoded."""
+    try:
+        message = message_from_bytes(data, policy=policy.default)
+        parts = [(str(part.get_filename() or ""), part) for part in message.walk()]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # of a broken header
+        return []
+    decoded = [(name, part.get_payload(decode=True)) for name, part in parts if name]
+    return [(name, content if isinstance(content, bytes) else None) for name, content in decoded]
+
+
 def thread_of(message: Message) -> str | None:
     """Return the id of the mail that a thread begins with."""
     for name in ("References", "In-Reply-To", "Message-ID"):

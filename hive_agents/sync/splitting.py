@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from email import message_from_bytes, policy
-from email.message import Message
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from hive_agents.readers import (
     MAX_BYTES,
     ImportFailure,
     TableRow,
+    attachments_of,
     is_table,
     kind_of,
     mails_of,
@@ -31,6 +32,7 @@ _HEAD = 64_000
 _ID = re.compile(rb"(?im)^message-id:\s*(<[^<>\s]+>)")
 _ANSWERS = re.compile(rb"(?im)^in-reply-to:\s*(<[^<>\s]+>)")
 _ATTACHED = re.compile(rb"(?i)\b(?:file)?name\*?\d?\*?=")
+_Contents = Callable[[Callable[[], bytes]], list[tuple[str, bytes | None]]]
 
 
 def with_parts(listing: Listing, settings: Set[str]) -> Listing:
@@ -40,6 +42,11 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
     """
     found: list[SourceFile] = []
     refused = dict(listing.refused)
+
+    @lru_cache(maxsize=1)  # attachments are read one after another, and their mail once for all of them
+    def contents(read: Callable[[], bytes]) -> list[tuple[str, bytes | None]]:
+        return attachments_of(read())
+
     for file in listing.found:
         kind = kind_of(file.file.name)
         packed = file.file.name.lower().endswith(".gz")
@@ -47,9 +54,9 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
             if is_table(file.file.name):
                 found += _rows(file, settings)
             elif kind == "mailbox" and not packed:
-                found += _mails(file)
+                found += _mails(file, contents, refused)
             elif kind == "mail" and not packed:
-                found += [file, *_attachments(file, file.read(), file.read, 0)]
+                found += [file, *_attachments(file, file.read(), file.read, 0, contents)]
             else:
                 found.append(file)
         except ImportFailure as failure:
@@ -71,8 +78,11 @@ def _bytes(row: TableRow) -> Callable[[], bytes]:
     return lambda: f"{row.title}\n\n{row.markdown}".encode()
 
 
-def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
-    """Yield the mails of a mailbox, and what is attached to them; one mail is read at a time."""
+def _mails(mailbox: SourceFile, contents: _Contents, refused: dict[str, str]) -> Iterator[SourceFile]:
+    """Yield the mails of a mailbox, and what is attached to them; one mail is read at a time.
+
+    A mail whose attachments can't be read is the reason for no other: `refused` has it.
+    """
     with _opened(mailbox) as stream:
         places = list(mails_of(stream))
         heads = [_head(stream, place) for place in places]
@@ -95,7 +105,10 @@ def _mails(mailbox: SourceFile) -> Iterator[SourceFile]:
             )
             yield mail
             if place[1] <= MAX_BYTES:
-                yield from _attachments(mail, _slice(stream, place), read, 1)
+                try:
+                    yield from _attachments(mail, _slice(stream, place), read, 1, contents)
+                except ImportFailure as failure:
+                    refused[str(mail.file.with_suffix(""))] = f"attachments: {failure}"
 
 
 def _opened(mailbox: SourceFile) -> AbstractContextManager[BinaryIO]:
@@ -122,35 +135,27 @@ def _reader(mailbox: SourceFile, place: tuple[int, int]) -> Callable[[], bytes]:
     return read
 
 
-def _attachments(mail: SourceFile, data: bytes, read: Callable[[], bytes], within: int) -> Iterator[SourceFile]:
-    """Yield the attachments of a mail that can be documents."""
+def _attachments(
+    mail: SourceFile, data: bytes, read: Callable[[], bytes], within: int, contents: _Contents
+) -> Iterator[SourceFile]:
+    """Yield the attachments of a mail that can be documents. Raises: ImportFailure for a mail that takes too long."""
     if not _ATTACHED.search(data):
         return
-    for number, (name, _) in enumerate(_attached(data)):
+    for number, (name, _) in enumerate(attachments_of(data)):
         if kind_of(name) is None or name == mail.file.name:
             continue
         safe = f"{path_part(PurePosixPath(name).stem)}{PurePosixPath(name).suffix}"
         yield SourceFile(
             mail.file.with_suffix("") / f"{number}-{safe}" if within else mail.file / f"{number}-{safe}",
             f"{mail.shown}: {name}",
-            lambda number=number: _content(read(), number),  # type: ignore[misc]
+            lambda number=number: _content(contents(read), number),  # type: ignore[misc]
             within=within + 1,
             part=PurePosixPath(mail.part.with_suffix("") if mail.part else "") / safe,
         )
 
 
-def _attached(data: bytes) -> list[tuple[str, Message]]:
-    try:
-        message = message_from_bytes(data, policy=policy.default)
-        parts = [(str(part.get_filename() or ""), part) for part in message.walk()]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # of a broken header
-        return []
-    return [(name, part) for name, part in parts if name]
-
-
-def _content(data: bytes, number: int) -> bytes:
-    parts = _attached(data)
-    content = parts[number][1].get_payload(decode=True) if number < len(parts) else None
-    if not isinstance(content, bytes):
+def _content(attachments: list[tuple[str, bytes | None]], number: int) -> bytes:
+    content = attachments[number][1] if number < len(attachments) else None
+    if content is None:
         raise ImportFailure("an attachment that can't be decoded")
     return content

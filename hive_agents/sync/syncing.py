@@ -271,7 +271,7 @@ class Sync:
         """Return the text of a file's document, and what it lacks."""
         root = self._workspace.documents.resolve()
         imported = self._source.rev is None and not self._source.named
-        if imported and Path(source_file.shown).resolve().is_relative_to(root):
+        if imported and Path(self._shown(str(source_file.origin))).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
         row = source_file.row
         settings = self._source.brings | source_file.settings

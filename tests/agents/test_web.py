@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import ToolContext, Tools
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
-from hive_agents.agents.web_tools import MAX_BYTES, Web, destination, is_public, page_text
+from hive_agents.agents.web_tools import MAX_BYTES, Web, _text, destination, is_public, page_text
 from hive_agents.base.errors import HiveError
 from tests.listening import answering
 
@@ -269,6 +269,11 @@ async def test_the_browser_says_how_to_get_it(context: ToolContext, monkeypatch:
     found = await tools(context).call("browser", {"url": "https://example.org"}, context, approved=True)
     assert found.is_error
     assert "HIVE-411" in found.content
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "Punycode", "idna"])
+def test_no_page_chooses_a_decoder_that_takes_the_square_of_its_length(encoding: str) -> None:
+    assert _text("text/plain", b"words-kva", encoding) == "words-kva"
 
 
 def test_a_page_that_is_broken_is_read_as_far_as_it_goes() -> None:
