@@ -101,7 +101,7 @@ def judge_node(
     The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: an escalated result is
     filed for approval, unless no model was available. `approval_node` waits for the decision.
     """
-    runtime = Runtime(workspace, tenant=principal.tenant) if principal else Runtime(workspace)
+    runtime = Runtime(workspace, tenant=principal.tenant if principal else "local", reader=lambda: principal)
 
     async def judge(state: Mapping[str, Any]) -> Update:
         verdict = await runtime.evaluate(goal, state[result], llm=llm)

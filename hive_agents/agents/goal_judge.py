@@ -17,7 +17,7 @@ from hive_agents.agents.spending import more
 from hive_agents.base import cut
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
-from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
+from hive_agents.judging import MOST_SHOWN, Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.models import Message, Usage, sending
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
@@ -96,8 +96,10 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         model = session.models("judge") if _needs_model(session.goal) else None
         if model is not None:
             shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
-            needed = need(model, [shown])
-            needed["tokens"] *= session.workspace.settings.judge.prompts or 1
+            settings = session.workspace.settings.judge
+            examples = Message(role="user", content="x" * MOST_SHOWN if settings.examples_until is not None else "")
+            needed = need(model, [shown, examples])
+            needed["tokens"] *= settings.prompts or 1
             await session.effects.require(key, **needed)
         before = model.meter.usage if model is not None else Usage()
         with sending(session.effects.sending(key)) as take_back:

@@ -199,18 +199,22 @@ class AgentRun(Run):
         import_module(f"graphs.{self.GRAPH}")
         value = RunValue.read(self.row.value)
         models = self.models if isinstance(self.models, RunModels) else None
+
+        def permitted() -> Principal | None:
+            return value.principal.now(self.workspace) if value.principal else None
+
         effects = Effects(
             self.workspace,
             self.run_id,
             Budget(value.limits),
             lease=lease,
-            permitted=lambda: value.principal and value.principal.now(self.workspace),
+            permitted=permitted,
             mark=(lambda: models.mark) if models is not None else None,
             recorded=self.recorded,
         )
         if models is not None:
             models.restore(effects.last_mark())
-        runtime = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id)
+        runtime = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id, reader=permitted)
         return AgentSession(
             self.workspace,
             self.agent,

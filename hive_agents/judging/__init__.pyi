@@ -23,6 +23,7 @@ from .evaluators import (
     ModelEvaluator as ModelEvaluator,
 )
 from .finer import (
+    MOST_SHOWN as MOST_SHOWN,
     Annotators as Annotators,
     Averaged as Averaged,
     Cascade as Cascade,

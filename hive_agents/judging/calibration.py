@@ -44,7 +44,7 @@ def calibrate(
 ) -> CalibrationMetrics:
     """Learn the thresholds from the decision log, store them with their certificates, and log each change.
 
-    Only decisions of the judge as it is now count: a new model, prompt or rubric has another hash. The
+    Only decisions of the judge as it is now count: a new model, prompt or rubric has another hash. Examples don't. The
     guarantee holds for each goal type by itself, not for all of them at once.
 
     A type that is shown to miss its target is escalated at once. A lower threshold waits for a second person; so does
@@ -57,7 +57,8 @@ def calibrate(
     at = now or dt.datetime.now(dt.UTC)
     log = DecisionLog(workspace)
     logged = log.rows()
-    rows = [row for row in logged if row.proposal is not None and row.proposal[0] != "escalate"]
+    shown = workspace.settings.judge.examples_until or 0  # what a judge was shown says nothing of how it judges
+    rows = [row for row in logged if row.id > shown and row.proposal is not None and row.proposal[0] != "escalate"]
     newest = {row.goal_type: row.judge_hash for row in rows}
     current = [row for row in rows if newest[row.goal_type] == row.judge_hash]
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
@@ -108,7 +109,7 @@ def calibrate(
             *_warnings(rows, alpha),
             *_apart(apart),
             *left_out(current),
-            *_unused_labels(logged, current),
+            *_unused_labels(logged, current, shown),
         ],
     )
 
@@ -249,8 +250,9 @@ def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
     return int(number)
 
 
-def _unused_labels(logged: Sequence[JudgedCase], current: Sequence[JudgedCase]) -> list[str]:
+def _unused_labels(logged: Sequence[JudgedCase], current: Sequence[JudgedCase], shown: int) -> list[str]:
     """Return warnings about labels that are no evidence for a threshold."""
+    examples, logged = [row for row in logged if row.id <= shown], [row for row in logged if row.id > shown]
     current_ids = {row.id for row in current}
     fixed = [row for row in logged if row.id not in current_ids and row.proposal is None]
     fixed += [row for row in current if not row.automatic and row.escalation_reason not in THRESHOLD_REASONS]
@@ -262,6 +264,7 @@ def _unused_labels(logged: Sequence[JudgedCase], current: Sequence[JudgedCase]) 
     reasons = (
         (fixed, "what no confidence decided: a rule, a constraint, a fault"),
         (past, "decisions under another model, prompt or rubric"),
+        (examples, f"decisions up to {shown}, which the judge is shown as examples"),
     )
     labelled = [(sum(len(row.labels) for row in part), why) for part, why in reasons]
     return [f"{count(n, 'label')} of {why}" for n, why in labelled if n]

@@ -153,10 +153,13 @@ class DecisionLog:
         tenant: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        last: int | None = None,
     ) -> list[JudgedCase]:
-        """Return the decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open."""
+        """Return the decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open, and
+        `last` is a decision's number."""
         goal_type = None if goal_type is None else goal_type_of(goal_type)
-        return self._select({"goal_type = ?": goal_type, "tenant = ?": tenant, "at >= ?": since, "at < ?": until})
+        times = {"at >= ?": since, "at < ?": until}
+        return self._select({"goal_type = ?": goal_type, "tenant = ?": tenant, "id <= ?": last, **times})
 
     def get(self, decision_id: int) -> JudgedCase:
         """Return one decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""

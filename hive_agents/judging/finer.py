@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from hive_agents.access import ViewGate
 from hive_agents.goals import Goal
 from hive_agents.judging.certify import Certificate
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, ModelEvaluator, evaluator, hashed
 from hive_agents.judging.passages import stems
 from hive_agents.judging.verdict import FeedbackContext, Judgment, Signal
+from hive_agents.store import connected, documents_read
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.workspace import Workspace
 
 
 class Averaged:
@@ -88,13 +95,18 @@ class Cascade:
 class Annotators:
     """An evaluator that asks a model under `prompts` prompts, each with the examples of another person, and averages.
 
-    `rows` are labelled decisions that the model may be shown, whoever asks; of these only those up to number `until`
-    are examples. Both numbers belong to the fingerprint: what certifies this judge was decided by it, so later, and is
-    never an example. A higher `until` is another judge, which has to be audited anew.
+    `rows` are labelled decisions that the model may be shown, whoever asks, or a function that returns them; of these
+    only those up to number `until` are examples. Both numbers belong to the fingerprint: what certifies this judge was
+    decided by it, so later, and is never an example. A higher `until` is another judge, to be audited anew.
     """
 
     def __init__(
-        self, model: ModelEvaluator, rows: Sequence[JudgedCase], *, until: int, prompts: int = 5
+        self,
+        model: ModelEvaluator,
+        rows: Sequence[JudgedCase] | Callable[[], Sequence[JudgedCase]],
+        *,
+        until: int,
+        prompts: int = 5,
     ) -> None:
         self._model, self._rows, self._until, self._prompts = model, rows, until, prompts
 
@@ -103,12 +115,46 @@ class Annotators:
         return hashed("annotators", self._model.fingerprint, str(self._prompts), str(self._until))
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
-        shown = examples_for(self._rows, result, self._prompts, until=self._until) or [""] * self._prompts
+        rows = await asyncio.to_thread(self._rows) if callable(self._rows) else self._rows
+        shown = examples_for(rows, result, self._prompts, until=self._until) or [""] * self._prompts
         return await Averaged(self._model.with_examples(one) for one in shown)(goal, result, context)
 
 
 EACH = 3
 """Examples in a prompt."""
+LONGEST = 2_000
+"""The most characters of an example."""
+MOST_SHOWN = EACH * (LONGEST + 100)
+"""About the most characters of examples in a prompt."""
+
+
+def shareable(
+    workspace: Workspace, until: int, tenant: str, run_id: str | None, reader: Callable[[], Principal | None]
+) -> list[JudgedCase]:
+    """Return the labelled decisions up to number `until` that may be examples in a judgement for `reader`.
+
+    What a model says of the run at hand may repeat them, so whoever may see that run must be allowed to see them:
+    they are of runs of the same person and tenant that read only what the run at hand has read, and the reader may view
+    it all now. Outside of runs the workspace's owner, who can read the files, gets all of the tenant's, and anybody
+    else none, since nothing says what these hold.
+    """
+    who = reader()
+    rows = [row for row in DecisionLog(workspace).rows(tenant=tenant, last=until) if row.labels]
+    if run_id is None:
+        return rows if who is None else []
+    with connected(workspace.records) as connection:
+        same = "SELECT tenant, user FROM runs WHERE run_id = ?"
+        found = connection.execute(f"SELECT run_id FROM runs WHERE (tenant, user) = ({same})", (run_id,))
+        own = {each for (each,) in found.fetchall()}
+    rows = [row for row in rows if row.run_id in own]
+    read = {
+        each: frozenset().union(*documents_read(workspace, each).values())
+        for each in {row.run_id for row in rows}
+        if each
+    }
+    here = frozenset().union(*documents_read(workspace, run_id).values())
+    visible = here if who is None else ViewGate.of(workspace, who).allowed(sorted(here))
+    return [row for row in rows if row.run_id and read[row.run_id] <= visible]
 
 
 def examples_for(rows: Sequence[JudgedCase], result: Any, prompts: int, *, until: int) -> list[str]:
@@ -128,7 +174,7 @@ def examples_for(rows: Sequence[JudgedCase], result: Any, prompts: int, *, until
     for number in range(prompts if people else 0):
         cases = sorted(by_person[people[number % len(people)]], key=lambda one: (-one[0], one[1].id))
         first = number // len(people) * EACH
-        shown = [{"result": _text(row.result)[:2_000], "verdict": action} for _, row, action in cases[first:][:EACH]]
+        shown = [{"result": _text(row.result)[:LONGEST], "verdict": action} for _, row, action in cases[first:][:EACH]]
         found.append("\n".join(json.dumps(one, ensure_ascii=False) for one in shown))
     return found
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
-from hive_agents.judging.finer import Averaged
+from hive_agents.judging.finer import Annotators, Averaged, shareable
 from hive_agents.judging.hybrid import ESCALATE, HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
@@ -27,6 +27,7 @@ from hive_agents.ranking import searchable
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.models import ChatModel
 
 
@@ -34,8 +35,9 @@ class Runtime:
     """Judges one run's results in a workspace, logs the decisions, and records people's labels.
 
     `workspace` is a folder; None looks for one upwards from the current one. `run_id` determines which learned rules
-    act: the same run always has the same ones. Without one, each Runtime makes up an id, and the log has none. Only the
-    model is cached between calls, so that people's decisions, in any process, apply to the next result.
+    act: the same run always has the same ones. Without one, each Runtime makes up an id, and the log has none. `reader`
+    returns who asks, None for the workspace's owner. Only the model is cached between calls, so that
+    people's decisions, in any process, apply to the next result.
 
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import EvaluationRule, Goal, Runtime
@@ -53,7 +55,12 @@ class Runtime:
     """
 
     def __init__(
-        self, workspace: Workspace | Path | str | None = None, *, tenant: str = "local", run_id: str | None = None
+        self,
+        workspace: Workspace | Path | str | None = None,
+        *,
+        tenant: str = "local",
+        run_id: str | None = None,
+        reader: Callable[[], Principal | None] | None = None,
     ) -> None:
         if workspace is None:
             workspace = searchable.Workspace.find()
@@ -62,6 +69,7 @@ class Runtime:
         self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
         # A made-up id isn't logged, since rules are mined from decisions of different runs.
         self._logged_run = run_id
+        self._reader = reader or (lambda: None)
 
     def judge(
         self,
@@ -220,7 +228,11 @@ class Runtime:
         if not isinstance(found, ModelEvaluator) or found is source:
             return found
         found = found.counted(spending.add) if spending is not None else found
-        times = self.workspace.settings.judge.prompts or 1
+        settings = self.workspace.settings.judge
+        times, until = settings.prompts or 1, settings.examples_until
+        if until is not None:
+            rows = partial(shareable, self.workspace, until, self.tenant, self._logged_run, self._reader)
+            return evaluator(Annotators(found, rows, until=until, prompts=times), self.workspace)
         return found if times == 1 else evaluator(Averaged([found] * times), self.workspace)
 
     @cached_property

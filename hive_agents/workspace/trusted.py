@@ -39,7 +39,7 @@ INERT: Mapping[str, str] = {
     "canary": "share settle_minutes",
     "optimizer": "iterations patience seconds evaluations llm_calls max_usd seed",
     "judge": "llm_confidence_threshold alpha delta average_run audit_rate audit_rate_security tick_seconds"
-    " prompts weights",
+    " prompts examples_until weights",
     "health": "loop_times loop_seconds stall_seconds stall_high_seconds retries retries_high errors errors_high budget"
     " budget_high breaks_critical lease_seconds",
     "approvals": "due_hours remind_hours on_timeout require_token",

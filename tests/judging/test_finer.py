@@ -9,6 +9,7 @@ import numpy as np
 
 from hive_agents import Goal, HybridJudge, Judgment, JudgmentAction, Runtime, Workspace
 from hive_agents.judging import Annotators, Averaged, Cascade, Certificate, DecisionLog, ModelEvaluator
+from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.evaluators import fingerprint_of
 from hive_agents.judging.finer import examples_for
 from hive_agents.models import ChatResult, Message, Usage
@@ -163,3 +164,17 @@ async def test_a_setting_asks_the_model_of_the_workspace_several_times(text_work
     assert (row.llm_calls, row.input_tokens, row.proposal) == (3, 21, ("accept", 0.9))
     assert row.judge_hash == runtime.judge(GOAL, llm=model).fingerprint != once
     assert fingerprint_of([]) == "none"
+
+
+def test_what_a_judge_is_shown_never_certifies_it(text_workspace: Workspace) -> None:
+    log = DecisionLog(text_workspace)
+    label = {"action": "accept", "by": "user:bo", "at": "2026-01-02", "blind": True}
+    judgment = {"action": "accept", "confidence": 0.9, "signals": []}
+    base = {"at": "2026-01-01T00:00:00+00:00", "goal_type": "summary", "judge_hash": "one", "audit": 1}
+    log.load(json.dumps({**base, "judgment": judgment, "result": "x", "labels": [label]}) for _ in range(60))
+    assert calibrate(text_workspace).status == "certified"
+    with (text_workspace.root / "hive.toml").open("a") as settings:
+        settings.write("[judge]\nexamples_until = 20\n")
+    after = calibrate(Workspace(text_workspace.root))
+    assert after.status != "certified"
+    assert "20 labels of decisions up to 20, which the judge is shown as examples" in after.warnings

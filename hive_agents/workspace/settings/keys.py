@@ -329,7 +329,8 @@ class Judge(Format):
     above the threshold that it learns, at confidence 1 - `delta`; a share of decisions is drawn for audit, of those
     about security `audit_rate_security`, and false alarms of drift are `average_run` audits apart, 1,000 where it
     isn't set. Runs are looked after each `tick_seconds`. `weights`, {rule, llm, evidence} by goal type or for all, "*",
-    stand in place of learned ones. A model is asked as often as `prompts` says, and its verdicts are averaged."""
+    stand in place of learned ones. A model is asked as often as `prompts` says, and its verdicts are averaged; labelled
+    decisions up to number `examples_until` are shown to it as examples, and certify it no more."""
 
     llm_confidence_threshold: Share = 0.7
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -338,6 +339,7 @@ class Judge(Format):
     audit_rate: Share = 0.05
     audit_rate_security: Share = 0.10
     prompts: Annotated[int, Field(ge=1, le=15)] | None = None
+    examples_until: Annotated[int, Field(ge=1, lt=2**63)] | None = None
     weights: dict[str, dict[Literal["rule", "llm", "evidence"], Amount]] | None = None
     tick_seconds: Seconds = 120.0
 
