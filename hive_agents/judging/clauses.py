@@ -95,6 +95,8 @@ def source_of(sentences: tuple[str, ...]) -> Clauses:
 
 def clauses(sentence: str) -> list[Clause]:
     """Return the clauses of a sentence; one that ends in "need not" is given what the one before it ends in."""
+    if len(said := re.split(r":\s+(?=(?:a|an|the)\b)", sentence)) > 1:  # what it is stands under no condition
+        return [clause for each in said for clause in clauses(each)]
     parts = [part.strip(" .") for part in _CLAUSE.split(sentence) if part.strip(" .")]
     for place in range(1, len(parts)):
         last = list(_MODAL.finditer(parts[place]))

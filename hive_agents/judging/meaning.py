@@ -90,7 +90,10 @@ def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
         word in negative_words() and stem(word) not in answered for one in (claim, clause) for word in one.words
     )
     if count % 2 == 0:
-        return 0
+        if not all({"and", "but"} & {*one.words} for one in (claim, clause)):
+            return 0
+        mine, theirs = _negated(claim), _negated(clause)  # "fixed and not sliding"
+        return int(bool((mine - theirs) & clause.stems and (theirs - mine) & claim.stems))
     for one, other in ((claim, clause), (clause, claim)):
         for place, word in enumerate(one.words):
             if word in negative_words():
@@ -98,6 +101,16 @@ def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
                 if not after or after[0] in other.stems or after[0] in opposed:
                     return 1
     return 0
+
+
+def _negated(clause: Clause) -> set[str]:
+    """Return the first word that means something after each negation."""
+    found = set()
+    for place, word in enumerate(clause.words):
+        after = [meaning(each) for each in clause.words[place + 1 :] if each not in function_words()]
+        if word in negative_words() and after:
+            found.add(after[0])
+    return found
 
 
 def _opposed(claim: Clause, clause: Clause) -> list[str]:
@@ -248,7 +261,7 @@ def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
     for one, other in ((claim, clause), (clause, claim)):
         lone = re.search(r"\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
-        if lone is None or lone[1] in STOP | _PLACES | NUMBER_WORDS.keys() or _ONLY.search(other.sentence):
+        if lone is None or lone[1] in function_words() | _PLACES | NUMBER_WORDS.keys() or _ONLY.search(other.sentence):
             continue
         if one is claim or meaning(lone[1]) not in other.stems:
             yield "quantity", "only"

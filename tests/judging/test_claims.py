@@ -33,6 +33,7 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
             (26, 30),
             (3, 30),
         ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
+        ("networks", (20, 30), (2, 30)),  # 17 and 5
     ],
 )
 def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
