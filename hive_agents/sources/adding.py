@@ -9,7 +9,7 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write_text, load_value, read_bytes
-from hive_agents.sources.kinds import options_of, source_settings
+from hive_agents.sources.kinds import options_of, with_readers
 from hive_agents.workspace import Workspace, trust
 from hive_agents.workspace.settings import FILE, Settings
 
@@ -35,12 +35,9 @@ def add_source(workspace: Workspace, name: str, values: Mapping[str, Any]) -> No
     except ValueError:
         fix = "use letters, digits, - and _"
         raise HiveError.of("HIVE-113", f"{name!r} can't be a source's name", fix=fix, exit_code=2) from None
-    settings = load_value(Settings, data, FILE).sources[name]
-    options_of(name, settings)
+    options_of(name, with_readers(name, load_value(Settings, data, FILE).sources[name]))
     atomic_write_text(path, text)
-    written = Workspace(workspace.root)
-    source_settings(written, name)
-    trust(written, [f"sources.{name}"])
+    trust(Workspace(workspace.root), [f"sources.{name}"])
 
 
 def _toml(value: Any) -> str:

@@ -37,7 +37,11 @@ def source_settings(workspace: Workspace, name: str) -> SourceSettings:
     if name not in named:
         fix = did_you_mean(name, named, f"use one of: {', '.join(named)}" if named else "add it: hive sources add")
         raise NotFound.of("HIVE-409", f'the settings name no source "{name}"', file="hive.toml", fix=fix, exit_code=2)
-    settings = named[name]
+    return with_readers(name, named[name])
+
+
+def with_readers(name: str, settings: SourceSettings) -> SourceSettings:
+    """Return the settings of a source. Raises: HIVE-105 where its readers are none."""
     fault = AccessLabels.of({"tenant": settings.tenant or [], "view": [*settings.view, *_one(settings.owner)]}).fault
     if fault:
         fix = "a reader is user:ID, group:ID or tenant"

@@ -75,3 +75,11 @@ def test_an_entry_that_is_no_table_is_left_to_its_owner(place: Workspace) -> Non
     told = hive("sources", "remove", "notes", "--keep-documents", "-w", place.root, "--json")
     assert "by hand" in told.json["diagnostics"][0]["fix"]
     assert (place.documents / "notes" / "a.md").exists()
+
+
+def test_a_source_whose_readers_are_none_is_not_written(place: Workspace) -> None:
+    before = (place.root / "hive.toml").read_text(encoding="utf-8")
+    words = "sources add site --kind web --url https://example.org/ --view everyone --json"
+    told = hive(*words.split(), "-w", place.root)
+    assert told.codes == {"HIVE-105"}
+    assert (place.root / "hive.toml").read_text(encoding="utf-8") == before
