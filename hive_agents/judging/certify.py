@@ -199,24 +199,24 @@ def certify(
     k_all = sum(errors, np.zeros(len(grid), dtype=np.int64))
     total = sum(len(s.logged) for s in clean)
     bins = _bins(clean)
-    testable_bins = [at for at, parts in bins.items() if _bound(parts, delta / 2, faultless=True) <= alpha]
+    testable_bins = [at for at, parts in bins.items() if _within(parts, delta / 2, alpha, faultless=True)]
     half = delta / 2 if testable_bins and len(bins) > 1 else delta
     of_bins = _holm({at: _p_value(bins[at], alpha) for at in testable_bins}, delta / 2) if half < delta else []
     audits = labelled[0] if labelled else n_all
     many = int(audits[-1]) >= MANY
     level = half / STARTS if many else half
 
-    def bound(at: int, faultless: bool = False) -> float:
+    def within(at: int, faultless: bool = False) -> bool:
         columns = zip(logged, errors, labelled, strict=True)
         parts = [(int(part[at]), int(bad[at]), int(of[at])) for part, bad, of in columns]
-        return _bound(parts, level, faultless)
+        return _within(parts, level, alpha, faultless)
 
     # A threshold that even a faultless sample couldn't pass is left out before any label is looked at.
-    testable = [at for at in range(len(grid)) if bound(at, faultless=True) <= alpha]
+    testable = [at for at in range(len(grid)) if within(at, faultless=True)]
     passed, stops = -1, []
     for start in _starts(testable, audits, STARTS if many else 1):
         for at in testable[start:]:
-            if bound(at) > alpha:
+            if not within(at):
                 stops.append(at)
                 break
             passed = max(passed, at)
@@ -249,12 +249,29 @@ _Parts = Sequence[tuple[int, int, int]]
 
 def _bins(strata: Sequence[Stratum]) -> dict[float, _Parts]:
     """Return what there is at each confidence, rounded to .01."""
-    found: dict[float, _Parts] = {}
-    for at in np.unique(np.round(np.concatenate([np.empty(0), *(s.logged for s in strata)]), 2)):
-        logged = [int((np.round(s.logged, 2) == at).sum()) for s in strata]
-        labels = [s.agrees[np.round(s.confidence, 2) == at] for s in strata]
-        found[float(at)] = [(n, int((~same).sum()), len(same)) for n, same in zip(logged, labels, strict=True)]
-    return found
+    logged = [np.round(s.logged, 2) for s in strata]
+    labels = [np.round(s.confidence, 2) for s in strata]
+    bins = np.unique(np.concatenate([np.empty(0), *logged]))
+    counted = []
+    for s, all_of, confidence in zip(strata, logged, labels, strict=True):
+        columns = (all_of, confidence[~s.agrees], confidence)
+        counted.append(zip(*(_equal(values, bins).tolist() for values in columns), strict=True))
+    return dict(zip(bins.tolist(), zip(*counted, strict=True), strict=True))
+
+
+def _equal(values: _Floats, bins: _Floats) -> _Ints:
+    """Return how many of the values are equal to each bin."""
+    values = np.sort(values)
+    return np.searchsorted(values, bins, side="right") - np.searchsorted(values, bins, side="left")
+
+
+def _within(parts: _Parts, level: float, alpha: float, faultless: bool = False) -> bool:
+    """Return whether `_bound` is alpha at most; of one stratum that is one probability, and no bound is sought."""
+    present = [part for part in parts if part[0] > 0]
+    if len(present) == 1:
+        _, k, n = present[0]
+        return binomial_cdf(0 if faultless else k, n, alpha) <= level
+    return _bound(parts, level, faultless) <= alpha
 
 
 def _bound(parts: _Parts, level: float, faultless: bool = False) -> float:
