@@ -1,11 +1,11 @@
 """How many of the words that a file shows are in its Markdown, or in what its reader counts as left out.
 
-    python benchmarks/readers.py FOLDER... [--kinds KIND...] [--most N] [--each N] [--missing N] [--json FILE]
+    python benchmarks/readers.py FOLDER... [--kinds KIND...] [--most N] [--each N] [--largest N] [--missing N]
 
 Up to `--most` files of each kind, taken evenly from the folders right below each FOLDER. What they show is said by
 others: Chromium for HTML (its `innerText`, without scripts), `pdftotext` for PDF, the texts in the XML of Office's
-formats. A word that is missing is counted only if it is in a part that the reader says it left out: for HTML the words
-of the very parts that it removed, for the others passages, rows, sheets, slides and lines of the kind that it names.
+formats. A word that is missing is counted only if it is in a part that the reader says it left out: for HTML and PDF
+the words of the very parts that it removed, for the others passages, rows, sheets and slides of the kind that it names.
 Words are compared as often as they occur; of a workbook, those of cells with text.
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from hive_agents.readers import from_html, html_shown, kind_of
+from hive_agents.readers import from_html, from_pdf, html_shown, kind_of
 from hive_agents.readers.conversion import converted
 from hive_agents.readers.imported import ImportFailure
 
@@ -37,6 +37,8 @@ LEAST_SHARE = 0.995
 SECONDS = 30
 LARGEST = 150_000  # bytes of a file, so that many files take few minutes
 _BETWEEN = re.compile(r"(?<=\w)[-\u2010\u00ad]\s*\n\s*(?=\w)|[\u00ad\u200b-\u200d\ufeff]")
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+"""What pdftotext gives as control characters, of TeX's fonts."""
 _MARKUP = re.compile(r"\\(?=[^\w\s])|[*`]|\]\([^)]*\)|(?<!\\)</?[a-z]+>")
 
 
@@ -84,13 +86,7 @@ async def pages(paths: list[Path]) -> dict[Path, Told]:
 def printed(path: Path) -> Told:
     done = subprocess.run(["pdftotext", str(path), "-"], capture_output=True, timeout=120)
     text = done.stdout.decode("utf-8", "replace")
-    edges: Counter[str] = Counter()
-    contents: Counter[str] = Counter()
-    for page in text.split("\f"):
-        lines = [line for line in page.splitlines() if line.strip()]
-        edges += words("\n".join([*lines[:3], *lines[-3:]]))
-        contents += words("\n".join(line for line in lines if re.search(r"(?:\. ?){3,}|\s\d+$", line)))
-    return Told(words(text), {"headers, footers and page numbers": edges, "lines of contents": contents})
+    return Told(words(re.sub("[\x1b-\x1f]", lambda sign: _LIGATURES[sign[0]], text)))
 
 
 def _local(part: ElementTree.Element) -> str:
@@ -201,12 +197,38 @@ def read(path: Path, kind: str) -> tuple[str, Counter[str], dict[str, int]]:
                     removed.update(words(element.get_text("\n")))
         remove(listed, left_out, name, **how)
 
+    def without(dropping: Any) -> Any:
+        def dropped(pages: Any) -> Any:
+            before = words("\n".join(line.text for page in pages for line in page))
+            after = dropping(pages)
+            removed.update(before - words("\n".join(line.text for page in after for line in page)))
+            return after
+
+        return dropped
+
+    running, contents, leader = from_pdf._without_running_lines, from_pdf.without_contents, from_pdf.LEADER
     html_shown.remove = from_html.remove = watched  # type: ignore[attr-defined]
+    from_pdf._without_running_lines, from_pdf.without_contents = without(running), without(contents)
+    from_pdf.LEADER = _Watched(leader, removed)  # type: ignore[assignment]
     try:
         markdown, title, _, _, left_out = converted(path.read_bytes(), kind, [])
     finally:
         html_shown.remove = from_html.remove = remove  # type: ignore[attr-defined]
-    return f"{title or ''}\n{markdown}", removed if kind == "html" else Counter(), left_out
+        from_pdf._without_running_lines, from_pdf.without_contents, from_pdf.LEADER = running, contents, leader
+    return f"{title or ''}\n{markdown}", removed, left_out
+
+
+class _Watched:
+    """The pattern of leaders: what it finds is dropped as the page number of an entry of contents."""
+
+    def __init__(self, pattern: re.Pattern[str], removed: Counter[str]) -> None:
+        self._pattern, self._removed = pattern, removed
+
+    def search(self, text: str) -> re.Match[str] | None:
+        found = self._pattern.search(text)
+        if found:
+            self._removed.update(words(found["page"] or ""))
+        return found
 
 
 @dataclass
@@ -241,10 +263,10 @@ def compare(told: Told, markdown: str, removed: Counter[str], left_out: dict[str
     return missing.total() - silent.total(), silent
 
 
-def measured(folders: list[Path], kinds: list[str], most: int, each: int) -> dict[str, Row]:
+def measured(folders: list[Path], kinds: list[str], most: int, each: int, largest: int) -> dict[str, Row]:
     rows = {}
     for kind in kinds:
-        paths = list(taken(folders, kind, most, each))
+        paths = list(taken(folders, kind, most, each, largest))
         shown = asyncio.run(pages(paths)) if kind == "html" and paths else {}
         row = rows[kind] = Row()
         for path in paths:
@@ -276,11 +298,11 @@ def measured(folders: list[Path], kinds: list[str], most: int, each: int) -> dic
     return rows
 
 
-def taken(folders: list[Path], kind: str, most: int, each: int) -> Iterator[Path]:
+def taken(folders: list[Path], kind: str, most: int, each: int, largest: int) -> Iterator[Path]:
     groups = [
         sorted(path for path in (below.rglob("*") if below.is_dir() else [below])
                if kind_of(path.name) == kind and path.is_file() and not path.is_symlink()
-               and path.suffix != ".gz" and 0 < path.stat().st_size <= LARGEST)
+               and path.suffix != ".gz" and 0 < path.stat().st_size <= largest)
         for folder in folders
         for below in sorted(folder.iterdir())
     ]  # fmt: skip
@@ -299,10 +321,11 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--most", type=int, default=400)
     parser.add_argument("--each", type=int, default=40, help="files of each folder")
+    parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of a file")
     parser.add_argument("--missing", type=int, default=0, help="show so many files of each kind that miss most")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    rows = measured(given.folders, given.kinds, given.most, given.each)
+    rows = measured(given.folders, given.kinds, given.most, given.each, given.largest)
     print("| kind | files | not read | words shown | in the Markdown | counted | neither | share |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for kind, row in rows.items():

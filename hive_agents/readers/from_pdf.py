@@ -25,6 +25,7 @@ NO_TEXT = "no text layer (a scan?): `ocrmypdf FILE FILE` adds one (pip install o
 _MOST_HEADINGS = 5000
 _TITLE_SIZE, _LONGEST_TITLE, _TITLE_LINES = 1.25, 150, 3
 _OTHER_SIZE = 0.6
+_RUNNING = "headers, footers and page numbers"
 _NO_TITLE = re.compile(
     r"(?i)\W*|untitled.*|\W*(?:anonymous|unspecified|unknown|unnamed|no title)\W*|layout \d+"
     r"|(?:document|presentation|slide)\W*\d*|microsoft \w+ - .*|powerpoint presentation"
@@ -53,10 +54,10 @@ def from_pdf(data: bytes) -> Imported:
     pages = _without_running_lines(pages)
     running = printed - sum(map(len, pages))
     pages = without_contents(pages)
-    left_out["headers, footers and page numbers"] = running
+    left_out[_RUNNING] = running
     left_out["lines of contents"] = printed - running - sum(map(len, pages))
     pages = with_bookmarks(pages, bookmarks) if bookmarks else with_headings(pages)
-    blocks = [block for page in _continued(pages) for block in _blocks(page)]
+    blocks = [block for page in _continued(pages) for block in _blocks(page, left_out)]
     return Imported("\n\n".join(blocks) + "\n", title, left_out=left_out)
 
 
@@ -138,8 +139,8 @@ def _running(line: str) -> str:
     return " ".join(_PAGE_NUMBER.sub("", line).split())
 
 
-def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
-    """Yield the page's headings, tables and paragraphs, these joined from their lines."""
+def _blocks(lines: list[PrintedLine], left_out: Counter[str]) -> Iterator[str]:
+    """Yield the page's headings, tables and paragraphs, these joined from their lines; count dropped page numbers."""
     longest = max((len(line.text) for line in lines if not line.is_table), default=0)
     paragraph = ""
     size = 0.0
@@ -156,6 +157,7 @@ def _blocks(lines: list[PrintedLine]) -> Iterator[str]:
             continue
         if leader:  # of a table of contents: drop the dots and the page
             text = text[: leader.start()]
+            left_out[_RUNNING] += leader["page"] is not None
         if _HYPHENATED.search(paragraph) and text[:1].islower():
             paragraph = paragraph[:-1] + text
         else:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -35,6 +37,8 @@ _BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
 _TYPEWRITER = re.compile(r"(?i)mono|courier|cmtt|typewriter|nimbusmon|consol|menlo|code")
 _APART, _NEAR = 1.0, 3.0
 """Minimal distance of columns in font sizes; tolerance of their alignment in points."""
+_SPACE = 0.15
+"""Of the font size: how much further apart than letters two words are at least."""
 _LEAST_ROWS = 3
 _ICON, _MOST_OBJECTS = 40, 20_000
 """Points of the shorter side of a picture that says something; objects of a page that are looked at."""
@@ -89,21 +93,61 @@ def lines_of(page: pypdfium2.PdfPage, left_out: Counter[str]) -> list[PrintedLin
 
 def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
     plain = str(text.get_text_range())
+    loses = _mixes_spaces(text, plain)
     at = 0
     for match in _RAW_LINE.finditer(plain):
         raw, end = match[1], match[2]
+        inner = raw.strip()
+        begin = at + _units(raw[: len(raw) - len(raw.lstrip())])
+        first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin)) if inner else -1
+        breaks = _lost_spaces(text, inner, first) if loses and first >= 0 else []
+        shown = " ".join(
+            _with_accents(text, inner[start:stop], begin + _units(inner[:start]))
+            for start, stop in pairwise([0, *breaks, len(inner)])
+        )
         shown = _HYPHENS_OF_ONE.sub(
             "-",
-            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], _with_accents(text, raw, at)))
+            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], shown))
             + ("-" if end and end != "\n" else ""),
         )
         shown = " ".join(shown.split())
-        inner = raw.strip()
-        begin = at + _units(raw[: len(raw) - len(raw.lstrip())])
         at += _units(match[0])
         if shown:
-            first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin))
-            yield _printed(text, shown, inner, first) if inner and first >= 0 else _PlacedLine(PrintedLine(shown))
+            yield _printed(text, shown, inner, first, breaks) if first >= 0 else _PlacedLine(PrintedLine(shown))
+
+
+def _mixes_spaces(text: pypdfium2.PdfTextPage, plain: str) -> bool:
+    """Return whether some spaces of a page are signs and some only distances: of these PDFium then misses a part."""
+    ways = set()
+    for space in re.finditer(" ", plain):
+        ways.add(pdfium.FPDFText_IsGenerated(text, pdfium.FPDFText_GetCharIndexFromTextIndex(text, space.start())))
+        if {0, 1} <= ways:
+            return True
+    return False
+
+
+def _lost_spaces(text: pypdfium2.PdfTextPage, inner: str, first: int) -> list[int]:
+    """Return the places in a line where two letters stand as far apart as words do, with no space between them.
+
+    Letters may be spread as well: then words are further apart than these.
+    """
+    size = _size(text, first)
+    gaps: dict[int, float] = {}
+    left, right, *_ = box = tuple(ctypes.c_double() for _ in range(4))
+    edges = [ctypes.byref(edge) for edge in box]
+    reached = None
+    at = first
+    for place, sign in enumerate(inner):
+        if sign.isalnum():
+            pdfium.FPDFText_GetCharBox(text, at, *edges)
+            if reached is not None:
+                gaps[place] = left.value - reached
+            reached = right.value
+        else:
+            reached = None
+        at += _units(sign)
+    least = median(gaps.values()) + size * _SPACE if gaps else 0.0
+    return [place for place, gap in gaps.items() if gap > least]
 
 
 def _with_accents(text: pypdfium2.PdfTextPage, raw: str, begin: int) -> str:
@@ -127,17 +171,15 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int) -> _PlacedLine:
+def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int, breaks: Sequence[int]) -> _PlacedLine:
     last = first + _units(raw) - 1
-    matrix = pdfium.FS_MATRIX()
-    pdfium.FPDFText_GetMatrix(text, first, matrix)
-    size = pdfium.FPDFText_GetFontSize(text, first) * math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
+    size = _size(text, first)
     name = _font(text, first)
     bold = all(_BOLD.search(font) for font in (name, _font(text, last)))  # weights in font descriptors are unreliable
     line = PrintedLine(shown, round(size, 1), bold, _TYPEWRITER.search(name) is not None)
     left, top, _, bottom = _box(text, first)
     apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
-    cells = tuple(_cells(text, raw, first, size)) if apart else ()
+    cells = tuple(_cells(text, raw, first, size, breaks)) if apart else ()
     return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else (), raw, first)
 
 
@@ -190,6 +232,13 @@ def _with_entries(text: pypdfium2.PdfTextPage, line: _PlacedLine, entries: Seque
     return replace(line, line=replace(line.line, text=_CONTROL.sub("", shown), is_filled=True), cells=())
 
 
+def _size(text: pypdfium2.PdfTextPage, at: int) -> float:
+    """Return the size in points in which a character is shown."""
+    matrix = pdfium.FS_MATRIX()
+    pdfium.FPDFText_GetMatrix(text, at, matrix)
+    return float(pdfium.FPDFText_GetFontSize(text, at)) * math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
+
+
 def _font(text: pypdfium2.PdfTextPage, at: int) -> str:
     name = ctypes.create_string_buffer(200)
     pdfium.FPDFText_GetFontInfo(text, at, name, 200, ctypes.c_int())
@@ -218,11 +267,12 @@ def _has_gap(text: pypdfium2.PdfTextPage, first: int, last: int, size: float) ->
     return False
 
 
-def _cells(text: pypdfium2.PdfTextPage, raw: str, first: int, size: float) -> Iterator[_Cell]:
+def _cells(text: pypdfium2.PdfTextPage, raw: str, first: int, size: float, breaks: Sequence[int]) -> Iterator[_Cell]:
     """Yield the parts of a line between wide gaps."""
     part, start, reached = "", 0.0, 0.0
     at = first
-    for sign in raw:
+    for place, sign in enumerate(raw):
+        part += " " * (place in breaks)
         if sign.isspace():
             part += " "
         else:

@@ -101,6 +101,29 @@ def test_a_drawn_table_is_a_table() -> None:
     ]
 
 
+def test_words_that_are_apart_by_the_spacing_of_signs_are_not_one() -> None:
+    def draw(canvas: Canvas) -> None:
+        text = canvas.beginText(72, 700)
+        text.setFont("Times-Roman", 10)
+        start = canvas.stringWidth("The lamps say when the", "Times-Roman", 10)
+        placed = f"{start} 0 Td 2.5 Tc (ya) Tj 11.94 0 Td 0 Tc (re red) Tj 34 0 Td (by hand) Tj"
+        text._code.append(f"(The lamps say when the) Tj {placed}")  # as groff sets it
+        text._code.append("/F1 1 Tf 10 0 0 10 72 690 Tm (Its sca) Tj 3 0 Td (led let) Tj 2.5 0 Td (ters) Tj")
+        text.setTextOrigin(72, 680)
+        text.setCharSpace(3)
+        text.textOut("SPREAD LETTERS")
+        canvas.drawText(text)
+
+    shown = "The lamps say when they are red by hand Its scaled letters SPREAD LETTERS"
+    assert drawn(draw).split() == shown.split()
+
+
+def test_page_numbers_of_contents_that_nothing_announces_are_counted() -> None:
+    imported = made(TEXT, "Gloves" + " ." * 20 + " 7", "Lamps" + " ." * 20, TEXT)
+    assert "Gloves\n" in imported.markdown
+    assert imported.left_out["headers, footers and page numbers"] == 1
+
+
 def test_values_that_stand_below_each_other_are_a_table() -> None:
     rows = [["Item", "Each year"], ["Oil", "120 EUR"], ["A filter", "35 EUR"]]
     assert (
