@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 VERDICT = {"good": True}
 ASKING = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 from hive_agents.models import Message, ModelError, Tool
 from hive_agents.models.langchain import open_langchain
 
@@ -40,17 +40,29 @@ async def ask(name, what):
     calls = [[call.name, call.args] for call in result.tool_calls]
     return {"text": result.text, "structured": result.structured, "calls": calls, "tokens": result.usage.input_tokens}
 
-try:
-    print(json.dumps(asyncio.run(ask(*sys.argv[1:]))))
-except ModelError as error:
-    print(json.dumps({"kind": error.kind, "outage": error.outage}))
+runner = asyncio.Runner()  # the packages keep connections, which belong to one loop
+for line in sys.stdin:
+    environment, name, what = json.loads(line)
+    os.environ.update(environment)
+    try:
+        print(json.dumps(runner.run(ask(name, what))), flush=True)
+    except ModelError as error:
+        print(json.dumps({"kind": error.kind, "outage": error.outage}), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
+def python() -> Iterator[subprocess.Popen[str]]:
+    """One process with the packages, that opens a model anew for each question."""
     pins = ("-c", str(ROOT / "constraints.txt"))
-    return python_with("langchain", "langchain-openai", "langchain-ollama", options=pins) / "python"
+    program = python_with("langchain", "langchain-openai", "langchain-ollama", options=pins) / "python"
+    beside = os.pathsep.join([str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))])
+    command = [str(program), "-c", ASKING]
+    environment = os.environ | {"PYTHONPATH": beside}
+    asking = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    yield asking
+    asking.communicate()
+    assert asking.returncode == 0
 
 
 @pytest.fixture(params=["openai", "ollama"])
@@ -64,17 +76,16 @@ def server(provider: str) -> Iterator[ModelServer]:
         yield server
 
 
-def asked(python: Path, server: ModelServer, what: str) -> Any:
+def asked(python: subprocess.Popen[str], server: ModelServer, what: str) -> Any:
+    assert python.stdin is not None
+    assert python.stdout is not None
     address = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k", "OLLAMA_HOST": server.url.removesuffix("/v1")}
-    beside = os.pathsep.join([str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))])
-    environment = os.environ | address | {"PYTHONPATH": beside}
-    command = [str(python), "-c", ASKING, f"{server.flavour}:small", what]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return json.loads(ran.stdout)
+    python.stdin.write(json.dumps([address, f"{server.flavour}:small", what]) + "\n")
+    python.stdin.flush()
+    return json.loads(python.stdout.readline())
 
 
-def test_text_tools_and_structured_answers_come_back(python: Path, server: ModelServer) -> None:
+def test_text_tools_and_structured_answers_come_back(python: subprocess.Popen[str], server: ModelServer) -> None:
     found = asked(python, server, "text")
     assert (found["text"], found["tokens"]) == ("echo: Is it good?", 1000)
     found = asked(python, server, "stream")
@@ -99,12 +110,12 @@ def test_text_tools_and_structured_answers_come_back(python: Path, server: Model
     ids=["throttled", "login", "server", "deadline", "context"],
 )
 def test_a_fault_has_the_name_that_an_endpoint_gives_it(
-    python: Path, server: ModelServer, failure: Any, kind: str, outage: bool
+    python: subprocess.Popen[str], server: ModelServer, failure: Any, kind: str, outage: bool
 ) -> None:
     server.fail(*[failure] * 4)
     assert asked(python, server, "text") == {"kind": kind, "outage": outage}
 
 
-def test_a_server_that_is_gone_is_an_outage(python: Path, provider: str) -> None:
+def test_a_server_that_is_gone_is_an_outage(python: subprocess.Popen[str], provider: str) -> None:
     gone = ModelServer(provider, "http://127.0.0.1:1/v1")
     assert asked(python, gone, "text") == {"kind": "server", "outage": True}
