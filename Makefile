@@ -32,7 +32,7 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 
 # Files in their order, so that short doctests come last: by default files of few tests do, among them the longest.
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not static"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not static"
 
 check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may hold
 	$(BIN)/ruff check .

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import resource
 import subprocess
 import sys
 import zipfile
@@ -181,6 +183,21 @@ def test_a_reader_that_takes_too_long_or_too_much_is_ended_and_the_next_file_is_
         assert sandbox.call("operator", "add", 1, 2) == 3
     finally:
         sandbox.close()
+
+
+def test_a_host_with_a_thousand_open_files_reads_documents_too() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("no process may open so many files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    sandbox, kept = Sandbox(seconds=60.0, memory=600_000_000), [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert sandbox.call("operator", "add", 1, 2) == 3
+    finally:
+        sandbox.close()
+        for one in kept:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_reader_that_kept_most_of_its_memory_is_ended_so_that_the_next_file_is_read() -> None:
