@@ -68,8 +68,9 @@ def posix_groups(
 ) -> dict[str, set[str]]:
     """Return the members of each group, of (name, number, users) and of users with the number of their first group.
 
-    >>> posix_groups([("staff", "50", ["dana"]), ("qa", "51", [])], [("lee", "50"), ("max", "9")])
-    {'staff': {'dana', 'lee'}, 'qa': set()}
+    >>> found = posix_groups([("staff", "50", ["dana"]), ("qa", "51", [])], [("lee", "50"), ("max", "9")])
+    >>> found == {"staff": {"dana", "lee"}, "qa": set()}
+    True
     """
     members: dict[str, set[str]] = {}
     names: dict[str, list[str]] = {}
