@@ -30,7 +30,6 @@ $(VENV)/.bench: $(VENV)/.dev
 demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
-# Files in their order, so that short doctests come last: by default files of few tests do, among them the longest.
 test: $(VENV)/.dev ## set up, then run the everyday suite
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not static"
 
