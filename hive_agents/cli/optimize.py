@@ -73,7 +73,7 @@ def command(
         else:
             tell_cost_of_look(surface, load_golden(place, golden))
             run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=settings, owner=viewer)
-        result = _result_of(surface, run)
+        result = _result_of(surface, run, path if runs > 1 else None)
         path.append(_step(result))
         if result["status"] != "deployed" or len(path) == runs:
             break
@@ -86,10 +86,10 @@ def command(
     raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
 
 
-def _result_of(surface: Surface, run: OptimizeRun) -> dict[str, Any]:
+def _result_of(surface: Surface, run: OptimizeRun, path: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Return the result of a run, of which each iteration is shown as soon as it is judged.
 
-    Raises: typer.Exit where it was interrupted before anything was measured.
+    Raises: typer.Exit where it was interrupted before anything was measured, with `path`, what the runs before brought.
     """
     if not surface.as_json and not surface.quiet:
         live = Live()
@@ -99,7 +99,8 @@ def _result_of(surface: Surface, run: OptimizeRun) -> dict[str, Any]:
         return run.go()
     except KeyboardInterrupt:
         message = f"interrupted before anything was measured; go on: hive optimize --resume {run.run_id}"
-        surface.show(NOTHING_MEASURED | {"run_id": run.run_id}, message)
+        before = {} if path is None else {"path": path}
+        surface.show(NOTHING_MEASURED | {"run_id": run.run_id} | before, message)
         raise typer.Exit(CODES["interrupted"]) from None
 
 
@@ -152,7 +153,6 @@ def _best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
     from rich.table import Table
-
 
     # Changes, which may be long, come last, so that the tables of all iterations line up.
     table = Table(box=None, show_header=header, padding=(0, 1))

@@ -292,6 +292,23 @@ def test_runs_take_a_step_each_until_none_is_left_and_the_history_tells_the_path
     assert "the next look at the holdout is number 1 of 10" in told
 
 
+def test_what_runs_brought_is_told_where_the_next_is_interrupted_before_it_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, whole, begun = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6)), OptimizeRun._open_bus, []
+
+    def opened(run: OptimizeRun) -> Any:
+        begun.append(run.run_id)
+        if len(begun) > 1:
+            raise KeyboardInterrupt
+        return whole(run)
+
+    monkeypatch.setattr(OptimizeRun, "_open_bus", opened)
+    ran = optimize(place, "--runs", 3, "--json")
+    assert (ran.code, ran.json["run_id"], ran.json["stopped_by"]) == (130, begun[1], "interrupted")
+    assert [(one["run_id"], one["status"]) for one in ran.json["path"]] == [(begun[0], "deployed")]
+
+
 def test_what_was_rolled_back_is_not_brought_back(tmp_path: Path) -> None:
     place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
     best = optimize(place, "--json").json["best"]["config"]
