@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.types import interrupt
 from pydantic import ConfigDict, PrivateAttr
 
-from hive_agents.access import RESERVED, Principal
+from hive_agents.access import LOCAL_TENANT, RESERVED, Principal
 from hive_agents.agents import scoped_search
 from hive_agents.approvals import ApprovalStore
 from hive_agents.goals import Goal
@@ -101,7 +101,7 @@ def judge_node(
     The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: an escalated result is
     filed for approval, unless no model was available. `approval_node` waits for the decision.
     """
-    runtime = Runtime(workspace, tenant=principal.tenant if principal else "local", reader=lambda: principal)
+    runtime = Runtime(workspace, tenant=principal.tenant if principal else LOCAL_TENANT, reader=lambda: principal)
 
     async def judge(state: Mapping[str, Any]) -> Update:
         verdict = await runtime.evaluate(goal, state[result], llm=llm)

@@ -223,9 +223,9 @@ def _text(kind: str, body: bytes, encoding: str | None) -> str:
     if not kind.startswith(_TEXTUAL):
         raise _unreadable(f"it is {kind[:60]}, no text")
     try:
+        codec = codecs.lookup(encoding or "utf-8").name
         # What is for names alone takes the square of a page's length.
-        known = encoding and codecs.lookup(encoding).name not in ("idna", "punycode")
-        text = body.decode(encoding if known and encoding else "utf-8", "replace")
+        text = body.decode("utf-8" if codec in ("idna", "punycode") else codec, "replace")
     except LookupError:
         text = body.decode("utf-8", "replace")
     return (page_text(text) if "html" in kind else text)[:MOST_CHARACTERS]

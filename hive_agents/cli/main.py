@@ -88,7 +88,7 @@ PANELS = {
 
 @cache
 def command_line(only: str = "") -> typer.Typer:
-    """Return `hive` with all its commands, or with the one named `only`: to import the others takes longer."""
+    """Return `hive` with all its commands, or with the one named `only`, which alone is imported then."""
     app = typer.Typer(
         name="hive",
         help="Search, measure, verify and deploy: agents that know when they don't know.",

@@ -217,7 +217,7 @@ class Chat:
     def trace(self, run_id: str) -> dict[str, Any]:
         """Return the trace of a turn, also of another reader's, to an operator. Raises: HIVE-409, HIVE-415."""
         self._recognise()
-        if not self.reader.roles & set(OPERATORS):
+        if self.reader.roles.isdisjoint(OPERATORS):
             message = f"{self.reader.user} may not read traces"
             raise HiveError.of("HIVE-415", message, fix="somebody with the role operator or admin may", exit_code=1)
         return trace_of(self.workspace, self.reader.tenant, run_id)

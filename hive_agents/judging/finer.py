@@ -145,16 +145,14 @@ def shareable(
     with connected(workspace.records) as connection:
         same = "SELECT tenant, user FROM runs WHERE run_id = ?"
         found = connection.execute(f"SELECT run_id FROM runs WHERE (tenant, user) = ({same})", (run_id,))
-        own = {each for (each,) in found.fetchall()}
-    rows = [row for row in rows if row.run_id in own]
+        own = {str(each) for (each,) in found.fetchall()}
     read = {
         each: frozenset().union(*documents_read(workspace, each).values())
-        for each in {row.run_id for row in rows}
-        if each
+        for each in {run_id, *own.intersection(row.run_id or "" for row in rows)}
     }
-    here = frozenset().union(*documents_read(workspace, run_id).values())
+    here = read[run_id]
     visible = here if who is None else ViewGate.of(workspace, who).allowed(sorted(here))
-    return [row for row in rows if row.run_id and read[row.run_id] <= visible]
+    return [row for row in rows if row.run_id in own and read[row.run_id] <= visible]
 
 
 def examples_for(rows: Sequence[JudgedCase], result: Any, prompts: int, *, until: int) -> list[str]:

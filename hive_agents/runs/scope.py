@@ -43,7 +43,7 @@ class Scope:
     @property
     def operates(self) -> bool:
         """Whether they may see and change other users' runs."""
-        return self.principal is None or bool(self.principal.roles & set(OPERATORS))
+        return self.principal is None or not self.principal.roles.isdisjoint(OPERATORS)
 
     @property
     def approves(self) -> bool:
