@@ -24,7 +24,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.cli.sample import init_workspace
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.readers import KINDS
 from hive_agents.store import connected
 from hive_agents.sync import import_documents

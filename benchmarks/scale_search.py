@@ -31,8 +31,9 @@ import numpy as np
 
 from hive_agents import Workspace
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index, open_engines
+from hive_agents.engines import open_engines
 from hive_agents.index import BM25Params, Mask, SqliteIndex
+from hive_agents.ranking import build_index
 from hive_agents.workspace.trusted import trust
 from tests.real_engines import opensearch
 

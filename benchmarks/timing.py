@@ -38,8 +38,7 @@ from hive_agents import Workspace
 from hive_agents.access import Principal, mint
 from hive_agents.base.errors import HiveError
 from hive_agents.copilot import Chat, Request
-from hive_agents.engines import build_index
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, build_index
 from hive_agents.ranking.config import point_active
 from hive_agents.store import connected
 

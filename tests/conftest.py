@@ -28,7 +28,7 @@ from hypothesis import settings
 
 from hive_agents import Workspace
 from hive_agents.documents import DocumentFolder
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.store import connected
 
 # Typer puts the command line together anew for every call, 60 ms of computing; tests call `hive` by the thousand.

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.ranking import SearchEngine, StoredConfig, named_config
+from hive_agents.ranking import SearchEngine, StoredConfig, build_index, named_config
 from tests.conftest import make_workspace, write_config
 
 TOPICS = (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import engines, evaluation, gate, ranking
+from hive_agents import evaluation, gate, ranking
 from hive_agents.access import Principal, ViewGate, owner
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
@@ -53,7 +53,7 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
     golden = _part(context, split)
     viewer = _viewer(context)
     stored = _sound(workspace, name, golden, viewer)
-    engines.build_index(workspace)
+    ranking.build_index(workspace)
     result = evaluation.evaluate(workspace, config=stored.config, golden=golden, reader=viewer)
     worst = sorted(result.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
@@ -80,7 +80,7 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
     golden = _part(context, split)
     viewer = _viewer(context)
     first, second = (_sound(workspace, name, golden, viewer) for name in (a, b))
-    engines.build_index(workspace)
+    ranking.build_index(workspace)
     engine = ranking.SearchEngine(workspace)
     comparison = evaluation.compare(engine, first.config, second.config, golden, reader=viewer).to_json()
     changed = sorted(
@@ -131,7 +131,7 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
     """
     workspace = _operated(context)
     golden = evaluation.load_golden(workspace)
-    engines.build_index(workspace)
+    ranking.build_index(workspace)
     stored = _sound(workspace, name, golden, _viewer(context))
     active = ranking.find_active(workspace)
     if active is None:

@@ -35,8 +35,8 @@ def command(
     from hive_agents.base import HiveError
     from hive_agents.cli.languages import advice
     from hive_agents.documents import collection_names
-    from hive_agents.engines import build_index
     from hive_agents.gate import TagChange, accept_generations, decide_generations
+    from hive_agents.ranking import build_index
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')

@@ -215,7 +215,7 @@ class Surface:
 
     def refresh_index(self, *, warnings: bool = True, wait: float = WAIT_WITHOUT_INDEX) -> None:
         """Update the index; `warnings` as for `keep_fresh`. Raises: HIVE-402 when it is locked for `wait` seconds."""
-        from hive_agents.engines import build_index
+        from hive_agents.ranking import build_index
 
         if not (warnings and self.asker.authn == "local"):
             with progress_lines(lambda line: self.say("the index is brought up to date …")) as progress:

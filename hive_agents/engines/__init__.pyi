@@ -1,5 +1,4 @@
 from .opening import (
-    build_index as build_index,
     open_engines as open_engines,
 )
 from .opensearch import (

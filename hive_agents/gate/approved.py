@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.base import HiveError
-from hive_agents.engines import build_index
 from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.deploy import switch
-from hive_agents.ranking import StoredConfig, Version, find_active, read_config, versions
+from hive_agents.ranking import StoredConfig, Version, build_index, find_active, read_config, versions
 from hive_agents.store import made_by
 from hive_agents.workspace import Workspace
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from hive_agents.access import Principal, local_user
 from hive_agents.base import Diagnostic, HiveError
-from hive_agents.engines import build_index
 from hive_agents.evaluation import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.gate.acceptance import nothing_to_accept, require_acceptable
@@ -21,6 +20,7 @@ from hive_agents.ranking import (
     StoredConfig,
     Version,
     announce_switch,
+    build_index,
     find_active,
     is_inside,
     require_sound,

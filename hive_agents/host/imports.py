@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from hive_agents.access import LOCAL_TENANT, Principal, ViewGate
 from hive_agents.base import Busy, HiveError, NotFound, Unwritable
 from hive_agents.base.files import atomic_write
-from hive_agents.engines import build_index
 from hive_agents.events import Bell, Event, EventLog, EventType
+from hive_agents.ranking import build_index
 from hive_agents.readers import UNSUPPORTED
 from hive_agents.runs import Hold, Lease, leases_of, taken
 from hive_agents.store import audit, connected, transaction

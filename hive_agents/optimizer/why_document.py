@@ -18,11 +18,10 @@ from typing import Any, Literal
 
 from hive_agents.base.files import atomic_write_text, frontmatter, read_bytes, release
 from hive_agents.documents import words
-from hive_agents.engines import build_index
 from hive_agents.index import BM25Params
 from hive_agents.optimizer.space import filterable_values
 from hive_agents.optimizer.why import Costs, DocumentQuestion, Way, cheapest
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, build_index
 from hive_agents.workspace import Workspace
 
 WordPlace = Literal["title", "text"]

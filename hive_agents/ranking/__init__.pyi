@@ -53,6 +53,9 @@ from .hits import (
     Ranking as Ranking,
     present as present,
 )
+from .indexed import (
+    build_index as build_index,
+)
 from .lift import (
     idf as idf,
     lift_weight as lift_weight,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hive_agents.access import Principal
 from hive_agents.base import Diagnostic, HiveError, has_errors
-from hive_agents.engines import build_index
 from hive_agents.index import AnyIndex
 from hive_agents.ranking.config import LINK, RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
 from hive_agents.ranking.deployed import active_config, versions
+from hive_agents.ranking.indexed import build_index
 from hive_agents.ranking.semantics import check_semantics
 from hive_agents.workspace import Workspace
 

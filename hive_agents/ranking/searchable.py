@@ -38,8 +38,8 @@ class Workspace(workspace.Workspace):
     # Imported on call, so that opening a workspace is cheap.
 
     def index(self) -> IndexReport:
-        """Bring the index up to date with the documents; see `hive_agents.ranking.build_index`."""
-        from hive_agents.engines import build_index
+        """Bring the index up to date with the documents; see `build_index`."""
+        from hive_agents.ranking.indexed import build_index
 
         return build_index(self)
 

@@ -22,7 +22,6 @@ from hive_agents.base import HiveError, NotFound, Unindexed
 from hive_agents.base.files import AnyCase, FewEntries, Reference, ShortName, read_bytes
 from hive_agents.copilot import open_scope
 from hive_agents.documents import Document, collection_names, list_documents, load_collection, parse_document
-from hive_agents.engines import build_index
 from hive_agents.events import EventType
 from hive_agents.host import (
     DocumentImport,
@@ -34,7 +33,7 @@ from hive_agents.host import (
     record_document,
 )
 from hive_agents.index import ScopedIndex
-from hive_agents.ranking import find_active
+from hive_agents.ranking import build_index, find_active
 from hive_agents.readers import ImportFailure
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Body, Value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -24,7 +24,7 @@ from hive_agents.access import (
 )
 from hive_agents.approvals import ApprovalStore
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.ranking.config import point_active
 from hive_agents.runs import AGENT_GRAPH, RunStore, Scope
 from hive_agents.server.auth import COOKIE, CSRF, csrf_of

@@ -21,7 +21,7 @@ from hive_agents.access import (
 from hive_agents.access.service import LocalPermissions
 from hive_agents.base.errors import HiveError
 from hive_agents.cli.sample import init_workspace
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.workspace.trusted import trust
 from tests.access.conftest import write_access
 from tests.sample import hive

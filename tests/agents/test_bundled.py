@@ -13,11 +13,10 @@ from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolContext
 from hive_agents.agents.bundled import bundled_tools
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
 from hive_agents.gate import deploy
 from hive_agents.memory import ToolResult
-from hive_agents.ranking import named_config
+from hive_agents.ranking import build_index, named_config
 from hive_agents.store import audit
 from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace, write_config, write_document

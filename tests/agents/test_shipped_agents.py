@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from tests.conftest import make_workspace
 from tests.sample import hive
 

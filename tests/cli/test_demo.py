@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.cli.demo import Story
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from tests.graphs.optimizing import run
 from tests.sample import copied_sample
 from tests.topics import TOPICS, activate, in_wordings, make_topics, query, write_golden

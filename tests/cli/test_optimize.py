@@ -11,9 +11,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.engines import build_index
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.optimizer import OptimizeRun
+from hive_agents.ranking import build_index
 from hive_agents.ranking.deployed import active_config
 from hive_agents.runs import RunStore
 from tests.sample import Ran, hive

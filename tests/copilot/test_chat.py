@@ -18,11 +18,10 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.surface import Surface
 from hive_agents.copilot import DocumentFilter, Request, ThreadStore
 from hive_agents.copilot.chat import Chat
-from hive_agents.engines import build_index
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.models.breaker import forget_breakers
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.workspace.trusted import trust
 from tests.conftest import make_workspace

@@ -21,9 +21,9 @@ from hive_agents.access import known_principal
 from hive_agents.base.errors import EngineFault, HiveError
 from hive_agents.copilot import open_scope
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
 from hive_agents.index import BM25Params, SqliteIndex
+from hive_agents.ranking import build_index
 from hive_agents.workspace.trusted import trust
 from tests.conftest import config_json, write_document
 from tests.readmes import readmes, summaries

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.engines.opensearch import OpenSearch
 from hive_agents.engines.opensearch_lanes import CopyReader, VectorsThere
 from hive_agents.index.generation_reader import GenerationReader
 from hive_agents.index.vectors import VectorIndex
+from hive_agents.ranking import build_index
 from tests.conftest import make_workspace
 from tests.engines.test_opensearch_client import Server, connected, failure
 

@@ -21,9 +21,9 @@ from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, known_principal
 from hive_agents.base.errors import EngineFault, HiveError
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
 from hive_agents.index import SqliteIndex
+from hive_agents.ranking import build_index
 from hive_agents.workspace.trusted import trust
 from tests.conftest import write_document
 from tests.real_engines import Postgres, postgres

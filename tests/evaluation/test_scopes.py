@@ -9,10 +9,10 @@ import pytest
 from hive_agents import Workspace, evaluate
 from hive_agents.access import known_principal
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.evaluation import GoldenSet, compare, load_golden
 from hive_agents.evaluation.evaluate import evaluate_interleaved
 from hive_agents.index import scope_of
+from hive_agents.ranking import build_index
 from tests.conftest import config_json, make_workspace, write_config
 from tests.topics import write_golden
 

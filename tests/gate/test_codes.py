@@ -9,9 +9,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import Diagnostic, HiveError
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
-from hive_agents.ranking import check_config, named_config, require_sound
+from hive_agents.ranking import build_index, check_config, named_config, require_sound
 from hive_agents.ranking.deployed import find_active
 from tests.conftest import COLLECTION, write_config, write_document
 from tests.topics import query, write_golden

@@ -10,7 +10,6 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.evaluation import (
     Evaluation,
     GoldenSet,
@@ -27,7 +26,7 @@ from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.decision import Reason, regressions, tag_changes
 from hive_agents.gate.ledger import KIND, MAX_USES, distinct, spend
 from hive_agents.optimizer import load_tuning
-from hive_agents.ranking import versions
+from hive_agents.ranking import build_index, versions
 from hive_agents.store import audit
 from hive_agents.workspace.settings import Gate
 from tests.conftest import write_document

@@ -14,7 +14,6 @@ import pytest
 import hive_agents
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.gate import deploy, rollback, run_gate
@@ -22,7 +21,7 @@ from hive_agents.gate.certificate import changed_since
 from hive_agents.gate.deploy import switch
 from hive_agents.gate.ledger import uses
 from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.ranking import SearchEngine, named_config
+from hive_agents.ranking import SearchEngine, build_index, named_config
 from hive_agents.ranking.deployed import active_config, versions
 from hive_agents.store import audit, connected
 from hive_agents.workspace.settings import Optimizer

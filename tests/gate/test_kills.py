@@ -14,9 +14,9 @@ import pytest
 
 import hive_agents
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
 from hive_agents.gate.ledger import uses
+from hive_agents.ranking import build_index
 from hive_agents.ranking.deployed import versions
 from hive_agents.store import audit, connected
 from tests.conftest import write_config

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.optimizer.run import OptimizeRun
+from hive_agents.ranking import build_index
 from hive_agents.store import connect
 from tests.topics import activate, make_topics, write_golden
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.index.boilerplate import SharedLines
-from hive_agents.ranking import RetrievalConfig, SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine, build_index
 from tests.conftest import config_json, make_workspace
 
 NOTICE = "Permission to copy this page is granted to everybody without any warranty."

@@ -5,9 +5,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.index.bm25 import BM25Params
 from hive_agents.index.filters import Condition, condition, parse_filters
+from hive_agents.ranking import build_index
 from tests.conftest import COLLECTION, config_json, write_document
 
 EVERYTHING = "the a key run request is"

@@ -7,12 +7,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.index import SqliteIndex, StaleIndex
 from hive_agents.index.bm25 import BM25Params
 from hive_agents.index.filters import Condition
 from hive_agents.index.lanes import LaneIndex
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, build_index
 from tests.conftest import DOCUMENTS, write_document
 
 QUERY = "How do I rotate an API key?"

@@ -19,9 +19,9 @@ import hive_agents
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import chunking
-from hive_agents.engines import build_index
 from hive_agents.index import indexing
 from hive_agents.models.embedding.minilm import LocalMiniLM
+from hive_agents.ranking import build_index
 from hive_agents.store import database
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 

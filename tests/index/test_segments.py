@@ -15,8 +15,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.index import BM25Params, SqliteIndex, segments
+from hive_agents.ranking import build_index
 from hive_agents.store import database
 from hive_agents.store.schema import MIGRATIONS
 from tests.conftest import make_workspace, write_document

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.ranking.config import point_active
 from tests.conftest import write_config, write_document
 

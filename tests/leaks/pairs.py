@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, local_key, mint
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from hive_agents.ranking.config import point_active
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import GOAL, agent_json, write_json

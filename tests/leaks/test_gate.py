@@ -22,8 +22,7 @@ from hive_agents.copilot.documents import page_of
 from hive_agents.copilot.outcome import TurnOutcome
 from hive_agents.copilot.reply import fresh_reply
 from hive_agents.copilot.threads import Turn
-from hive_agents.engines import build_index
-from hive_agents.ranking import SearchEngine
+from hive_agents.ranking import SearchEngine, build_index
 from hive_agents.workspace.trusted import trust
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving

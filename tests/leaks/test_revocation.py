@@ -18,7 +18,7 @@ from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
 from hive_agents.copilot.session import vocabulary_of
 from hive_agents.copilot.threads import past_turns
-from hive_agents.engines import build_index
+from hive_agents.ranking import build_index
 from tests.conftest import write_document
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers
 from tests.leaks.visits import told

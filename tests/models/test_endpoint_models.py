@@ -9,10 +9,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.models.breaker import forget_breakers
 from hive_agents.models.embedding import open_embedder
 from hive_agents.models.embedding.providers import Embedder, Reranker, open_reranker
+from hive_agents.ranking import build_index
 from tests.models.openai_server import Body, ModelServer, Slow, Status, model_server
 from tests.models.trusting import endpoint_settings, workspace_with
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.engines import build_index
 from hive_agents.models import Chain, ChatResult, Message, Script
 from hive_agents.models.scripted import ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
@@ -19,6 +18,7 @@ from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Situatio
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
+from hive_agents.ranking import build_index
 from hive_agents.workspace.settings import Optimizer
 from hive_agents.workspace.trusted import trust
 from tests.conftest import write_config

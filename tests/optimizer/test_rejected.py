@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.optimizer.rejected import rejected, stopped_by_gate
 from hive_agents.optimizer.session import OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, identity
+from hive_agents.ranking import build_index
 from tests.topics import NO_FAQS, TOPICS, activate, make_topics, query, write_golden
 
 WORDS = ("set", "open", "turn")

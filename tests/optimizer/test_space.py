@@ -5,10 +5,9 @@ from typing import Any
 
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.index.index import SqliteIndex
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit, sweep
-from hive_agents.ranking import check_config
+from hive_agents.ranking import build_index, check_config
 from hive_agents.ranking.check import stored_from
 from tests.conftest import config_json
 from tests.sample import indexed_sample

@@ -12,11 +12,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.index.filters import Condition
 from hive_agents.index.index import SqliteIndex
 from hive_agents.index.vectors import Mask
-from hive_agents.ranking import RetrievalConfig, SearchEngine, retrieve
+from hive_agents.ranking import RetrievalConfig, SearchEngine, build_index, retrieve
 from hive_agents.ranking.adaptive import adaptive
 from hive_agents.ranking.stages import Search
 from tests.conftest import config_json, make_workspace

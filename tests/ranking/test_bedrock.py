@@ -12,8 +12,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
 from hive_agents.models.embedding.providers import open_embedder, open_reranker
+from hive_agents.ranking import build_index
 from hive_agents.workspace.trusted import trust
 from tests.models.bedrock_server import DENIED, GARBAGE, BedrockServer, Slow, bedrock_server
 from tests.models.environment import point_aws_at

@@ -4,8 +4,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.engines import build_index
-from hive_agents.ranking import Ranking, SearchEngine
+from hive_agents.ranking import Ranking, SearchEngine, build_index
 from tests.conftest import config_json, make_workspace, write_document
 from tests.rerankers import Longest
 

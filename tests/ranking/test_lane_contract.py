@@ -12,11 +12,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.evaluation import load_golden
 from hive_agents.index import BM25Params, ScopedIndex, SqliteIndex
 from hive_agents.index.filters import Condition, condition
-from hive_agents.ranking import RetrievalConfig, explain_hit
+from hive_agents.ranking import RetrievalConfig, build_index, explain_hit
 from hive_agents.workspace.trusted import trust
 from tests.real_engines import opensearch, postgres
 from tests.sample import copied_sample

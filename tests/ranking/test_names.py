@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.index import indexing
+from hive_agents.ranking import build_index
 from hive_agents.ranking.config import parse_config
 from hive_agents.ranking.lift import lift_weight, name_shares
 from hive_agents.ranking.silence import floor_of, is_foreign

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace, evaluate
-from hive_agents.engines import build_index
 from hive_agents.models.breaker import forget_breakers
+from hive_agents.ranking import build_index
 from tests.models.openai_server import ModelServer, model_server
 from tests.models.trusting import endpoint_settings, workspace_with
 

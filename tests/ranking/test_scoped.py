@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
 from hive_agents.documents import load_collection
-from hive_agents.engines import build_index
 from hive_agents.index import ScopedIndex, SqliteIndex, StaleIndex
 from hive_agents.index.bm25 import BM25Params
 from hive_agents.index.filters import Condition, condition
 from hive_agents.index.lanes import LaneIndex
-from hive_agents.ranking import RetrievalConfig, SearchEngine
+from hive_agents.ranking import RetrievalConfig, SearchEngine, build_index
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 
 WORDS = "assay balance beaker buffer column dilute filter flask heater lamp mixer pump rotor sample valve".split()

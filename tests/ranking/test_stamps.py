@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.engines import build_index
 from hive_agents.index import index_is_stale
+from hive_agents.ranking import build_index
 
 SECOND = 1_000_000_000
 BEFORE, AFTER = "# The lamp\n\nIt is blue.\n", "# The lamp\n\nIt is pink.\n"
