@@ -13,7 +13,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.events import EscalationTicket
 from hive_agents.models import Message, ModelError
 from hive_agents.supervision.queen import QueenSession
 
@@ -44,8 +43,7 @@ async def decide(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     session = runtime.context
     if "approval_id" in state:
         return {"keys": await asyncio.to_thread(session.rulings.decide, state["approval_id"])}
-    received = EscalationTicket.model_validate(state["ticket"])
-    ticket = await asyncio.to_thread(session.escalations.current, received)
+    ticket = await asyncio.to_thread(session.escalations.current, state["ticket"])
     due = await asyncio.to_thread(session.escalations.is_due, ticket)
     words = await session.words_for(ticket) if due and ticket.status == "open" and ticket.severity != "low" else ""
     return {"keys": await asyncio.to_thread(session.escalations.decide, ticket, words)}

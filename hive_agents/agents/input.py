@@ -8,14 +8,13 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from hive_agents import models
 from hive_agents.access import Standing
 from hive_agents.agents.deployed import require_agent, serving_agent, versions
 from hive_agents.agents.guards.budget import Limits
 from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent, sound_agent
-from hive_agents.base import Diagnostic, HiveError, RefusedInput, did_you_mean, has_errors
+from hive_agents.base import Diagnostic, HiveError, RefusedInput, did_you_mean, has_errors, schemas
 from hive_agents.base.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory import to_json
@@ -85,7 +84,7 @@ def accepted_input(agent: AgentSpec, input: Mapping[str, Any]) -> dict[str, Any]
     if schema is not None and not faults:
         faults = [
             Diagnostic("HIVE-105", sentence, "input", sentence.split(maxsplit=1)[0].rstrip(":"), fix)
-            for sentence in models.faults({key: stored[key] for key in input}, schema)
+            for sentence in schemas.faults({key: stored[key] for key in input}, schema)
         ]
     if faults:
         raise RefusedInput(faults, exit_code=2)

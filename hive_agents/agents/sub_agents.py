@@ -15,10 +15,9 @@ from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import AgentSpec, before_each, ways_on
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, schemas
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
-from hive_agents.models import faults
 from hive_agents.runs import Limits
 
 SECONDS = 3_600.0
@@ -55,7 +54,7 @@ async def delegated(
         if agent.budget is not None:
             session.effects.limit(key, agent.budget)
         given = {key: values[key] for key in (agent.input_schema or {}).get("properties", ()) if key in values}
-        if agent.input_schema is not None and (wrong := faults(given, agent.input_schema)):
+        if agent.input_schema is not None and (wrong := schemas.faults(given, agent.input_schema)):
             raise HiveError.of("HIVE-105", f"the inputs don't fit: {'; '.join(wrong[:5])}")
         async with asyncio.timeout(SECONDS):
             result |= await _worked(work, key, agent, task, values, reach, loop)

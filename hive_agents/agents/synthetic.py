@@ -11,9 +11,8 @@ from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import ToolDecision, ToolRule
-from hive_agents.base import HiveError, encodable, sha256
+from hive_agents.base import HiveError, encodable, schemas, sha256
 from hive_agents.memory import ToolResult, replace_once
-from hive_agents.models import faults
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
 WRITING = ("save_data", "edit_data")
@@ -71,9 +70,9 @@ def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> 
         values = given_outputs(work, arguments)
         if values is None:  # the accumulator says which keys there are
             schema = schema | {"properties": {"key": _TEXT, "value": {}}}
-            return faults(dict(arguments), schema, closed=True)
+            return schemas.faults(dict(arguments), schema, closed=True)
         return unfit(work, values)
-    return faults(dict(arguments), schema, closed=True)
+    return schemas.faults(dict(arguments), schema, closed=True)
 
 
 def given_outputs(work: NodeWork, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -92,7 +91,7 @@ def unfit(work: NodeWork, values: Mapping[str, Any]) -> list[str]:
         return []
     given = {key: value for key, value in values.items() if value is not None or key not in node.nullable_output_keys}
     known = {key: value for key, value in given.items() if key in node.output_keys}
-    return faults(known, schema | {"properties": _typed(work), "required": []})
+    return schemas.faults(known, schema | {"properties": _typed(work), "required": []})
 
 
 def _typed(work: NodeWork) -> dict[str, Any]:

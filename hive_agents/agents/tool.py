@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_type_hin
 
 from hive_agents import models
 from hive_agents.approvals import ToolDecision
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, schemas
 from hive_agents.memory import ToolResult
-from hive_agents.models import defects, in_thread, untraced
+from hive_agents.models import in_thread, untraced
 from hive_agents.workspace.credentials import Secret, is_reference
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def make_tool(
     if not NAME.fullmatch(chosen) or chosen in RESERVED:
         fix = 'use letters, digits, "_" and "-", at most 64; the event loop\'s own names are taken'
         raise HiveError.of("HIVE-113", f'"{chosen}" can\'t be the name of a tool', fix=fix)
-    wrong = described.wrong if described is not None else _unusable(schema)
+    wrong = described.wrong if described is not None else unusable(schema)
     if wrong:
         raise HiveError.of("HIVE-105", f'the schema of "{chosen}" cannot be used: {wrong[0]}', fix="mend the schema")
     if not all(is_reference(reference) for reference in (credentials or {}).values()):
@@ -328,15 +328,15 @@ def _described_anew(function: Callable[..., Any], bound: bool, credentials: froz
         if key in lines:
             shown.setdefault("description", lines[key])
     schema.pop("title", None)
-    return _Described(name, described, schema, model, contexts, _unusable(schema))
+    return _Described(name, described, schema, model, contexts, unusable(schema))
 
 
 _kept_description = lru_cache(maxsize=1_000)(_described_anew)
 
 
-def _unusable(schema: Mapping[str, Any]) -> list[str]:
+def unusable(schema: Mapping[str, Any]) -> list[str]:
     """Return why arguments can't be checked with a schema; nothing for a good one."""
-    return defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"])
+    return schemas.defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"])
 
 
 async def _called(

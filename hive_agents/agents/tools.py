@@ -12,9 +12,9 @@ from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Call, Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
-from hive_agents.base import Diagnostic, HiveError, NotFound, closest, did_you_mean
+from hive_agents.base import Diagnostic, HiveError, NotFound, closest, did_you_mean, schemas
 from hive_agents.memory import ToolResult
-from hive_agents.models import faults, span
+from hive_agents.models import span
 from hive_agents.workspace import credentials
 from hive_agents.workspace.credentials import Secret, redacted
 
@@ -92,7 +92,7 @@ class Tools:
         """Return what is wrong with a call, each with its path in the arguments; nothing for a good one."""
         if name not in self:
             return [_unknown(name, self.names).diagnostics[0].message]
-        return faults(dict(arguments), self._tools[name].parameters, closed=True)
+        return schemas.faults(dict(arguments), self._tools[name].parameters, closed=True)
 
     async def call(
         self,

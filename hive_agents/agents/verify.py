@@ -21,11 +21,11 @@ from hive_agents.agents.spec import (
     read_agent,
     sub_agent_nodes,
 )
+from hive_agents.agents.tool import unusable
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.base import Diagnostic, HiveError, closest, did_you_mean, has_errors
 from hive_agents.base.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
-from hive_agents.models import defects
 from hive_agents.workspace import Workspace
 
 FILE_TOOLS = ("load_data", "save_data", "edit_data", "list_data_files")
@@ -162,7 +162,7 @@ class _Checks:
         for schema, where in (*held, *nodes):
             if schema is None:
                 continue
-            for wrong in defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"]):
+            for wrong in unusable(schema):
                 fix = 'write a JSON schema: {"type": "object", "properties": {…}, "required": […]}'
                 yield self._fault("HIVE-105", f"it can't be used: {wrong}", *where, fix=fix)
 

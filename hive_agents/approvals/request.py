@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.access import OWNER, Principal, asked_by, people, person, same_person
-from hive_agents.base import UNSEEN, hides, sha256
+from hive_agents.base import UNSEEN, hides, schemas, sha256
 from hive_agents.base.files import AnyCase, Format
-from hive_agents.models import json_schema
 
 _ANNOTATIONS = "title description default examples $schema $comment $defs definitions deprecated format readOnly"
 _CONSTRAINTS = (
@@ -27,9 +26,9 @@ _KEYWORDS = frozenset(f"{_ANNOTATIONS} {_CONSTRAINTS}".split())
 
 def check_schema(schema: Any) -> None:
     """Raise ValueError naming every keyword that couldn't be enforced."""
-    found = json_schema.defects(schema)
+    found = schemas.defects(schema)
     if not found:
-        unknown = {name for _, inner in json_schema.subschemas(schema) for name in inner.keys() - _KEYWORDS}
+        unknown = {name for _, inner in schemas.subschemas(schema) for name in inner.keys() - _KEYWORDS}
         found = [f"uses {name}, which can't be checked here" for name in sorted(unknown)]
     if found:
         raise ValueError(f"args_schema: {'; '.join(found)}")
@@ -43,7 +42,7 @@ def faults(value: Any, schema: Mapping[str, Any]) -> list[str]:
     >>> faults({"n": "3", "cc": ""}, {"type": "object", "properties": {"n": {"type": "integer"}}})
     ["n is '3', not integer", 'cc is not allowed']
     """
-    return json_schema.faults(value, schema, closed=True)
+    return schemas.faults(value, schema, closed=True)
 
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]

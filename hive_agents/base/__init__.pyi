@@ -1,3 +1,6 @@
+from . import (
+    schemas as schemas,
+)
 from .errors import (
     AuditFault as AuditFault,
     Busy as Busy,

@@ -28,6 +28,9 @@ from .chunking import (
     head_of as head_of,
 )
 from .content import (
+    BOILERPLATE_DOCUMENTS as BOILERPLATE_DOCUMENTS,
+    BOILERPLATE_SHARE as BOILERPLATE_SHARE,
+    BOILERPLATE_WORDS as BOILERPLATE_WORDS,
     LANGUAGES as LANGUAGES,
     content_terms as content_terms,
     function_terms as function_terms,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ from hive_agents.documents.blocks import block_parser, is_heading
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-    from hive_agents.models.embedding import TokenCounter
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
@@ -86,7 +84,19 @@ def head_of(stored: str) -> tuple[str, str]:
     return (head, text) if mark else ("", stored)
 
 
-def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter, *, heads: bool = True) -> list[Chunk]:
+class PieceOffsets(Protocol):
+    """Where the word pieces of an embedding model are in a text, without special tokens and truncation."""
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return start and end of each piece, in characters of `text`, ascending."""
+        ...
+
+    def piece_starts(self, text: str) -> NDArray[np.int64]:
+        """Return the start of each piece's word, ascending; faster than offsets, for counts between words."""
+        ...
+
+
+def chunk_markdown(body: str, chunking: Chunking, pieces: PieceOffsets, *, heads: bool = True) -> list[Chunk]:
     """Return the chunks of a Markdown text; an empty body is one chunk, so that its title can be found.
 
     Of a text with more than `MOST_CHUNKS` these are the first, and one more, which tells so. With `heads` the later
@@ -116,7 +126,7 @@ class _Block:
 
 
 class _Cutter:
-    def __init__(self, body: str, chunking: Chunking, pieces: TokenCounter, heads: bool) -> None:
+    def __init__(self, body: str, chunking: Chunking, pieces: PieceOffsets, heads: bool) -> None:
         self.body = body
         self.heads = heads
         self.head_pieces: dict[str, int] = {"": 0}
@@ -301,7 +311,7 @@ class _Cutter:
             yield _Block(start, end, kind, heading_text(content), level)
 
 
-def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
+def _piece_starts(body: str, pieces: PieceOffsets) -> NDArray[np.int64]:
     """Return the start of the word of each word piece; the text is tokenized in parts that end with a line."""
     starts: list[NDArray[np.int64]] = []
     begin = 0

@@ -11,6 +11,10 @@ from hive_agents.documents.analysis import exact_writings, found_words, language
 
 LANGUAGES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 """The code of each language whose function words are known."""
+BOILERPLATE_SHARE, BOILERPLATE_DOCUMENTS = 0.2, 10
+"""A line is boilerplate when more than this share, and more than this number, of the documents have it."""
+BOILERPLATE_WORDS = 5
+"""Shorter lines are labels that documents of a kind have in common."""
 _OPENING = 400
 """Characters of a text that its language is determined by."""
 

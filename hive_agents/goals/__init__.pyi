@@ -9,7 +9,6 @@ from .goals import (
     ToolStub as ToolStub,
     goal_ids as goal_ids,
     goal_type_of as goal_type_of,
-    json_files as json_files,
     load_goal as load_goal,
 )
 from .patterns import (

@@ -252,41 +252,9 @@ def goal_ids(workspace: Workspace) -> list[str]:
     return sorted(path.stem for path in _files(workspace))
 
 
-def json_files(workspace: Workspace, folder: str) -> tuple[list[Path], list[Diagnostic]]:
-    """Return the JSON files of a folder, by name, and diagnostics of entries that would silently be ignored.
-
-    Raises: HIVE-403 for a folder that can't be read.
-    """
-    place, files, faults = workspace.root / folder, [], []
-    try:
-        entries = sorted(place.iterdir())
-    except FileNotFoundError:
-        entries = []
-        if place.is_symlink():
-            faults.append(_misplaced(folder, "is a link that leads nowhere", "make it a folder"))
-    except NotADirectoryError:
-        entries = []
-        faults.append(_misplaced(folder, "is no folder", "make it a folder"))
-    except OSError as error:
-        fix = "make it a readable folder"
-        raise HiveError.of("HIVE-403", f"{folder} cannot be read: {error.strerror}", file=folder, fix=fix) from None
-    for entry in entries:
-        is_json = entry.suffix.lower() == ".json"
-        if is_json and entry.is_file():
-            files.append(entry)
-        elif is_json or (entry.is_dir() and not entry.name.startswith(".")):
-            fix = f"put its files into {folder}/ itself, or move it out"
-            faults.append(_misplaced(workspace.relative(entry), "is no file, so it is not read", fix))
-    return files, faults
-
-
-def _misplaced(file: str, what: str, fix: str) -> Diagnostic:
-    return Diagnostic("HIVE-104", f"{file} {what}", file, "$", fix)
-
-
 def _files(workspace: Workspace) -> list[Path]:
     """Return the files of `goals/`. Raises: HIVE-104 for other entries, HIVE-111 for two of one name."""
-    files, faults = json_files(workspace, "goals")
+    files, faults = workspace.json_files("goals")
     stems = [path.stem for path in files]
     for name in sorted({stem for stem in stems if stems.count(stem) > 1}):
         faults.append(Diagnostic("HIVE-111", f'two files hold the goal "{name}"', "goals", name, "remove one"))

@@ -1,11 +1,6 @@
 from .bm25 import (
     BM25Params as BM25Params,
 )
-from .boilerplate import (
-    LEAST_SHARING as LEAST_SHARING,
-    LEAST_WORDS as LEAST_WORDS,
-    SHARED as SHARED,
-)
 from .boosts import (
     HALF_LIFE as HALF_LIFE,
     BoostKey as BoostKey,

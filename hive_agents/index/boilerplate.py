@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.documents import BOILERPLATE_DOCUMENTS, BOILERPLATE_SHARE, BOILERPLATE_WORDS
 from hive_agents.index.segments import Ints
 from hive_agents.index.vectors import Mask
 
-SHARED, LEAST_SHARING = 0.2, 10
-"""A line is boilerplate when more than this share, and more than this number, of the documents have it."""
-LEAST_WORDS = 5
-"""Shorter lines are labels that documents of a kind have in common."""
 _STRUCTURE = ("|", "#")
 """Heads of tables and headings describe what is below them."""
-_LEAST_SIZE = 2 * LEAST_WORDS - 1
+_LEAST_SIZE = 2 * BOILERPLATE_WORDS - 1
 
 _COLUMNS = ("chunks", "places", "words")
 
@@ -50,7 +47,7 @@ class Lines:
             for place, line in enumerate(text.splitlines()):
                 if len(line) >= _LEAST_SIZE and not line.startswith(_STRUCTURE):
                     words = len(line.split())
-                    if words >= LEAST_WORDS:
+                    if words >= BOILERPLATE_WORDS:
                         hashes += hashlib.blake2b(line.strip().encode(), digest_size=8).digest()
                         rows.append((chunk, place, words))
         numbers = np.array(rows, np.int32).reshape(len(rows), 3)
@@ -81,14 +78,14 @@ class Lines:
 
 
 def frequent(hashes: Hashes, documents: Ints) -> Hashes:
-    """Return, in order, the lines that more than `LEAST_SHARING` of the documents have."""
+    """Return, in order, the lines that more than `BOILERPLATE_DOCUMENTS` of the documents have."""
     lines, numbers = np.unique(hashes, return_inverse=True)
-    return lines[_sharing(numbers, documents) > LEAST_SHARING]
+    return lines[_sharing(numbers, documents) > BOILERPLATE_DOCUMENTS]
 
 
 @dataclass(frozen=True)
 class SharedLines:
-    """The occurrences of the lines that more than `LEAST_SHARING` documents have, in order of chunks.
+    """The occurrences of the lines that more than `BOILERPLATE_DOCUMENTS` documents have, in order of chunks.
 
     Of each occurrence `lines` has the number of the distinct line, `places` its line number in the text of the chunk,
     from 0, and `words` its number of words. `chunk_words` is the number of words of each chunk, shape `(n_chunks,)`.
@@ -154,7 +151,7 @@ class SharedLines:
         """
         inside = np.arange(len(self.lines)) if visible is None else np.flatnonzero(visible[self.chunks])
         sharing = _sharing(self.lines[inside], documents[self.chunks[inside]])
-        is_boilerplate = sharing > max(LEAST_SHARING, SHARED * n_documents)
+        is_boilerplate = sharing > max(BOILERPLATE_DOCUMENTS, BOILERPLATE_SHARE * n_documents)
         return Boilerplate(self, inside[is_boilerplate[self.lines[inside]]] if len(inside) else inside)
 
 

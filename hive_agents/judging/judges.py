@@ -23,7 +23,6 @@ from hive_agents.judging.rules import EvaluationRule, load_rules
 from hive_agents.judging.thresholds import GLOBAL, standing
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.models import Usage, open_chain
-from hive_agents.ranking import searchable
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ class Runtime:
         reader: Callable[[], Principal | None] | None = None,
     ) -> None:
         if workspace is None:
-            workspace = searchable.Workspace.find()
-        self.workspace = workspace if isinstance(workspace, Workspace) else searchable.Workspace(workspace)
+            workspace = Workspace.find()
+        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tenant = tenant
         self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
         # A made-up id isn't logged, since rules are mined from decisions of different runs.

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr, ValidationError, field_validator, model_valida
 
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.base.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext, read_bytes
-from hive_agents.goals import NamedGoalType, goal_type_of, json_files
+from hive_agents.goals import NamedGoalType, goal_type_of
 from hive_agents.goals.expressions import Expression, ExpressionError, parse, plain_names
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.verdict import Action
@@ -157,7 +157,7 @@ def load_rules(workspace: Workspace) -> list[EvaluationRule]:
     Raises: HiveError with every fault of every file, and every entry of `rules/` that would not be read.
     """
     rules: list[EvaluationRule] = []
-    files, faults = json_files(workspace, "rules")
+    files, faults = workspace.json_files("rules")
     for path in files:
         file = workspace.relative(path)
         try:

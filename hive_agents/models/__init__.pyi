@@ -1,5 +1,4 @@
 from . import (
-    json_schema as json_schema,
     probing as probing,
     prompts as prompts,
 )
@@ -12,10 +11,6 @@ from .chain import (
     open_chain as open_chain,
     price_of as price_of,
     require_prices as require_prices,
-)
-from .json_schema import (
-    defects as defects,
-    faults as faults,
 )
 from .langchain import (
     is_outage as is_outage,

@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, schemas
 from hive_agents.base.files import jsontext
-from hive_agents.models.json_schema import defects, faults
 from hive_agents.models.model import ModelError, Tool, Usage
 
 ANSWER = "answer"
@@ -87,11 +86,11 @@ def _only_object(text: str) -> str | None:
 
 
 def _faults(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    unusable = defects(schema)
+    unusable = schemas.defects(schema)
     if unusable:
         fix = "correct the schema of the answers"
         raise HiveError.of("HIVE-105", f"the schema cannot be used: {'; '.join(unusable)}", path="schema", fix=fix)
-    return faults(value, schema)
+    return schemas.faults(value, schema)
 
 
 def _spelled(value: Any, schema: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
 from hive_agents.base.files import atomic_write_text, disk_errors, jsontext, load_value, remove
-from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
 from hive_agents.workspace import trust, trusted_bytes
@@ -27,7 +26,7 @@ AGENT_VERSION = "agent_version"
 
 
 def trigger_ids(workspace: Workspace) -> list[str]:
-    return sorted(path.stem for path in json_files(workspace, FOLDER)[0])
+    return sorted(path.stem for path in workspace.json_files(FOLDER)[0])
 
 
 def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
@@ -71,7 +70,7 @@ def reached_trigger(workspace: Workspace, id: str, who: Principal | None) -> Tri
 def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, HiveError]]:
     """Return the valid triggers, by id, and the faults of the others, by file name."""
     sound: list[TriggerSpec] = []
-    faulty = {str(found.file): HiveError([found]) for found in json_files(workspace, FOLDER)[1]}
+    faulty = {str(found.file): HiveError([found]) for found in workspace.json_files(FOLDER)[1]}
     for id in trigger_ids(workspace):
         try:
             sound.append(sound_trigger(workspace, id))
@@ -144,7 +143,7 @@ def remove_trigger(workspace: Workspace, id: str) -> str:
 
 def _agents(workspace: Workspace) -> list[str]:
     """Return the agents with a file and the deployed ones, which serve without a file, too."""
-    found = {path.stem for path in json_files(workspace, "agents")[0]}
+    found = {path.stem for path in workspace.json_files("agents")[0]}
     with suppress(HiveError):  # a damaged log is no fault of the trigger; whether its agent runs is seen then
         found |= {str(entry["agent"]) for entry in audit.recorded(workspace, AGENT_VERSION)}
     return sorted(found)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from hive_agents.base import HiveError
+from hive_agents.base import Diagnostic, HiveError
 from hive_agents.base.files import disk_errors, guard, locked, make_folder, unlinked
 from hive_agents.workspace import machine
 
@@ -135,6 +135,33 @@ class Workspace:
                 return place.relative_to(self.root).as_posix()
         return path.as_posix()
 
+    def json_files(self, folder: str) -> tuple[list[Path], list[Diagnostic]]:
+        """Return the JSON files of a folder, by name, and diagnostics of entries that would silently be ignored.
+
+        Raises: HIVE-403 for a folder that can't be read.
+        """
+        place, files, faults = self.root / folder, [], []
+        try:
+            entries = sorted(place.iterdir())
+        except FileNotFoundError:
+            entries = []
+            if place.is_symlink():
+                faults.append(_misplaced(folder, "is a link that leads nowhere", "make it a folder"))
+        except NotADirectoryError:
+            entries = []
+            faults.append(_misplaced(folder, "is no folder", "make it a folder"))
+        except OSError as error:
+            fix = "make it a readable folder"
+            raise HiveError.of("HIVE-403", f"{folder} cannot be read: {error.strerror}", file=folder, fix=fix) from None
+        for entry in entries:
+            is_json = entry.suffix.lower() == ".json"
+            if is_json and entry.is_file():
+                files.append(entry)
+            elif is_json or (entry.is_dir() and not entry.name.startswith(".")):
+                fix = f"put its files into {folder}/ itself, or move it out"
+                faults.append(_misplaced(self.relative(entry), "is no file, so it is not read", fix))
+        return files, faults
+
     @contextmanager
     def exclusive(self, what: str, timeout: float = 30.0) -> Iterator[None]:
         """Hold the lock of writers of index, deployments and golden set. Raises: HIVE-402 after `timeout` seconds."""
@@ -143,3 +170,7 @@ class Workspace:
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.root)!r})"
+
+
+def _misplaced(file: str, what: str, fix: str) -> Diagnostic:
+    return Diagnostic("HIVE-104", f"{file} {what}", file, "$", fix)

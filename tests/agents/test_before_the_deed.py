@@ -13,9 +13,9 @@ from hive_agents.agents import AgentSpec, Tool, ToolRegistry
 from hive_agents.agents.call_bounds import CallBounds
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore, ToolPolicy, ToolRule
+from hive_agents.base import schemas
 from hive_agents.base.errors import HiveError
 from hive_agents.goals.goals import Constraint
-from hive_agents.models import faults
 from tests.agents.conftest import node
 from tests.agents.loops import Told, agent, asked, decide, goal, said, sets, start, words
 
@@ -288,4 +288,4 @@ def test_a_number_that_is_none_is_no_argument(number: float) -> None:
             assert ToolRule.model_validate(rule).of("issue_refund", arguments) == rule["decision"]
     said_so = {"amount": str(number)}
     assert ToolRule(match="*", when="float(args['amount']) > 50", decision="ask").of("pay", said_so) == "ask"
-    assert faults({"amount": [number]}, {"properties": {"amount": {"items": {"maximum": 5}}}})
+    assert schemas.faults({"amount": [number]}, {"properties": {"amount": {"items": {"maximum": 5}}}})

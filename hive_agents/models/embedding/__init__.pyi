@@ -12,7 +12,6 @@ from .providers import (
     TOKENIZER as TOKENIZER,
     Embedder as Embedder,
     Reranker as Reranker,
-    TokenCounter as TokenCounter,
     no_model as no_model,
     open_embedder as open_embedder,
     open_reranker as open_reranker,

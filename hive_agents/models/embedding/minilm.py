@@ -47,7 +47,7 @@ _BODY = WINDOW - 2
 
 
 class WordPieces:
-    """Token counts, offsets and model inputs of a text; a `TokenCounter`."""
+    """Token counts, offsets and model inputs of a text."""
 
     def count_tokens(self, text: str) -> int:
         """Return the number of word pieces.

@@ -26,21 +26,7 @@ _FIX = (
 )
 
 
-class TokenCounter(Protocol):
-    """Counts word pieces of an embedding model, without special tokens and truncation."""
-
-    def count_tokens(self, text: str) -> int: ...
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return start and end of each piece, in characters of `text`, ascending."""
-        ...
-
-    def piece_starts(self, text: str) -> NDArray[np.int64]:
-        """Return the start of each piece's word, ascending; faster than offsets, for counts between words."""
-        ...
-
-
-class Embedder(TokenCounter, Protocol):
+class Embedder(Protocol):
     """An embedding model; safe to share between threads."""
 
     @property
@@ -65,6 +51,18 @@ class Embedder(TokenCounter, Protocol):
 
         Raises: HIVE-401, as `embed`.
         """
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of word pieces, without special tokens and truncation."""
+        ...
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return start and end of each piece, in characters of `text`, ascending."""
+        ...
+
+    def piece_starts(self, text: str) -> NDArray[np.int64]:
+        """Return the start of each piece's word, ascending; faster than offsets, for counts between words."""
         ...
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.base import HiveError, WrongUsage, fenced, one_line
@@ -12,10 +12,6 @@ from hive_agents.events import ESCALATIONS, SEVERITIES, EscalationTicket, EventL
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-
-if TYPE_CHECKING:
-    from hive_agents.events import EscalationTicket
-
 
 PolicyAction = Literal["note", "steer", "pause", "stop", "ask"]
 
@@ -74,8 +70,9 @@ class Escalations:
     def __init__(self, colony: Colony, log: ActionLog) -> None:
         self.colony, self.log = colony, log
 
-    def current(self, ticket: EscalationTicket) -> EscalationTicket:
-        """Return the ticket's present state in the log, on which a late queen has to act."""
+    def current(self, received: Mapping[str, Any]) -> EscalationTicket:
+        """Return a ticket's present state in the log, on which a late queen has to act; `received` is its JSON."""
+        ticket = EscalationTicket.model_validate(received)
         events = EventLog(self.colony.workspace).replay(types=ESCALATIONS, run_id=ticket.run_id)
         return self.colony.clean(tickets_of(events).get(ticket.id, ticket))
 

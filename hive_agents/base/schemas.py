@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.base import closest
+from hive_agents.base.errors import closest
 from hive_agents.base.files import jsontext
 
 if TYPE_CHECKING:

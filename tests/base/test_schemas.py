@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from hive_agents.base.errors import HiveError
+from hive_agents.base.schemas import LONGEST_MATCHED, defects, faults
 from hive_agents.models import validated
-from hive_agents.models.json_schema import LONGEST_MATCHED, defects, faults
 
 DOUBLING = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(40)}
 
