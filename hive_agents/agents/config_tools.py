@@ -50,10 +50,10 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
         split: The queries to measure on; look for ideas in train, check them on validation.
     """
     workspace = _operated(context)
+    ranking.build_index(workspace)
     golden = _part(context, split)
     viewer = _viewer(context)
     stored = _sound(workspace, name, golden, viewer)
-    ranking.build_index(workspace)
     result = evaluation.evaluate(workspace, config=stored.config, golden=golden, reader=viewer)
     worst = sorted(result.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
@@ -77,10 +77,10 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
         split: The queries to measure on.
     """
     workspace = _operated(context)
+    ranking.build_index(workspace)
     golden = _part(context, split)
     viewer = _viewer(context)
     first, second = (_sound(workspace, name, golden, viewer) for name in (a, b))
-    ranking.build_index(workspace)
     engine = ranking.SearchEngine(workspace)
     comparison = evaluation.compare(engine, first.config, second.config, golden, reader=viewer).to_json()
     changed = sorted(
@@ -130,8 +130,8 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
         reason: One sentence of why; kept in the history.
     """
     workspace = _operated(context)
-    golden = evaluation.load_golden(workspace)
     ranking.build_index(workspace)
+    golden = evaluation.load_golden(workspace)
     stored = _sound(workspace, name, golden, _viewer(context))
     active = ranking.find_active(workspace)
     if active is None:

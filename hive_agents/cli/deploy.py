@@ -71,6 +71,7 @@ def deploy(
     requester = surface.asker.requester() if override else ""  # may refuse, so before a use of the holdout is spent
     reviewer = surface.asker.reviewer() if accepts else None
     viewer = surface.asker.viewer()
+    surface.refresh_index()  # labels follow renamed documents
     stored, queries = named_config(place, config), load_golden(place, golden)
     outcome = deploy(
         place,

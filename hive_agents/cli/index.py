@@ -54,6 +54,8 @@ def command(
         f" {report.embedded} chunks embedded in {report.seconds:.1f} s",
         f"embedding model: {report.embedding_model or 'none, text lane only'}",
     ]
+    for file, number in report.labels.items():
+        lines.append(f"{count(number, 'label')} of {file} moved along with renamed documents")
     for decision in decisions:
         lines.append(f"new index of {decision.collection}: {decision.decision.upper()}")
         lines += [f"  {reason['code']}: {reason['message']}" for reason in decision.reasons]

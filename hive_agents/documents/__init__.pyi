@@ -64,6 +64,9 @@ from .labels import (
     golden_text as golden_text,
     move_labels as move_labels,
 )
+from .moving import (
+    follow_moves as follow_moves,
+)
 from .proposals import (
     Declaration as Declaration,
     chosen_declarations as chosen_declarations,

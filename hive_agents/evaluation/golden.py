@@ -28,6 +28,7 @@ from hive_agents.documents import (
 )
 from hive_agents.workspace import Workspace
 
+_LOST = "run `hive index` if its file was renamed, so that labels follow; else remove the label"
 _UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
 """Invisible letters; other invisible characters are recognised by category or name."""
 _ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
@@ -327,7 +328,7 @@ def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | N
             for place, doc_id in enumerate(labels or ()):
                 where = ("queries", number, name, place)
                 if doc_ids is not None and doc_id not in doc_ids:
-                    fix = did_you_mean(doc_id, doc_ids, "remove the label, or restore the document")
+                    fix = did_you_mean(doc_id, doc_ids, _LOST)
                     yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"

@@ -10,6 +10,7 @@ import hashlib
 import json
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from hive_agents.documents import (
     chunk_markdown,
     collection_names,
     exact,
+    follow_moves,
     head_of,
     is_exact,
     languages,
@@ -96,6 +98,8 @@ class IndexReport:
     embedding_model: str | None = None
     embedded: int = 0
     waiting: list[str] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    """The number of labels, by golden set, that followed documents whose files were renamed."""
     seconds: float = 0.0
     warnings: list[Diagnostic] = field(default_factory=list)
 
@@ -137,8 +141,11 @@ def bring_up_to_date(
             folder = _folder(workspace, connection, report, progress, thorough=rebuild)
             if not collections and folder.hashes:
                 report.warnings.append(_NO_COLLECTION)
+            names = [one.name for one in collections]
+            # Before a generation has the new names: were this the end, the next call would find the moves again.
+            report.labels = follow_moves(workspace, _renamed(connection, folder, names), grants=False)
             if plan is not None:
-                plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
+                plan(_pending_work(connection, folder, names, embedder))
             guarded = not accept and _has_deployed(workspace)
             engines = open_engines()
             how = _How(write_seed=write_seed, quick=quick, rebuild=rebuild)
@@ -207,17 +214,43 @@ def _folder(
     return folder
 
 
+def _live_hashes(connection: sqlite3.Connection, collections: Sequence[str]) -> dict[str, str]:
+    """Return the documents of the live index with their hashes."""
+    indexed: dict[str, str] = {}
+    for name in collections:
+        if (live := store.find_generation(connection, name)) is not None:
+            indexed |= store.document_hashes(connection, live)
+    return indexed
+
+
+def _renamed(connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str]) -> dict[str, str]:
+    """Return the new doc_id of each document that is gone, where one new document alone has its content.
+
+    An empty document says nothing about what it was.
+    """
+    indexed, present = _live_hashes(connection, collections), folder.hashes
+    unread = folder.unreadable.keys() | folder.links
+    gone, new = defaultdict(list), defaultdict(list)
+    for doc_id in indexed.keys() - present.keys() - unread:
+        gone[indexed[doc_id]].append(doc_id)
+    for doc_id in present.keys() - indexed.keys() if gone else ():
+        new[present[doc_id]].append(doc_id)
+    return {
+        old: new[digest][0]
+        for digest, (old, *others) in gone.items()
+        if not others and len(new[digest]) == 1 and folder.size(new[digest][0])
+    }
+
+
 def _pending_work(
     connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str], embedder: Embedder | None
 ) -> PendingWork:
     """Return the work for new and changed documents."""
-    live = [one for name in collections if (one := store.find_generation(connection, name)) is not None]
-    indexed: dict[str, str] = {}
-    for generation in live:
-        indexed |= store.document_hashes(connection, generation)
+    indexed = _live_hashes(connection, collections)
     changed = [doc_id for doc_id, digest in folder.hashes.items() if indexed.get(doc_id) != digest]
     pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
-    return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, not live)
+    first = all(store.find_generation(connection, name) is None for name in collections)
+    return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, first)
 
 
 def is_indexed(workspace: Workspace) -> bool:

@@ -275,6 +275,7 @@ def deploy_config(call: CallContext, body: Deploy) -> Deployed:
         why = "an override asks another person, accepted losses are answered for by oneself"
         raise HiveError.of("HIVE-409", why, fix="use one of the two", exit_code=2)
     by = call.asker.reviewer().by if accepts else call.by
+    call.freshness.refresh(now=True)  # labels follow renamed documents
     stored = _config(call, body.config)
     _require_as_seen(call, stored, body)
     outcome = deploy(

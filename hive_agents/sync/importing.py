@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hive_agents.base import HiveError
+from hive_agents.documents import follow_moves
 from hive_agents.readers import ImportFailure
 from hive_agents.store import connected
-from hive_agents.sync.moving import follow_moves
 from hive_agents.sync.records import Records, RememberedSource
 from hive_agents.sync.report import ImportReport, Skipped
 from hive_agents.sync.sources import below_one_another, commit_of, list_files, split_pattern

@@ -24,10 +24,10 @@ from typing import Any
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
+from hive_agents.documents import follow_moves
 from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
 from hive_agents.sync.imported_files import ImportedFiles
 from hive_agents.sync.including import with_includes
-from hive_agents.sync.moving import follow_moves
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
 from hive_agents.sync.report import ImportReport, LeftOut

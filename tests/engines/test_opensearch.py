@@ -372,7 +372,7 @@ def test_a_server_stopped_in_mid_index_leaves_the_old_state_whole(tmp_path: Path
 KILLED = """
 import os, signal, sys
 from hive_agents import Workspace
-from hive_agents.engines.opening import build_index
+from hive_agents.ranking import build_index
 
 def die(what, done, total):
     if what.startswith("sending") and done < total:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.engines.opening import build_index
+from hive_agents.ranking import build_index
 from hive_agents.events import EventLog
 
 

@@ -473,7 +473,7 @@ def test_a_full_disk_leaves_the_old_index_and_with_space_the_work_goes_on(indexe
 
 KILLED = """
 import signal
-from hive_agents.engines.opening import build_index
+from hive_agents.ranking import build_index
 from hive_agents.index import generation
 from hive_agents.models.embedding.embedding_cache import EmbeddingCache
 

@@ -13,9 +13,11 @@ from hive_agents.copilot import FeedbackQueue
 from hive_agents.evaluation import changed_since_labelled, held_out, load_golden, save_label
 from hive_agents.gate import accept, is_accepted
 from hive_agents.gate.ledger import query_hashes
+from hive_agents.ranking import build_index
 from hive_agents.store import audit, connected
 from hive_agents.sync import import_documents
 from hive_agents.workspace import Workspace
+from tests.sample import hive
 from tests.sync.test_importing import documents, run
 
 GRANTS = """{"grants": [{"tenant": "acme", "match": "guide.md", "view": ["group:qa"]},
@@ -141,3 +143,72 @@ def test_a_broken_golden_set_stops_no_import(place: Workspace, folder: Path) -> 
     (place.root / "evals" / "golden.json").write_text("{")
     (folder / "guide.md").rename(folder / "manual.md")
     assert len(import_documents(place).renamed) == 1
+
+
+def by_hand(place: Workspace, old: str, new: str) -> None:
+    (place.documents / new).parent.mkdir(exist_ok=True)
+    (place.documents / old).rename(place.documents / new)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_labels_follow_a_document_that_is_renamed_by_hand(place: Workspace, quick: bool) -> None:
+    build_index(place)
+    by_hand(place, "guide.md", "manual.md")
+    by_hand(place, "hr/leave.md", "people/leave.md")
+    report = build_index(place, quick=quick)
+    assert (report.labels, report.added, report.deleted) == ({"evals/golden.json": 3}, 2, 2)
+    assert labels(place) == [(["manual.md"], ["people/leave.md"], None), (["hr/travel.md"], [], ["manual.md"])]
+    (told,) = audit.recorded(place, "documents_moved")
+    assert told["moves"] == {"guide.md": "manual.md", "hr/leave.md": "people/leave.md"}
+    assert build_index(place).labels == {}
+    assert "guide.md" in (place.root / "access" / "grants.json").read_text(), "who may view it isn't the name's to say"
+
+
+def test_an_accepted_golden_set_stays_so_where_a_document_is_renamed_by_hand(place: Workspace) -> None:
+    build_index(place)
+    accept(place, load_golden(place), "user:dana", "read it")
+    by_hand(place, "guide.md", "manual.md")
+    build_index(place)
+    assert is_accepted(place, load_golden(place))
+
+
+def test_no_label_follows_where_it_is_not_certain_what_was_renamed(place: Workspace) -> None:
+    before = (place.root / "evals" / "golden.json").read_text()
+    (place.documents / "twin.md").write_bytes((place.documents / "guide.md").read_bytes())
+    (place.documents / "empty.md").write_text("")
+    build_index(place)
+    by_hand(place, "guide.md", "one.md")  # two of one text are gone, and two come
+    by_hand(place, "twin.md", "two.md")
+    by_hand(place, "empty.md", "other.md")
+    by_hand(place, "hr/leave.md", "hr/holidays.md")
+    (place.documents / "hr/holidays.md").write_text("# Holidays\n\nAnother text.\n")
+    assert build_index(place).labels == {}
+    assert (place.root / "evals" / "golden.json").read_text() == before
+    assert audit.recorded(place, "documents_moved") == []
+
+
+def test_a_document_with_a_copy_keeps_its_labels(place: Workspace) -> None:
+    before = labels(place)
+    build_index(place)
+    (place.documents / "copy.md").write_bytes((place.documents / "guide.md").read_bytes())
+    assert build_index(place).labels == {}
+    assert labels(place) == before
+
+
+def test_a_rename_through_an_import_is_recorded_once(place: Workspace, folder: Path) -> None:
+    build_index(place)
+    (folder / "guide.md").rename(folder / "manual.md")
+    run(place, folder)
+    assert build_index(place).labels == {}, "the import moved them"
+    assert len(audit.recorded(place, "documents_moved")) == 1
+
+
+def test_who_measures_or_deploys_meets_the_new_name(place: Workspace) -> None:
+    config = {"name": "words", "collection": "kb", "retrieval": {"method": "keyword", "top_k": 5}}
+    (place.root / "configs").mkdir()
+    (place.root / "configs" / "words.json").write_text(json.dumps(config))
+    build_index(place)
+    for number, command in enumerate((["deploy", "words"], ["evaluate", "words"])):
+        by_hand(place, f"guide{number or ''}.md", f"guide{number + 1}.md")
+        assert "HIVE-109" not in hive(*command, "-w", place.root).err
+        assert load_golden(place).queries[0].relevant == [f"guide{number + 1}.md"]

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import atomic_write_text, jsontext
-from hive_agents.documents import MOVED_DOCUMENTS, golden_text, move_labels
+from hive_agents.documents.labels import MOVED_DOCUMENTS, golden_text, move_labels
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -17,14 +17,16 @@ from hive_agents.workspace import Workspace
 def follow_moves(workspace: Workspace, moves: Mapping[str, str], *, grants: bool = True) -> dict[str, int]:
     """Let labels and, with `grants`, grants to one document alone follow documents to their new doc_ids.
 
-    It returns how many labels changed, by golden set; called again, it changes nothing. The audit log records it, so
-    that a golden set that was accepted stays accepted, and feedback finds its document. The caller holds the
+    It returns how many labels changed, by golden set; called again, it changes nothing. The audit log records it once,
+    so that a golden set that was accepted stays accepted, and feedback finds its document. The caller holds the
     workspace's lock.
     """
     if not moves:
         return {}
-    # Before the files: were this the end, the labels would follow at the next import.
-    audit.append(workspace, MOVED_DOCUMENTS, moves=dict(moves))
+    last = audit.recorded(workspace, MOVED_DOCUMENTS)[-1:]
+    if not any(moves.items() <= entry["moves"].items() for entry in last):
+        # Before the files: were this the end, the labels would follow at the next call.
+        audit.append(workspace, MOVED_DOCUMENTS, moves=dict(moves))
     labelled = {}
     for path in sorted((workspace.root / "evals").glob("*.json")):
         file = workspace.relative(path)
