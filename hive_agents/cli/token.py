@@ -54,11 +54,13 @@ def token(
     summary = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
     if principal.groups:
         summary += f", groups {', '.join(sorted(principal.groups))}"
-    surface.show(
-        made.to_json(), summary, f"end it before: hive token revoke {made.jti}", f"expires at {made.expires_at}"
-    )
-    if not surface.as_json:
-        write(made.token)  # not wrapped: scripts read the last line
+    if surface.as_json:
+        surface.show(made.to_json())
+        return
+    # Beside the output: `TOKEN=$(hive token …)` is the token.
+    for line in (summary, f"end it before: hive token revoke {made.jti}", f"expires at {made.expires_at}"):
+        surface.say(line)
+    write(made.token)  # not wrapped
 
 
 @app.command("list")
