@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 import hashlib
 import json
+import logging
 import re
 import threading
 import uuid
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from hive_agents.store import RecordsConnection
     from hive_agents.workspace import Workspace
 
+_log = logging.getLogger("hive_agents.host")
 POLL_SECONDS = 2.0
 KEPT = dt.timedelta(days=30)
 """How long the record of an import stays after its end."""
@@ -198,7 +200,7 @@ class DocumentImports:
             report = import_documents(
                 self._workspace, path, to=str(place), metadata={**made.fields, **labels}, theirs=True
             )
-        except HiveError as error:
+        except Exception as error:
             return replace(file, status="failed", message=_fault(error))
         doc_ids, refused = outcome_of(self._workspace, path)
         why = next((one["message"] for one in report.skipped), refused)
@@ -210,7 +212,7 @@ class DocumentImports:
     def _index_faults(self) -> str | None:
         try:
             build_index(self._workspace, quick=True)
-        except HiveError as error:
+        except Exception as error:
             return _fault(error)
         return None
 
@@ -309,11 +311,18 @@ def _key(tenant: str) -> str:
     return tenant if tenant == LOCAL_TENANT else f"t-{hashlib.sha256(tenant.encode()).hexdigest()[:12]}"
 
 
-def _fault(error: HiveError) -> str:
-    """Return why a file has no document. Raises: the error itself for what may be over in a moment."""
+def _fault(error: Exception) -> str:
+    """Return why a file has no document. Raises: the error itself for what may be over in a moment.
+
+    A fault of the program costs the file as well: raised, it would let the host begin the import again without end.
+    """
     if isinstance(error, (Busy, Unwritable)):
         raise error
-    return error.diagnostics[0].message
+    if isinstance(error, HiveError):
+        return error.diagnostics[0].message
+    kind = type(error).__name__  # its message may quote the file
+    _log.warning("a file of an import failed: %s", kind)
+    return f"the program failed at it ({kind}): please report it, with the file if you may"
 
 
 def _any(files: Sequence[ImportedUpload], status: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.ranking import build_index
 from hive_agents.events import EventLog
+from hive_agents.ranking import build_index
 
 
 def told(place: Workspace) -> list[tuple[str, object]]:

@@ -14,7 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import login_code, owner as local_owner
 from hive_agents.cli.sample import init_workspace
-from hive_agents.host import DocumentImports, Host
+from hive_agents.host import DocumentImports, Host, imports as host_imports
 from hive_agents.store import audit
 from tests.server.serving import SETTINGS, bearer, followed, served
 
@@ -215,14 +215,32 @@ async def test_an_import_that_was_cut_off_goes_on_with_the_next_host(empty: Work
     async with served(empty) as client:
         headers = await owner(client, empty)
         session = dict(client.cookies)
-    imports = DocumentImports(empty)
-    made = imports.add(local_owner(), "user:me", [("lamp.md", LAMP), ("pump.md", b"# Pump\n\nValves.\n")])
-    assert [one.import_id for one in imports.open()] == [made.import_id]  # no host is there
+    waiting = DocumentImports(empty)
+    made = waiting.add(local_owner(), "user:me", [("lamp.md", LAMP), ("pump.md", b"# Pump\n\nValves.\n")])
+    assert [one.import_id for one in waiting.open()] == [made.import_id]  # no host is there
     async with served(empty) as client:
         client.cookies.update(session)
         frames = await followed(client, f"/api/imports/{made.import_id}/events", headers)
         assert [one["status"] for one in frames[-1].value["files"]] == ["indexed", "indexed"]
-    assert imports.open() == []
+    assert waiting.open() == []
+
+
+async def test_a_fault_of_the_program_costs_its_file_alone(empty: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    import_documents = host_imports.import_documents
+
+    def faulty(workspace: Workspace, path: Path, **options: Any) -> Any:
+        if path.name == "lamp.md":
+            raise KeyError("what the file says")
+        return import_documents(workspace, path, **options)
+
+    monkeypatch.setattr(host_imports, "import_documents", faulty)
+    async with served(empty) as client:
+        headers = await owner(client, empty)
+        done = await imported(client, headers, ("lamp.md", LAMP), ("pump.md", b"# Pump\n\nValves.\n"))
+        lamp, pump = done["files"]
+        assert (lamp["status"], pump["status"]) == ("failed", "indexed")
+        assert "KeyError" in lamp["message"]
+        assert "what the file says" not in lamp["message"]
 
 
 async def test_readers_see_theirs_and_only_operators_write(place: Workspace) -> None:
