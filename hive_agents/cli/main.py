@@ -79,6 +79,7 @@ PANELS = {
     },
     "Learn": {
         "demo": "demo:command",
+        "help": "help:app",
         "explain": "reference:explain",
         "schema": "reference:schema",
     },
@@ -128,6 +129,8 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; what a user can cause is shown without a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"] and words[1:2] not in (["ask"], ["--help"], ["-h"]):
+        words = [*words[1:], "--help"]
     as_json = "--json" in words
     forget_written()
     code = _exit_code(words, as_json)

@@ -177,6 +177,7 @@ CALLS: dict[str, list[Arguments]] = {
 ELSEWHERE = {
     "init": "makes a workspace of its own",
     "demo": "makes a workspace of its own",
+    "help ask": "makes a workspace of its own",
     "serve": "speaks HTTP, where each request has a token of its own",
     "mcp": "speaks MCP as the token's holder, in tests/server/test_mcp_session.py",
 }

@@ -37,6 +37,8 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
         "hive_agents/copilot/languages/es.toml",
         "hive_agents/copilot/languages/fr.toml",
         "hive_agents/_bundled/docs/diagnostics.md",
+        "hive_agents/_bundled/docs/access.md",
+        "hive_agents/_bundled/SECURITY.md",
         "hive_agents/_bundled/workspace/evals/golden.json",
     ):
         assert wanted in names
@@ -44,7 +46,9 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
     (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
     assert {name.split("/")[0] for name in names} == {"graphs", "hive_agents", info}
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= set(names)
-    assert any(name.startswith("hive_agents/_bundled/workspace/embeddings/") for name in names)
+    for folder in ("workspace", "docs"):
+        assert any(name.startswith(f"hive_agents/_bundled/{folder}/embeddings/") for name in names)
+    assert not any(name.endswith(".png") for name in names if "/_bundled/" in name)
     assert not [
         name for name in names if "/.hive/" in name or name.endswith(("active.json", ".pyc")) or "/audit/" in name
     ]
@@ -58,6 +62,16 @@ def test_strangers_runs_are_gated_by_the_wheel_alone(wheel: Path, tmp_path: Path
     command = [sys.executable, "-m", "hive_agents", "gate", *ten_queries(tmp_path), "--json"]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (ran.returncode, json.loads(ran.stdout)["decision"]) == (0, "passed"), ran.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_answers_from_all_of_its_documentation(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "HIVE_HOME": "/dev/null/none"}
+    for question, page in (("how do I report a vulnerability", "SECURITY.md"), ("sign a webhook", "docs/triggers.md")):
+        command = [sys.executable, "-m", "hive_agents", "help", "ask", question, "--json"]
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert page in [result["doc_id"] for result in json.loads(ran.stdout)["results"]], ran.stderr
 
 
 @pytest.mark.slow
