@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
+from hive_agents.base import Diagnostic, safe_line
 from hive_agents.server.problems import problem
 from hive_agents.server.shapes import OPENAI
 
@@ -74,7 +75,8 @@ def takes_gzip(accepted: str) -> bool:
 
 
 class BodyLimit:
-    """Refuses bodies of more than `body_bytes` with 413, whatever Content-Length says, and slow ones with 408.
+    """Refuses bodies of more than `body_bytes` with 413, whatever Content-Length says, slow ones with 408, and
+    compressed ones, whose size is not the work's, with 415.
 
     Documents may have `upload_bytes`, and for each `body_bytes` that came as much time as a whole other body.
 
@@ -92,7 +94,15 @@ class BodyLimit:
         is_upload = scope["method"] == "POST" and scope["path"] == UPLOADS
         max_bytes = self._limits.upload_bytes if is_upload else self._limits.body_bytes
         too_large = f"the body has more than {max_bytes} bytes"
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        coding = headers.get(b"content-encoding", b"identity").decode("latin-1")
+        if coding.lower() != "identity":
+            fix = "send the body without Content-Encoding"
+            refused = Diagnostic("HIVE-409", f"the body is compressed ({safe_line(coding[:40])})", fix=fix)
+            refusal = problem(415, None, [refused], {"Accept-Encoding": "identity"}, path=scope["path"])
+            await refusal(scope, receive, send)
+            return
+        announced = headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > max_bytes:
             refusal = problem(413, too_large, headers={"Connection": "close"}, path=scope["path"])
             await refusal(scope, receive, send)
