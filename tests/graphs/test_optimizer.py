@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -292,7 +292,8 @@ def kill_and_resume(workspace: Workspace, after: float) -> dict[str, Any]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not started_runs(workspace) and process.poll() is None:
         time.sleep(0.02)
-    time.sleep(after)
+    with suppress(subprocess.TimeoutExpired):  # it may be done before
+        process.wait(after)
     process.send_signal(signal.SIGKILL)
     process.wait()
     runs = started_runs(workspace)
