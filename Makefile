@@ -7,7 +7,7 @@ WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
 # Compiled code is kept, whatever the environment says: tests and commands start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-slow test-all check example bench report security mutants clean
+.PHONY: help demo test test-slow test-all check example bench report questions security mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -67,6 +67,11 @@ bench: $(VENV)/.bench ## the short benchmarks
 MEASURE ?=
 report: $(VENV)/.bench ## each promise beside its measured figure; MEASURE=--measure runs the short benchmarks first
 	$(BIN)/python benchmarks/report.py $(MEASURE)
+
+questions: $(VENV)/.dev ## what readers ask of the documentation, and what `hive optimize` would change: a report
+	rm -rf build/questions
+	$(BIN)/python -m tests.help.pages build/questions
+	-$(BIN)/hive optimize --no-deploy -w build/questions
 
 security: $(VENV)/.dev ## what is promised about security, with the number of tries (half an hour)
 	$(BIN)/python -m benchmarks.security
