@@ -1,8 +1,10 @@
 """What readers ask of the documentation finds its page: the share that does may only rise.
 
 `golden.json` was written by reading the pages, before anything was searched: a question's id is the heading that
-answers it. `paraphrased` ones had no content word of that section then, `unanswered` ones no page answers. Where a
-question misses, the page lacks the reader's words: mend the page, not the question and not the engine.
+answers it. `paraphrased` ones had no content word of that section then, `unanswered` ones no page answers. Of the first
+search 74, 7 and 5 were right; then pages got words and answers that readers had missed, so that these figures tell how
+the pages keep what they have, and not how well any question fares. Where a question misses, the page lacks the reader's
+words: mend the page, not the question and not the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from hive_agents.copilot import search
 from hive_agents.evaluation import load_golden
 from tests.help.pages import ROOT, with_golden
 
-LEAST = {"own words": 74, "paraphrased": 7, "unanswered": 5}
+LEAST = {"own words": 77, "paraphrased": 18, "unanswered": 5}
 """Questions with a right page among the three that `hive help ask` shows; of unanswered ones, that show none."""
 WAVERING = 2
 """Processors round differently, so that a question or two may change sides."""
