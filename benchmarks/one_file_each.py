@@ -1,6 +1,6 @@
 """The cost of the index with one document per file: a first build, one edited file, and a cold query.
 
-    python benchmarks/one_file_each.py [--sizes 10000 100000] [--vectors]
+    python benchmarks/one_file_each.py [--sizes 10000 100000] [--vectors] [--json FILE]
 
 Texts are words of /usr/share/dict or of made-up spelling, drawn with the frequencies of a language. With `--vectors`
 each passage has a made-up unit vector: what a model takes for a text isn't in these figures. CPU is that of a process
@@ -10,6 +10,7 @@ of its own, with its start; bytes are those that it sent to the disk.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 WORDS = 60_000
 EDITS = 3
@@ -63,20 +65,24 @@ def text(draw: random.Random, words: list[str], weights: list[float]) -> str:
     return f"# {' '.join(draw.choices(words, cum_weights=weights, k=4))}\n\n" + "\n\n".join(parts) + "\n"
 
 
-def shown(root: Path, size: int, vectors: bool, name: str, task: str) -> None:
-    """Do a task in a process of its own and print what it took."""
+def shown(root: Path, size: int, vectors: bool, rows: list[dict[str, Any]], name: str, task: str) -> None:
+    """Do a task in a process of its own, print what it took and add it to `rows`."""
     command = [sys.executable, "-c", TASK, str(root), task, str(vectors)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    print(f"{size:>7} {name:<10} {done.stdout.splitlines()[-1]}", flush=True)
+    took = done.stdout.splitlines()[-1]
+    print(f"{size:>7} {name:<10} {took}", flush=True)
+    rows.append({"size": size, "name": name, **json.loads(took)})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", type=int, default=[10_000])
     parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
     draw = random.Random(7)
     words = sorted({"".join(draw.choices("aeioubcdfghklmnprstvw", k=draw.randint(2, 9))) for _ in range(WORDS)})
     draw.shuffle(words)
@@ -94,7 +100,7 @@ def main() -> None:
                 file = root / "documents" / f"part-{number % 97:02}" / f"{number:06}.md"
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text(draw, words, weights))
-            show = partial(shown, root, size, options.vectors)
+            show = partial(shown, root, size, options.vectors, rows)
             show("build", "index")
             show("no change", "index")
             for number in range(EDITS):
@@ -103,6 +109,8 @@ def main() -> None:
                 show(f"edit {number + 1}", "index")
             show("cold query", "a quokka1 was seen")
             print(f"{size:>7} hive.db    {os.path.getsize(root / '.hive' / 'hive.db') >> 20} MB", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({"rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -288,12 +288,13 @@ def table(outcomes: list[Outcome]) -> None:
         print(f"{method:16}{row[0]:8.3f}{middle}{row[1]:9.3f}{row[2]:8.2f}{row[3]:9.0f}{row[4]:9.1f}")
 
 
-def redraws_table(outcomes: list[Outcome]) -> None:
-    """Print what the unseen queries gain over the baseline by each method, the mean over all draws."""
+def redraws_table(outcomes: list[Outcome]) -> list[dict[str, Any]]:
+    """Print, and return by method, what the unseen queries gain over the baseline: the mean over all draws."""
     base = [outcome for outcome in outcomes if outcome.method == "baseline"]
     figures = ("distractors", "answered", "recall", "first", "reach")
     head = f"{'method':16}{'holdout':>9}{'gain':>8}{'± error':>9}{'worse':>7}"
     print(head + "".join(f"{name:>13}" for name in figures))
+    rows = []
     for method in dict.fromkeys(outcome.method for outcome in outcomes):
         mine = [outcome for outcome in outcomes if outcome.method == method]
         gain = np.array([one.holdout - before.holdout for one, before in zip(mine, base, strict=True)])
@@ -305,6 +306,10 @@ def redraws_table(outcomes: list[Outcome]) -> None:
         ]
         row = f"{method:16}{mean:9.3f}{gain.mean():+8.3f}{error:9.3f}{int((gain < -1e-9).sum()):7d}"
         print(row + "".join(f"{shift:+13.3f}" for shift in shifts))
+        worse = int((gain < -1e-9).sum()) / len(gain)
+        found = dict(zip(figures, shifts, strict=True))
+        rows.append({"world": mine[0].world, "method": method, "gain": float(gain.mean()), "worse": worse, **found})
+    return rows
 
 
 def main() -> None:
@@ -344,14 +349,15 @@ def main() -> None:
         return
     if options.redraw:
         drawn: list[Outcome] = []
+        gains: list[dict[str, Any]] = []
         for world, source in sources.items():
             found, used = compare_methods(world, source, options.redraw, methods, redraw=True)
             drawn += found
             print(f"{world}: up to {used} evaluations each, means over {options.redraw} redrawn splits")
-            redraws_table(found)
+            gains += redraws_table(found)
             print(flush=True)
         if options.json:
-            options.json.write_text(json.dumps({"redraws": [vars(o) for o in drawn]}, indent=1))
+            options.json.write_text(json.dumps({"gains": gains, "redraws": [vars(o) for o in drawn]}, indent=1))
         return
     outcomes: list[Outcome] = []
     for world, source in sources.items():
