@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,11 +44,15 @@ def ask(
     text.encode()  # HIVE-112: a shell passes on any bytes
     with TemporaryDirectory(prefix="hive-help-") as folder, _apart(Path(folder) / "home"):
         chat = Chat(documentation_workspace(Path(folder) / "workspace"), owner())
-        value = {"query": text, "config": chat.active.name}
-        results = asyncio.run(search(chat.workspace, chat.reader, text, engine=chat.engine))
-    nothing = "the documentation has nothing near this; `hive help` lists the commands"
-    found = results_table(results) if results else [nothing]
-    surface.show(value | {"results": results}, *found)
+        value: dict[str, Any] = {"query": text, "config": chat.active.name}
+        value["results"] = asyncio.run(search(chat.workspace, chat.reader, text, engine=chat.engine))
+        if not value["results"]:
+            loose = chat.active.config.model_dump() | {"abstain": {}}
+            hits = chat.engine.search(text, loose).hits[:PAGES]
+            value["nearest"] = [{"doc_id": hit.doc_id, "heading": hit.heading or hit.title} for hit in hits]
+    nothing = "the documentation has nothing near this; nearest are"
+    nearest = [f"  {one['doc_id']}: {one['heading']}" for one in value.get("nearest", [])]
+    surface.show(value, *(results_table(value["results"]) if value["results"] else [nothing, *nearest]))
 
 
 def documentation_workspace(folder: Path) -> Workspace:

@@ -68,9 +68,15 @@ def test_nothing_is_asked_elsewhere_and_nothing_of_the_users_counts(
     assert {name: os.environ.get(name) for name in theirs} == theirs
 
 
-def test_what_the_documentation_does_not_say_is_said() -> None:
-    ran = hive("help", "ask", "what is the weather like in Lisbon tomorrow")
+def test_where_nothing_is_near_that_is_said_and_the_nearest_headings_are_named() -> None:
+    """Somebody who asks in other words than the page's may know them when they see them."""
+    question = "which adversaries did you consider?"
+    ran = hive("help", "ask", question)
     assert (ran.code, "nothing near" in ran.out) == (0, True)
+    reply = asked(question)
+    assert (reply["results"], len(reply["nearest"])) == ([], 3)
+    for one in reply["nearest"]:
+        assert f"{one['doc_id']}: {one['heading']}" in " ".join(ran.out.split())
 
 
 def test_a_question_that_is_none_is_refused() -> None:
