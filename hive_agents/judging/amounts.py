@@ -58,7 +58,7 @@ for _dimension, _names in {
     "temperature": "°c=1 celsius=1",
     "fahrenheit": "°f=1 fahrenheit=1",
     "share": "%=1 percent=1 prozent=1",
-    "money": "€=1 eur=1 euro=1",
+    "money": "€=1 eur=1 euro=1 cent=0.01",
     "pounds": "£=1 gbp=1 pound=1",
     "crowns": "crown=1 krone=1 krona=1",
     "dollars": "$=1 usd=1 dollar=1",
@@ -66,13 +66,16 @@ for _dimension, _names in {
     "pressure": "bar=1e5 mbar=100 pa=1 kpa=1000 mpa=1e6 psi=6894.76",
     "power": "w=1 kw=1000 mw=1e6 watt=1 kilowatt=1000",
     "voltage": "v=1 mv=0.001 kv=1000 volt=1",
-    "current": "a=1 ma=0.001 amp=1 ampere=1",
+    "current": "a=1 ma=0.001 µa=1e-6 amp=1 ampere=1 milliamp=0.001 microamp=1e-6",
+    "resistance": "ω=1 kω=1e3 mω=1e6 ohm=1",
+    "energy": "j=1 kj=1e3 wh=3600 kwh=3.6e6 kcal=4184",
+    "rate": "kbit/s=1e3 mbit/s=1e6 gbit/s=1e9",
     "frequency": "hz=1 khz=1e3 mhz=1e6 ghz=1e9 rpm=0.0166667",
     "speed": "km/h=1 mph=1.609",
 }.items():
     for _entry in _names.split():
         _name, _, _factor = _entry.partition("=")
-        UNITS[_name] = (_dimension, float(_factor))
+        UNITS[_name.casefold()] = (_dimension, float(_factor))  # of two signs for micro, casefold leaves one
 
 MONTHS = {name: number for number, names in enumerate(
     ("january jan januar", "february feb februar", "march mar märz", "april apr", "may mai", "june jun juni",
@@ -105,7 +108,10 @@ class Quantity:
         if self.dimension is not None and self.dimension == other.dimension:
             a, b = self.value * UNITS[self.unit][1], other.value * UNITS[other.unit][1]
             return abs(a - b) <= 0.002 * max(abs(a), abs(b))
-        return self.value == other.value and (self.dimension is None or other.dimension is None)
+        if self.dimension is not None and other.dimension is not None:
+            return False
+        scaled = self.value * UNITS.get(self.unit, ("", 1.0))[1], other.value * UNITS.get(other.unit, ("", 1.0))[1]
+        return self.value == other.value or scaled[0] == scaled[1]  # 5 cents, and 0.05 where the euros are said before
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,8 @@ def quantities(text: str) -> Iterator[Quantity]:
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
     for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
         start, end = found.span("n")
+        if re.search(r"\w\($", text[:start][-2:]):
+            continue  # scp(1)
         if any(a <= start < b for a, b in codes) or (start and (text[start - 1].isalnum() or text[start - 1] in ".,")):
             continue
         sign = found["n"][0] in "-−" and not (start and not text[start - 1].isspace() and text[start - 1] not in "(|")
@@ -189,7 +197,8 @@ def quantities(text: str) -> Iterator[Quantity]:
                 break
             vague, place = False, place + 1
         end = words[place].end()
-        yield Quantity(value, _unit_after(text, end), text[words[first].start() : end], vague)
+        unit = _unit_after(text, end)
+        yield Quantity(value, unit if unit != "a" else "", text[words[first].start() : end], vague)  # "twice a day"
         place += 1
     for found in re.finditer(r"(?<!half )\b(?:an?|one|each|every|per)\s+(?:half\s+)?(?:an?\s+)?([a-z]+)\b", text, re.I):
         unit = _unit(found[1])
@@ -199,6 +208,20 @@ def quantities(text: str) -> Iterator[Quantity]:
     for found in re.finditer(r"\bhalf an?\s+([a-z]+)\b", text, re.I):
         if _unit(found[1]):
             yield Quantity(0.5, _unit(found[1]), found[0], True)
+
+
+_BOUND = re.compile(
+    r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
+    r"|up to|until)(?: than)? (?:[€$£]\s?)?$"
+)
+
+
+def is_instance(quantity: Quantity, text: str, source: str) -> bool:
+    """Return whether an amount is of one thing that a bound in the source is about: a 60 MB file, of over 50 MB."""
+    if not re.search(rf"\ban? (?:[^\W\d_]+ of )?[€$£]?{re.escape(quantity.text)}\b", text, re.I):
+        return False
+    others = [one for one in quantities(source) if one.dimension == quantity.dimension is not None]
+    return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 
 _TIMES = re.compile(r"\s(hundred|thousand|million|billion)s?\b", re.I)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 from hive_agents.judging.amounts import (
     CODE,
@@ -21,12 +23,13 @@ from hive_agents.judging.amounts import (
     Quantity,
     clocks,
     dates_in,
+    is_instance,
     is_measure,
     quantities,
     rates,
     without_times,
 )
-from hive_agents.judging.meaning import differences
+from hive_agents.judging.meaning import LESS, MORE, differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
 
 MOST = 1_000
@@ -56,7 +59,8 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     """
     claim, source = claim[:MOST], read("\n\n".join(passage[: 8 * MOST] for passage in passages))
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    found += [*_rows(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
+    found += [*_rows(claim, source), *_compared(claim, source)]
+    found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
     return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, source.sentences))]))
@@ -95,9 +99,15 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
             continue
         if "." in mine.text and re.search(rf"(?<![\w.]){re.escape(mine.text)}[a-z]\d", source.text):
             continue  # 9.0 of 9.0p1
+        if _instance(mine, claim, source):
+            continue
         if bare and mine.dimension is not None and any(other.dimension is None for other in bare):
             continue
         yield Slip("unit" if bare else "number", mine.text)
+
+
+def _instance(one: Quantity, claim: str, source: PassageText) -> bool:
+    return any(is_instance(one, claim, sentence) for sentence in source.sentences)
 
 
 def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
@@ -147,13 +157,14 @@ def _joined(letters: str, source: PassageText) -> bool:
 
 def _names(claim: str, cell: str) -> bool:
     """Return whether all words of a cell are in the claim, be it without the cell's numbers and marks."""
-    words = {word.casefold() for word in _LETTERS.findall(cell) if len(word) > 2 and not word.isdigit()}
-    return bool(words) and words <= {word.casefold() for word in _LETTERS.findall(claim)}
+    words = {stem(word.casefold()) for word in _LETTERS.findall(cell) if len(word) > 2 and not word.isdigit()}
+    return bool(words) and words <= {stem(word.casefold()) for word in _LETTERS.findall(claim)}
 
 
 def _rows(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return values of the claim that stand in a table, and in no row, or under no head, that the claim names."""
-    named = [row for row in source.rows if row.cells and mentions(claim, row.cells[0])]
+    named = [row for row in source.rows if row.cells and any(mentions(claim, one)
+             for one in (row.cells[0], *(found[0] for found in CODE.finditer(row.cells[0]))))]  # fmt: skip
     named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
     named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
                                                         for cell in row.cells[1:])]  # fmt: skip
@@ -161,7 +172,7 @@ def _rows(claim: str, source: PassageText) -> Iterator[Slip]:
         return
     prose = _prose(source.text)
     for mine in quantities(claim):
-        if mine.vague or any(mine.same(other) for other in quantities(prose)):
+        if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in quantities(prose)):
             continue
         if any(mentions(row.cells[0], mine.text) for row in named):
             continue
@@ -189,6 +200,28 @@ def _rows(claim: str, source: PassageText) -> Iterator[Slip]:
         if not any(mentions(claim, cell) for cell in own):
             said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)]
             yield from (Slip("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
+        if own in ({"yes"}, {"no"}) and _alike(stems(head), stems(claim)) and len(named) == 1:
+            part = next((one for one in _PARTED.split(claim) if _alike(stems(head), stems(one))), claim)
+            denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
+            if denied is ("yes" in own):
+                yield Slip("negation", head)
+
+
+_PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
+
+
+def _compared(claim: str, source: PassageText) -> Iterator[Slip]:
+    """Return a comparison of two rows of a table that their values don't bear out."""
+    left, than, right = claim.partition(" than ")
+    more = re.search(MORE, left) is not None
+    if not than or more is (re.search(LESS, left) is not None):
+        return
+    for head in {head for row in source.rows for head in row.heads[1:] if _alike(stems(head), stems(claim))}:
+        mine, theirs = ([next(quantities(cell), None) for row in source.rows if row.cells and _names(side, row.cells[0])
+                         for cell in row.under(head)] for side in (left, right))  # fmt: skip
+        one, other = (found[0] if len(found) == 1 else None for found in (mine, theirs))
+        if one and other and one.unit == other.unit and (one.value == other.value or more is (one.value < other.value)):
+            yield Slip("row", head)
 
 
 def _worded(cell: str) -> bool:
@@ -218,19 +251,63 @@ def _descriptions(claim: str, source: PassageText) -> Iterator[Slip]:
     codes = _labels(claim)
     if len(codes) != 1:
         return
-    clauses = [clause for clause in _CLAUSE.split(source.text) if clause and clause.count("|") < 2]
-    words = stems(claim) - stems(codes[0])
+    clauses = [clause for part in _CLAUSE.split(source.text) if part and part.count("|") < 2 for clause in _each(part)]
+    words, shape = stems(claim) - stems(codes[0]) - {"mean"}, _shape(codes[0])
     mine = [len(words & stems(clause)) for clause in clauses if mentions(clause, codes[0])]
     others = [len(words & stems(clause)) for clause in clauses
-              if not mentions(clause, codes[0]) and _labels(clause)]  # fmt: skip
-    if mine and others and max(others) - max(mine) >= 1 and max(others) >= 0.6 * len(words):
+              if not mentions(clause, codes[0]) and shape in map(_shape, _labels(clause))]  # fmt: skip
+    if mine and others and max(others) - max(mine) >= 1 and max(others) >= (0.6 if max(mine) else 0.5) * len(words):
         yield Slip("row", codes[0])
+
+
+def _each(clause: str) -> list[str]:
+    """Return a clause in parts, each about one of the codes that it lists: E1 means dry, E2 that it is full."""
+    starts = [found.start(1) for found in re.finditer(r"(?:,|\band|\bor) ([^\W_]*\d\w*)", clause) if _labels(found[1])]
+    return [clause[a:b] for a, b in pairwise([0, *starts, len(clause)])]
 
 
 def _labels(text: str) -> list[str]:
     """Return the codes of a text, and what is numbered: error 42."""
     found = [one[0] for one in CODE.finditer(text) if not is_measure(one[0])]
-    return found + [one[0] for one in re.finditer(r"\b(?:error|alarm|code|step|level|rule) \d+\b", text, re.I)]
+    return found + [one[0] for one in _NUMBERED.finditer(text) if one[1].casefold() not in STOP | MONTHS.keys()]
+
+
+_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?:(?: to |, | and |, and | or |–|-)(\d+))?\b(?![.,:]?\d)")
+
+
+def _numbered(text: str) -> dict[str, set[str]]:
+    """Return the numbers that things go by: stages 1 to 3, pin 9."""
+    found: dict[str, set[str]] = {}
+    for word, first, last in _NUMBERED.findall(text):
+        if word.casefold() not in STOP | _OPENING | MONTHS.keys():
+            found.setdefault(stem(word.casefold()), set()).update({first, last or first})
+    return found
+
+
+def _has_amount(amount: Quantity, part: str) -> bool:
+    return any(amount.same(other) and other.dimension for other in quantities(part))
+
+
+def _has_number(sort: str, number: str, part: str) -> bool:
+    return number in _numbered(part).get(sort, ())
+
+
+def _keyed(claim: str, source: PassageText) -> Iterator[Slip]:
+    """Return amounts and numbered things of the claim that the source gives only for others of what it numbers."""
+    mine, everywhere = _numbered(claim), _numbered(_prose(source.text))
+    wanted = [one for one in quantities(claim) if one.dimension and not one.vague]
+    values = [(one.text, partial(_has_amount, one)) for one in wanted]
+    values += [(f"{sort} {one}", partial(_has_number, sort, one)) for sort, numbers in mine.items() for one in numbers]
+    for key, numbers in mine.items():
+        if not numbers <= everywhere.get(key, set()):
+            continue
+        for text, within in values:
+            rivals = [
+                _numbered(part).get(key) or _numbered(sentence).get(key, set())
+                for sentence in source.sentences for part in _PARTS.split(sentence) if within(part)
+            ]  # fmt: skip
+            if rivals and all(rival and not rival & numbers for rival in rivals) and not text.startswith(f"{key} "):
+                yield Slip("row", text)
 
 
 _PARTS = re.compile(r";\s+|,\s+(?:and|but|or|while)\s+")
@@ -247,6 +324,8 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
     spoken = [(part, _content(part)) for sentence in source.sentences if sentence.count("|") < 2
               for part in _PARTS.split(sentence)]  # fmt: skip
     for kind, mine, in_part in _values(claim):
+        if any(mine == one.text and _instance(one, claim, source) for one in quantities(claim)):
+            continue
         words = _content(claim) - _content(mine)
         carriers, rivals = [0], [0]
         for part, content in spoken:
@@ -325,7 +404,7 @@ def _quoted(claim: str, source: PassageText) -> Iterator[Slip]:
 _OPENING = frozenset(
     "after before above below under over during until between up down once all every both some most many other others"
     " more less yes here there since because although though however therefore thus otherwise instead about without"
-    " within according finally first second then now today usually generally note please use see".split()
+    " within outside according finally first second then now today usually generally note please use see".split()
 )
 """Words that begin a sentence and are no names."""
 
@@ -341,6 +420,9 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
             continue
         numbers = set(re.findall(rf"\b{re.escape(word)} (\d+(?:\.\d+)*)\b", source.text, re.I))
         beside = rf"\b{re.escape(word)}\b.*(?<![\d.]){re.escape(number)}(?![\d.]*\d)"
+        heads = [(row, head) for row in source.rows for head in row.heads if stems(head) == stems(word)]
+        if any(number in row.under(head) for row, head in heads):
+            continue
         if any(re.search(beside, sentence, re.I) for sentence in source.sentences):
             continue
         if numbers and number not in numbers and (word[0].isupper() or word.casefold() in ("error", "alarm", "step")):
@@ -349,7 +431,7 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     if first is not None and first[0][0].isupper() and first[0].casefold() not in STOP | _OPENING and near:
         known = {stem(word.casefold()) for word in WORD.findall(source.text)}
         dropped = all(_proper(sentence) - _proper(f"x {claim}") for sentence in near)
-        if dropped and stem(first[0].casefold()) not in known:
+        if dropped and not _alike({stem(first[0].casefold())}, known):
             yield Slip("token", first[0])
 
 

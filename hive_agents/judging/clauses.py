@@ -7,10 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from math import log
 from typing import Any
 
-from hive_agents.judging.amounts import MONTHS, NUMBER_WORDS, UNITS
+from hive_agents.judging.amounts import MONTHS, NUMBER_WORDS, UNITS, Quantity, quantities
 from hive_agents.judging.passages import STOP, stem
 
 ALIKE = 0.4
@@ -20,6 +21,7 @@ WORDS = re.compile(r"\w+(?:['’][a-z]+)?")
 _CLAUSE = re.compile(
     r";\s+|,\s+(?:but|while|whereas|otherwise|except)\s+|,\s+and\s+(?=\w+(?: \w+)? (?:is|are|was|may|must|can)\b)"
 )
+NUMBER_STEMS = frozenset(map(stem, NUMBER_WORDS))
 _MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
 _AUXILIARY = re.compile(r"\b(?:must|may|can|shall|should|is|are|was|were)\b")
 _PARTICIPLE = re.compile(r"(?:not|\w+ed|kept|made|sold|sent|lost|held|paid|built|written|given|taken)\b")
@@ -46,9 +48,19 @@ class Clause:
         return frozenset(self.content)
 
     @cached_property
+    def _duty(self) -> tuple[str | None, int]:
+        found = ((name, pattern.search(self.text)) for name, pattern in _tables().duties)
+        return next(((name, said.end()) for name, said in found if said), (None, 0))
+
+    @property
     def duty(self) -> str | None:
         """What it says of an action: free, forbidden, required, permitted."""
-        return next((name for name, pattern in _tables().duties if pattern.search(self.text)), None)
+        return self._duty[0]
+
+    @property
+    def duty_ends(self) -> int:
+        """Where in the text that has been said."""
+        return self._duty[1]
 
 
 @dataclass(frozen=True)
@@ -58,12 +70,25 @@ class Clauses:
     clauses: tuple[Clause, ...]
     weights: dict[str, float]
 
+    def tells(self, amount: Quantity, claim: Clause) -> bool:
+        """Return whether a clause that has a thing of the claim gives the amount."""
+        return any(
+            one.dimension is not None and amount.same(one)
+            for each in self.clauses
+            if any(map(is_thing, each.stems & claim.stems))
+            for one in quantities(each.text)
+        )
+
     @property
     def stems(self) -> Collection[str]:
         return self.weights.keys()
 
     def weight(self, stems: Collection[str]) -> float:
         return sum(self.weights.get(one, log(1 + len(self.clauses))) for one in stems)
+
+    def after(self, clause: Clause) -> Clause:
+        """Return the clause that follows, or an empty one."""
+        return next((b for a, b in pairwise(self.clauses) if a is clause), Clause(""))
 
     def nearest(self, claim: Clause) -> list[Clause]:
         """Return the clauses that share most of the claim's weight; none where that is little."""
@@ -179,5 +204,5 @@ def meaning(word: str) -> str:
 
 def is_thing(word: str) -> bool:
     """Return whether a word, or a stem, names something, and neither counts nor compares."""
-    counts = word[:1].isdigit() or word in NUMBER_WORDS or word in MONTHS or word in UNITS or stem(word) in UNITS
-    return bool(word) and not counts and not opposites(stem(word))
+    counts = word[:1].isdigit() or any(word in each for each in (NUMBER_WORDS, NUMBER_STEMS, MONTHS, UNITS))
+    return bool(word) and not counts and stem(word) not in UNITS and not opposites(stem(word))

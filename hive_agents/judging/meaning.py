@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hive_agents.judging.amounts import NUMBER_WORDS, UNITS
+from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
 from hive_agents.judging.clauses import (
     WORDS,
     Clause,
@@ -31,6 +31,8 @@ _CONFLICTS = frozenset(
     for pair in ("forbidden permitted", "forbidden required", "forbidden free", "required permitted", "required free")
 )
 _CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
+_POINTING = re.compile(r"\b(?:it|them|this|these)\b")
+_UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once) [^,]*")
 _UNIVERSAL = re.compile(
     r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
     r"|any time)\b"
@@ -38,9 +40,19 @@ _UNIVERSAL = re.compile(
 _LIMITED = re.compile(
     r"\b(?:some|most|many|few|several|only|certain|neither|usually|often|sometimes|mostly|one|half|part)\b"
 )
+_SWEEPING = re.compile(r"\b(?:always|everyone|everybody|anyone|anybody|whenever|at any ?time|in (?:any|every) case)\b")
+_PERSONS = ("everyone", "everybody", "anyone", "anybody")
+_NARROWING = frozenset("over above under below that which who whose with without until from since".split())
+_BOUND = re.compile(
+    r"\b(?:(atleast|(?:more|longer|later|larger|greater) than|over|above|exceeds?)"
+    r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
+)
 _EXCEPTED = re.compile(r"\b(?:unless|except(?: for)?|without|excluding|other than) ([^,;]*)|((?:\w+ ){1,3})excepted\b")
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
+MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
+LESS = r"\b(?:less|fewer|below|under|(?:small|low|short|light|thinn|slow|weak|young|cool|cold|cheap)er)\b"
 _PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
+_TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
 _WHAT = frozenset("by to from with into for in on".split())
 
 
@@ -53,6 +65,9 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
         found: dict[str, tuple[str, str] | None] = {}
         for clause in source.nearest(one):
             contradicted = next(_contradictions(one, clause, source), None)
+            after = source.after(clause)  # "spit it out; don't swallow it"
+            if not contradicted and _POINTING.search(after.text) and after.stems and after.stems <= one.stems:
+                contradicted = next(_contradictions(one, after, source), None)
             found[clause.sentence] = found.get(clause.sentence) or contradicted
         if found and all(found.values()):
             yield from [each for each in found.values() if each][:1]
@@ -63,54 +78,87 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
         return
     opposed = _opposed(claim, clause)
     excepted = " ".join(part for found in _EXCEPTED.findall(clause.sentence) for part in found)
-    if not _EXCEPTED.search(claim.text) and claim.stems & {one for one in Clause(excepted).stems if is_thing(one)}:
+    spared = {one for one in Clause(excepted).stems if is_thing(one)}
+    if not _EXCEPTED.search(claim.text) and claim.stems & spared:
+        rule = Clause(_EXCEPTED.sub(" ", clause.sentence))  # what is excepted can't be as the rule says
+        covered = source.weight((rule.stems & claim.stems) - spared) >= 0.4 * source.weight(claim.stems - spared)
+        told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
+        differs = told or bool(_opposed(claim, rule)) or _negations(claim, rule) % 2 == 1
+        if spared <= claim.stems and covered and not differs:
+            yield "condition", "except"
         return
     duties = {claim.duty, clause.duty} - {None}
+    denied = _denied(claim, clause, opposed)
+    if denied and not opposed and any(opposites(meaning(word)) & clause.stems - claim.stems for word in claim.words):
+        denied = 0  # "lose none" and "keep"
+    unclear = duties == set() and opposed and not denied and _negations(claim) % 2  # "part-time staff don't qualify"
     if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
-        yield "negation", f"{claim.duty}"
-    elif len(opposed) < 2 and (len(opposed) + _denied(claim, clause, opposed)) % 2:
+        if not (act := _act(claim)) or act in clause.stems:
+            yield "negation", f"{claim.duty}"
+    elif len(opposed) < 2 and (len(opposed) + denied) % 2 and not unclear:
         yield "negation", " ".join(opposed) or "not"
     mine, theirs = _order(claim), _order(clause)
     if mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
         yield "order", " ".join(sorted(mine[0] & theirs[1]))
-    yield from amounts_differ(claim, clause)
-    yield from _extent(claim, clause)
+    yield from amounts_differ(claim, clause, source)
+    if not opposed and not denied and (bound := _bounds(claim, clause)):
+        yield "negation", bound
     yield from _condition(claim, clause, source)
+    yield from _extent(claim, clause)
     yield from _only(claim, clause)
     yield from crossed(claim, clause)
+    yield from _turned_round(claim, clause)
     yield from _roles(claim, clause, source)
+
+
+def _negations(*each: Clause) -> int:
+    return sum(word in negative_words() for one in each for word in one.words)
+
+
+def _act(clause: Clause) -> str | None:
+    """Return the first word that means something after what states the clause's duty."""
+    after = Clause(clause.text[clause.duty_ends :]).content
+    return after[0] if after else None
 
 
 def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
     """Return how many negations one of the two has more, of something that is in the other, too."""
-    if claim.duty is not None and claim.duty == clause.duty:
-        return 0
+    agreed = claim.duty is not None and claim.duty == clause.duty
     answered = {*opposed, *(other for one in opposed for other in opposites(one))}
     count = sum(
         word in negative_words() and stem(word) not in answered for one in (claim, clause) for word in one.words
     )
     if count % 2 == 0:
-        if not all({"and", "but"} & {*one.words} for one in (claim, clause)):
+        if not count or any(_UNDER.search(one.text) or "without" in one.words for one in (claim, clause)):
             return 0
-        mine, theirs = _negated(claim), _negated(clause)  # "fixed and not sliding"
-        return int(bool((mine - theirs) & clause.stems and (theirs - mine) & claim.stems))
+        mine, theirs = _polarities(claim), _polarities(clause)  # "fixed and not sliding"
+        both = mine.keys() & theirs.keys()
+        turned = sum(mine[one] is not theirs[one] for one in both)
+        return int(turned > 1 and 2 * turned > len(both))
     for one, other in ((claim, clause), (clause, claim)):
+        aside = {place for place in _aside(one) if not _aside(other)}
         for place, word in enumerate(one.words):
-            if word in negative_words():
+            if word in negative_words() and place not in aside:
                 after = [meaning(each) for each in one.words[place + 1 :] if each not in STOP]
-                if not after or after[0] in other.stems or after[0] in opposed:
+                if after and after[0] in answered:
+                    return 1
+                if not agreed and (not after or after[0] in other.stems):
                     return 1
     return 0
 
 
-def _negated(clause: Clause) -> set[str]:
-    """Return the first word that means something after each negation."""
-    found = set()
-    for place, word in enumerate(clause.words):
-        after = [meaning(each) for each in clause.words[place + 1 :] if each not in function_words()]
-        if word in negative_words() and after:
-            found.add(after[0])
-    return found
+def _aside(clause: Clause) -> set[int]:
+    """Return the places of the words that stand under a condition."""
+    found = _UNDER.search(clause.text)
+    before = len(WORDS.findall(clause.text[: found.start()])) if found else 0
+    return set(range(before, before + len(WORDS.findall(found[0])))) if found else set()
+
+
+def _polarities(clause: Clause) -> dict[str, bool]:
+    """Return whether each stem stands in a part of the clause that is negated, in few words."""
+    parts = [Clause(part) for part in re.split(r"[,;] |\b(?:and|but|while|whereas)\b", clause.text)]
+    short = [part for part in parts if _negations(part) % 2 == 0 or len(part.content) < 4]
+    return {stem: _negations(part) % 2 == 1 for part in short for stem in part.content}
 
 
 def _opposed(claim: Clause, clause: Clause) -> list[str]:
@@ -125,7 +173,8 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
         if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
     ordered = _order(claim) is not None and _order(clause) is not None
-    return [one for one in found.values() if not ordered or one not in ("befor", "after")]
+    return [one for place, one in found.items() if place - 1 not in found  # "rises above" and "falls below" differ once
+            and not (ordered and one in ("befor", "after"))]  # fmt: skip
 
 
 def _prefixed(base: str) -> Iterator[str]:
@@ -164,9 +213,8 @@ def _around(clause: Clause, place: int) -> set[str]:
 
 def _order(clause: Clause) -> tuple[frozenset[str], frozenset[str]] | None:
     """Return the words of what comes first and of what comes then, where a clause says so."""
-    if ", after which " in clause.text:
-        first, _, then = clause.text.partition(", after which ")
-        return Clause(first).stems, Clause(then).stems
+    if found := re.search(r",? first,? (?:and )?then |, after which |, (?:and )?then (?=to\b)", clause.text):
+        return Clause(clause.text[: found.start()]).stems, Clause(clause.text[found.end() :]).stems
     for word in ("before", "after"):
         first, said, then = clause.text.partition(f" {word} ")
         if said:
@@ -176,16 +224,32 @@ def _order(clause: Clause) -> tuple[frozenset[str], frozenset[str]] | None:
             first, _, then = clause.text.removeprefix(f"{word} ").partition(",")
             pair = (Clause(then).stems, Clause(first).stems)
             return pair if word == "before" else pair[::-1]
+    left, said, right = clause.text.partition(" than ")
+    if said and (len(re.findall(MORE, left)) + len(re.findall(LESS, left))) == 1:
+        pair = (Clause(left.rpartition(", ")[2] if "," in left else left).stems, Clause(right).stems)
+        return pair if re.search(LESS, left) else pair[::-1]
+    return None
+
+
+def _bounds(claim: Clause, clause: Clause) -> str | None:
+    """Return a bound of the claim whose amount the clause bounds from the other side."""
+    for one in quantities(claim.text):
+        mine = _BOUND.search(claim.text[: claim.text.find(one.text)])
+        for other in quantities(clause.text) if mine and one.dimension else ():
+            theirs = _BOUND.search(clause.text[: clause.text.find(other.text)])
+            if mine and theirs and one.same(other) and other.dimension and (mine[1] is None) is not (theirs[1] is None):
+                return mine[0].strip()
     return None
 
 
 def _extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield the claim's "all" where the clause speaks of some."""
-    for found in re.finditer(r"\b(all|every|each|both|always)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
-        if found[1] == "always":
-            if "always" not in clause.words and (_LIMITED.search(clause.text) or _CONDITION.search(clause.sentence)):
-                yield "quantity", "always"
-            continue
+    limited = _LIMITED.search(clause.text) or _CONDITION.search(clause.sentence) or "whenever" in clause.words
+    for found in re.finditer(_SWEEPING, claim.text):
+        chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
+        if not _UNIVERSAL.search(clause.text) and (limited or chosen):
+            yield "quantity", found[0]
+    for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
         named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
         nouns = {meaning(word) for word in named if is_thing(word)}
         limits = [_limit(clause, at) for at, word in enumerate(clause.words) if meaning(word) in nouns]
@@ -198,7 +262,8 @@ def _limit(clause: Clause, at: int) -> bool:
     ahead = clause.words[max(0, at - 5) : at]
     if _UNIVERSAL.search(" ".join(ahead)):
         return False
-    counted = any(word in NUMBER_WORDS or word.isdigit() or _LIMITED.fullmatch(word) for word in ahead)
+    narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
+    counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or _LIMITED.fullmatch(word) for word in ahead)
     return counted or re.search(r"\bexcept\b", clause.sentence) is not None or not clause.words[at].endswith("s")
 
 
@@ -219,7 +284,7 @@ def _condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple
         rest = re.split(r"[,;.]", clause.sentence[found.end() :])[0]
         main = main.replace(rest, " ")
         under |= Clause(rest).stems
-    told = {one for one in claim.stems if one not in UNITS and one not in ("tim", "alway")}
+    told = {one for one in claim.stems if one not in UNITS and one not in ("tim", "anytim", "alway")}
     shared = Clause(main).stems & told
     if under and not under & told and source.weight(shared) >= 0.55 * source.weight(told):
         yield "condition", conditions[0][0]
@@ -257,6 +322,17 @@ def _roles(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str
     yield from _turned(claim, clause)
 
 
+def _turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield a particle of the claim beside a verb with which the clause has the opposite one: breathe out."""
+    mine, theirs = (list(zip(("", *each), each, (*each[1:], ""), strict=False)) for each in (claim.words, clause.words))
+    pairs = {(verb, particle) for verb, particle, _ in theirs}
+    for verb, particle, after in mine:
+        turned = _TURNED.get(particle, "")
+        closer = (verb, turned, after) in theirs and (verb, particle, after) not in theirs
+        if verb and turned and (closer or ((verb, turned) in pairs and (verb, particle) not in pairs)):
+            yield "negation", f"{verb} {particle}"
+
+
 def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
     for one, other in ((claim, clause), (clause, claim)):
@@ -265,9 +341,13 @@ def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
             continue
         if one is claim or meaning(lone[1]) not in other.stems:
             yield "quantity", "only"
+    joined = Clause(clause.text.partition(" and ")[2]).stems
+    if "only" in claim.words and joined and not joined & claim.stems and not _ONLY.search(clause.sentence):
+        yield "quantity", "only"
     last = re.search(r"((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
     stems = Clause(last[1]).stems if last else frozenset()
-    if stems and "only" not in claim.words and not stems & claim.stems:
+    parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
+    if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:
         yield "quantity", "only"
 
 

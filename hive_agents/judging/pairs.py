@@ -6,21 +6,25 @@ import re
 from collections.abc import Iterator
 from itertools import permutations
 
-from hive_agents.judging.amounts import Quantity, quantities
-from hive_agents.judging.clauses import WORDS, Clause, is_thing, meaning
+from hive_agents.judging.amounts import Quantity, is_instance, quantities
+from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
 from hive_agents.judging.passages import STOP
 
 _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|while|whereas|or)\s")
 _ORDINAL = r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
-_BOUNDLESS = re.compile(r"\bunlimited\b|\bany (?:number|amount)\b")
+_BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
+_ADDED = re.compile(r"(?:(?:those|that|the ones?|once|twice|\w+ times?) )?(?:on|in|for|with|at|from|to|during)\b")
+"""How a part begins that repeats nothing of the one before it: on the motor ten."""
 _PLURAL = re.compile(r"s$|^(?:people|children|men|women|feet|teeth|percent)$")
 _PREPOSITION = re.compile(r"\b(by|to|from|with|into|for|in|on)\b")
 
 
-def amounts_differ(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+def amounts_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) of the claim's amounts that the clause gives otherwise, or for something else."""
-    yield from _amounts(claim, clause)
+    instances = {one.text for one in quantities(claim.text) if is_instance(one, claim.text, clause.sentence)}
+    told = {one.text for one in quantities(claim.text) if one.vague and source.tells(one, claim)}
+    yield from (each for each in _amounts(claim, clause) if each[1] not in instances | told)
     yield from _paired(claim, clause)
 
 
@@ -35,10 +39,11 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
 
     for one in quantities(mine):
         what = _counted(one, claim.text)
-        if any(what & of for of, _ in theirs) and not any(one.same(other) for _, other in around):
+        told = any(one.same(other) for _, other in around) or (one.vague and not alone(one))
+        if not told and any(what & of for of, _ in theirs):
             yield ("unit" if one.dimension else "number"), one.text
         own = [other for of, other in around if alone(one) and other.dimension == one.dimension and of & claim.stems]
-        if own and not any(one.same(other) for other in own):
+        if own and not any(one.same(other) for other in (*own, *(other for of, other in around if not of))):
             yield "row", one.text
     for order, noun in re.findall(rf"\b({_ORDINAL}) (\w+)", claim.text):
         if re.search(rf"\b(?:{_ORDINAL}) {noun}", clause.text) and not re.search(rf"\b{order}\b", clause.sentence):
@@ -67,35 +72,58 @@ def _counted(quantity: Quantity, text: str) -> set[str]:
 
 def _paired(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield an amount that the sentence gives for another of two things: adults pay 14 euros, students 8."""
-    segments: list[tuple[tuple[str, ...], list[Quantity], str | None]] = []
-    dimension: str | None = None
-    for part in _SEGMENT.split(clause.sentence):
-        amounts = list(quantities(part))
-        segments.append((Clause(part).content, amounts, dimension))
-        dimension = next((one.dimension for one in amounts if one.dimension), dimension)
     for mine in quantities(claim.text):
-        given: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}
-        for words, amounts, carried in segments:
-            alike = [one for one in amounts if (one.dimension or carried) == mine.dimension]
-            if alike and words:
-                given[any(mine.same(one) for one in alike)].append(words)
-        alone = sum(one.dimension == mine.dimension and not one.vague for one in quantities(claim.text)) == 1
-        if not (mine.dimension and alone and not mine.vague and given[True] and given[False]):
+        often = _is_period(mine, claim.text)
+        peers = [one for one in quantities(claim.text) if one.dimension == mine.dimension
+                 and _is_period(one, claim.text) == often and not _idle(one, often)]  # fmt: skip
+        if _idle(mine, often) or len(peers) > 1:
             continue
-        carrier, rival = ({one for words in given[key] for one in words} for key in (True, False))
-        first = any(words[0] in claim.stems for words in given[False]) and not any(
-            words[0] in claim.stems for words in given[True]
-        )
-        if first or (
-            claim.stems & {one for one in rival - carrier if is_thing(one)}
-            and not claim.stems & {one for one in carrier - rival if is_thing(one)}
-        ):
+        given = _given(mine, often, clause.sentence)
+        carriers, rivals = ([pieces for pieces, same in given if same is key] for key in (True, False))
+        if not carriers or not rivals:
+            continue
+        carrier, rival = ({one for pieces in parts for one in Clause(" ".join(pieces)).content}
+                          for parts in (carriers, rivals))  # fmt: skip
+        own, theirs = ({one for one in side if is_thing(one) or (opposites(one) and one not in NUMBER_STEMS)}
+                       for side in (carrier - rival, rival - carrier))  # fmt: skip
+        heads, instead = ({one for pieces in parts for piece in pieces for one in Clause(piece).content[:1]}
+                          for parts in (carriers, rivals))  # fmt: skip
+        later = given.index((rivals[0], False)) > given.index((carriers[-1], True))
+        added = later and (_ADDED.match(rivals[0][0]) or (theirs <= claim.stems and not own <= claim.stems))
+        replaced = instead & claim.stems and not heads & claim.stems
+        if theirs & claim.stems and ((own and not own & claim.stems) or added or replaced):
             yield "row", mine.text
     for amount, what in _amounts_of(claim.text):
         others = [(one, words) for one, words in _amounts_of(clause.sentence) if one.dimension == amount.dimension]
         same = {word for one, words in others if one.same(amount) for word in words}
         if same and (what - same) & {word for one, words in others if not one.same(amount) for word in words}:
             yield "row", amount.text
+
+
+def _is_period(quantity: Quantity, text: str) -> bool:
+    """Return whether an amount says how often: every three months, a week."""
+    often = re.search(rf"\b(?:every|each|per) {re.escape(quantity.text)}\b", text) is not None
+    return often or re.match(r"(?:every|each|per|an?) ", quantity.text) is not None
+
+
+def _idle(quantity: Quantity, often: bool) -> bool:
+    return quantity.text == "zero" or (quantity.vague and not often and quantity.text not in ("once", "twice"))
+
+
+def _given(mine: Quantity, often: bool, sentence: str) -> list[tuple[tuple[str, ...], bool]]:
+    """Return the parts of a sentence, in pieces, that give an amount of the same sort, and whether it is the same."""
+    found: list[tuple[tuple[str, ...], bool]] = []
+    led: tuple[str, ...] = ()
+    carried: str | None = None
+    for part in _SEGMENT.split(sentence):
+        amounts = [one for one in quantities(part) if _is_period(one, part) == often and not _idle(one, often)]
+        alike = [one for one in amounts if mine.dimension in (one.dimension, one.dimension or carried)]
+        carried = next((one.dimension for one in amounts if one.dimension), carried)
+        led = (*led, part)
+        if alike:
+            found.append((led, any(mine.same(one) for one in alike)))
+            led = ()
+    return found
 
 
 def _amounts_of(text: str) -> list[tuple[Quantity, frozenset[str]]]:

@@ -11,10 +11,11 @@ SETS = Path(__file__).parent / "claims"
 
 
 def labelled(name: str) -> list[tuple[str, str, bool]]:
-    """Return (document, claim, whether it is right) of a set."""
+    """Return (document, claim, whether it is right) of a set; "leave again" are the second claims on its texts."""
+    name, *again = name.split()
     documents = tomllib.loads((SETS / f"{name}.toml").read_text(encoding="utf-8"))["document"]
-    return [(one["text"], claim, right) for one in documents
-            for key, right in (("right", True), ("wrong", False)) for claim in one[key]]  # fmt: skip
+    keys = [("_".join((key, *again)), key == "right") for key in ("right", "wrong")]
+    return [(one["text"], claim, right) for one in documents for key, right in keys for claim in one[key]]
 
 
 @pytest.mark.parametrize(
@@ -25,15 +26,20 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ("fresh", (28, 30), (1, 30)),  # at the first look 19 and 3
         ("later", (18, 20), (0, 20)),  # 14 and 2
         ("last", (14, 15), (0, 15)),  # 9 and 0
-        ("leaflets", (24, 30), (1, 30)),  # 14 and 4
+        ("leaflets", (25, 30), (1, 30)),  # 14 and 4
         ("terms", (27, 30), (1, 30)),  # 18 and 11
-        ("notices", (27, 30), (1, 30)),  # 16 and 5
+        ("notices", (27, 30), (0, 30)),  # 16 and 5
         (
             "kitchen",
-            (26, 30),
+            (27, 30),
             (3, 30),
         ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
-        ("networks", (20, 30), (2, 30)),  # 17 and 5
+        ("networks", (23, 30), (1, 30)),  # 17 and 5
+        ("leave", (24, 30), (2, 30)),  # 14 and 6
+        ("washing", (23, 30), (2, 30)),  # 10 and 8
+        ("leave again", (21, 39), (6, 47)),
+        ("washing again", (27, 39), (3, 48)),
+        ("jars", (13, 30), (7, 30)),  # 10 and 8; the check wasn't mended on these
     ],
 )
 def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
@@ -89,6 +95,34 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
          "In the evening talks are in German.", "row"),
         ("The landlord must state the reason; the tenant need not.", "The tenant need not state the reason.",
          "The landlord need not state the reason.", "negation"),
+        ("Rooms cost up to 80 euros, in Rome and Paris up to 120.", "In Rome a room may cost 120 euros.",
+         "In Rome a room may cost 80 euros.", "row"),
+        ("Check the belt once a month and the chain every two years.", "The belt is checked once a month.",
+         "The chain is checked every month.", "row"),
+        ("Release 4 added a counter on port 7, and release 6 one on port 8.",
+         "Port 8 has had a counter since release 6.", "Release 4 added the counter on port 8.", "row"),
+        ("A1 means that the tank is empty, A2 that it overflows.", "A2 means that it overflows.",
+         "A1 means that it overflows.", "row"),
+        ("| Case | Height | Waterproof |\n| --- | --- | --- |\n| Duo | 20 cm | yes |\n| Trio | 25 cm | no |\n",
+         "The Trio has more height than the Duo.", "The Duo has more height than the Trio.", "row"),
+        ("| Case | Height | Waterproof |\n| --- | --- | --- |\n| Duo | 20 cm | yes |\n| Trio | 25 cm | no |\n",
+         "The Trio isn't waterproof.", "The Trio is waterproof.", "negation"),
+        ("Dogs aren't admitted, except on the terrace.", "Dogs are admitted on the terrace.",
+         "Dogs aren't admitted on the terrace.", "condition"),
+        ("Some guests need a visa.", "Some of the guests need a visa.", "Everybody needs a visa as a guest.",
+         "quantity"),
+        ("Report it to the clerk first and then to the manager.", "Report it to the clerk, then to the manager.",
+         "Report it to the manager first, then to the clerk.", "order"),
+        ("Lift the lid while you breathe in slowly.", "While you breathe in slowly, lift the lid.",
+         "Lift the lid while you breathe out slowly.", "negation"),
+        ("Spit the wine out; don't swallow it.", "Don't swallow the wine, spit it out.", "Swallow the wine.",
+         "negation"),
+        ("If the pressure falls below 3 bar, a bell rings.", "A bell rings if the pressure is below 3 bar.",
+         "If the pressure rises above 3 bar, a bell rings.", "negation"),
+        ("Boxes of more than 30 kg go by ship.", "A 40 kg box goes by ship.", "Boxes of less than 30 kg go by ship.",
+         "negation"),
+        ("Cash prizes were abolished in 2019.", "Since 2019 there have been no cash prizes.",
+         "Cash prizes were introduced in 2019.", "negation"),
         ("| Tool | Speed |\n| --- | --- |\n| **zip** 1.2 -1 | 95 |\n| [lz] 3.1 | 400 |\n", "zip has a speed of 95.",
          "zip has a speed of 400.", "row"),
     ],
