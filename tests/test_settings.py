@@ -43,6 +43,7 @@ shards = 1
 replicas = 0
 keep = 0
 timeout_seconds = 10.0
+rest_seconds = 15.0
 [vectors]
 url = ""
 password_ref = ""
@@ -50,6 +51,7 @@ namespace = "hive_vectors"
 search = "exact"
 keep = 0
 timeout_seconds = 10.0
+rest_seconds = 15.0
 [copilot]
 hybrid_threshold = 1000
 relevance_floor.reranker = 0.0

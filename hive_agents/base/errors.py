@@ -176,7 +176,12 @@ class TooMany(HiveError, code="HIVE-433"):
 
 
 class EngineFault(HiveError, code="HIVE-434"):
-    """A search engine of the settings is unreachable, incomplete, or has another state of the index."""
+    """A search engine of the settings is unreachable, incomplete, or has another state of the index.
+
+    A retry may succeed after `retry_after` seconds.
+    """
+
+    retry_after: int = 5
 
 
 class Outage(HiveError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,7 +24,7 @@ from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary, declared
-from hive_agents.index import ChunkRow, Mask, ScopedIndex, SqliteIndex
+from hive_agents.index import ChunkRow, Mask, ScopedIndex, SqliteIndex, StaleIndex
 from hive_agents.models import Chain, Meter, is_outage, open_chain, span
 from hive_agents.ranking import RetrievalConfig, Search, SearchEngine, StoredConfig, active_config
 from hive_agents.store import audit
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hive_agents.copilot.evidence import JudgeBuilder, Judged
     from hive_agents.gate import Impression
     from hive_agents.models import Script
+
+T = TypeVar("T")
 
 MOST_ASKED = 2000
 """The most documents that a permission service which can't list them is asked about."""
@@ -229,21 +231,30 @@ class TurnSession:
             return None
         return open_chain(names, settings, meter=self.meter, workspace=self.workspace, scripts=self._scripts)
 
-    def by_itself(self, error: NoModel | EngineFault) -> bool:
-        """Search this host's own index for the rest of the turn, where the engine of words is away.
+    def despite_outage(self, work: Callable[[], T]) -> T:
+        """Return `work()`, in this host's own index where the engine of words is away, and by words alone where vectors
+        are. Raises: StaleIndex where the own index is of another state by now."""
+        while True:
+            try:
+                return work()
+            except (NoModel, EngineFault) as error:
+                of_words = error.diagnostics[0].path == "search.url"
+                if isinstance(error, EngineFault) and of_words and not self.by_own_index:
+                    self._search_here(error)
+                elif self.by_words:
+                    raise
+                else:
+                    self.without_vectors(error)
 
-        Returns False for any other error, and where the own index is of another state by now.
-        """
-        if self.by_own_index or not isinstance(error, EngineFault) or error.diagnostics[0].path != "search.url":
-            return False
+    def _search_here(self, error: EngineFault) -> None:
+        """Search this host's own index for the rest of the turn."""
         own = open_scope(self.workspace, self.engine.here, self.reader, self.config.collection)
         if own.index_hash != self.index.index_hash:
-            return False
+            raise StaleIndex from error
         self.engine, self.by_own_index = self.engine.here, True
         self.__dict__["index"] = own
         self.__dict__.pop("known", None)
         self.trace.notes.append("search: an engine could not be asked, and this host's own index was")
-        return True
 
     def without_vectors(self, error: NoModel | EngineFault) -> None:
         """Search by words alone for the rest of the turn.

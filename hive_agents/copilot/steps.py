@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents.access import permissions_of
-from hive_agents.base import EngineFault, NoModel
+from hive_agents.base import NoModel
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.language import clean, every_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
@@ -158,13 +158,7 @@ def retrieves(state: TurnState) -> bool:
 async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
     """Find candidates by the turn's strategy, within the reader's scope: in this host's own index where the engine of
     words fails, by words alone where vectors fail."""
-    try:
-        return _retrieved(session, state)
-    except (NoModel, EngineFault) as error:
-        if session.by_itself(error):
-            return await retrieve(session, state)
-        session.without_vectors(error)
-        return _retrieved(session, state)
+    return session.despite_outage(lambda: _retrieved(session, state))
 
 
 def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
@@ -305,20 +299,19 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
     """
     search = session.found.search
     assert search is not None
-    index, floors, reranked = session.index, session.settings.relevance_floor, session.config.rerank.enabled
+    floors, reranked = session.settings.relevance_floor, session.config.rerank.enabled
     source: RelevanceSource = "reranker" if reranked else "cosine"
     floor = floors.reranker if reranked else floors.cosine
     positions = search.order[: search.cut.at].tolist()
     chunks = search.fused.chunks[positions]
-    cosines: list[float | None] = [None] * len(positions)
-    if index.embedding_model is not None and len(chunks) and not session.by_words:
-        try:
-            cosines = index.vector_scores(search.query, chunks).tolist()
-        except (NoModel, EngineFault) as error:
-            if session.by_itself(error):
-                cosines = session.index.vector_scores(search.query, chunks).tolist()
-            else:
-                session.without_vectors(error)
+
+    def measured() -> list[float | None]:
+        if session.index.embedding_model is None or not len(chunks) or session.by_words:
+            return [None] * len(positions)
+        return list(session.index.vector_scores(search.query, chunks).tolist())
+
+    cosines = session.despite_outage(measured)
+    index = session.index
     results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)
@@ -347,8 +340,9 @@ def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]
     """Return the results, each with the chunks that its windows are taken from, of which it names the best."""
     if not results:
         return []
+    doc_ids = [each.doc_id for each in results]
+    found = session.despite_outage(lambda: best_chunks(session.index, doc_ids, query, by_meaning=not session.outage))
     index = session.index
-    found = best_chunks(index, [each.doc_id for each in results], query, by_meaning=not session.outage)
     shown = []
     for each, chunks in zip(results, found, strict=True):
         chunk_ids = index.chunk_ids(np.array([chunk for chunk, _ in chunks], np.intp))

@@ -1,3 +1,7 @@
+from .breaker import (
+    EngineBreaker as EngineBreaker,
+    breakers_of as breakers_of,
+)
 from .opening import (
     open_engines as open_engines,
 )

@@ -36,6 +36,8 @@ KNN = "opensearch-knn"
 class OpenSearch:
     """The engine of `[search] url`."""
 
+    kind = "opensearch"
+
     def __init__(self, connection: ClusterConnection, owner: str, *, vectors: bool) -> None:
         self.connection = connection
         self._owner = owner
@@ -51,6 +53,10 @@ class OpenSearch:
     def name(self) -> str:
         return self.connection.name
 
+    def greet(self) -> None:
+        with self.connection.asking("a greeting") as client:
+            client.info()
+
     def ship(self, generation: GenerationReader, progress: Progress) -> None:
         """Send a generation, from where an earlier call stopped; the copy is complete when all of it is searchable."""
         collection = generation.collection.name
@@ -61,11 +67,11 @@ class OpenSearch:
         self.connection.require_able()
         if meta is None:
             meta = self._meta(generation)
-            with self.connection.asking("making an index") as client:
+            with self.connection.asking("making an index", heavy=True) as client:
                 client.indices.create(index=copy, body=self._definition(copy, generation, meta))
         sent = self._contiguous(copy)
         self._send(copy, _rows(generation, sent, meta["vectors"]), sent, generation.n_chunks, progress)
-        with self.connection.asking("completing an index") as client:
+        with self.connection.asking("completing an index", heavy=True) as client:
             client.indices.refresh(index=copy)
             count = client.count(index=copy)["count"]
             if count != generation.n_chunks:
@@ -202,7 +208,7 @@ class OpenSearch:
 
     def _contiguous(self, copy: str) -> int:
         """Return the number of chunks in the copy; 0 where they aren't the first ones without gaps."""
-        with self.connection.asking("how far an index is") as client:
+        with self.connection.asking("how far an index is", heavy=True) as client:
             client.indices.refresh(index=copy)
             count: int = client.count(index=copy)["count"]
             last = client.search(
@@ -216,7 +222,7 @@ class OpenSearch:
         from opensearchpy.helpers import streaming_bulk
 
         done = sent
-        with self.connection.asking("indexing") as client:
+        with self.connection.asking("indexing", heavy=True) as client:
             for _, answer in streaming_bulk(
                 client,
                 rows,

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from hive_agents.base import EngineFault, HiveError
 from hive_agents.base.files import Exceeded
+from hive_agents.engines.breaker import TimedOut, Unreachable, breakers_of
 from hive_agents.workspace import Workspace, require_trust
 from hive_agents.workspace.credentials import resolve
 
@@ -36,16 +37,12 @@ _TLS_FIXES = {
 
 _PART = 1 << 20
 _CONNECTIONS = 16
-REST = 15.0
-"""Seconds in which a cluster that answered nothing isn't searched again."""
+_AWAY = (502, 503, 504)
+"""Statuses of a proxy without a server behind it, or of a cluster that can't work."""
 
 
 class MissingCopy(EngineFault):
     """The cluster has no complete copy of a generation."""
-
-
-class TimedOut(EngineFault):
-    """The cluster didn't answer in time."""
 
 
 class ClusterConnection:
@@ -68,7 +65,7 @@ class ClusterConnection:
             raise HiveError.of("HIVE-411", "opensearch-py is not installed", fix=fix) from None
         # Its log would appear in a command's output; diagnostics report its errors.
         logging.getLogger("opensearch").addHandler(logging.NullHandler())
-        self._rests_until = 0.0
+        self._breaker = breakers_of(workspace)["opensearch"]
         encrypted = parts.scheme == "opensearchs"
         self._client = opensearchpy.OpenSearch(
             connection_class=_bounded_connection(),
@@ -81,26 +78,28 @@ class ClusterConnection:
             pool_maxsize=_CONNECTIONS,
         )
 
-    def was_silent(self) -> None:
-        """Let searches fail at once for `REST` seconds: each would wait for its whole timeout."""
-        self._rests_until = time.monotonic() + REST
+    @contextmanager
+    def asking(self, what: str, *, heavy: bool = False) -> Iterator[opensearchpy.OpenSearch]:
+        """Yield the client, unless the breaker is open; a `heavy` request may take longer than the timeout.
 
-    def require_awake(self) -> None:
-        """Raise HIVE-434 where the cluster was silent a moment ago."""
-        if time.monotonic() < self._rests_until:
-            why = f"timeout: it answered nothing, and isn't asked for {REST:g} s"
-            raise self.fault("a search", why, "see what keeps the cluster busy", TimedOut)
+        Raises: HIVE-434 that names the request `what`, such as "a search".
+        """
+
+        def away(why: str) -> EngineFault:
+            return self.fault(what, f"unreachable: {why}", "see what keeps the cluster busy")
+
+        with self._breaker.attempt(away, heavy=heavy), self.reading(what):
+            yield self._client
 
     @contextmanager
-    def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
-        """Yield the client; failures inside are raised as HIVE-434 that names the request `what`, such as "a search".
-
-        Raises: HIVE-434: MissingCopy where there is no such index, TimedOut after the timeout.
-        """
+    def reading(self, what: str) -> Iterator[None]:
+        """Raise failures inside as HIVE-434: MissingCopy where there is no such index, TimedOut after the timeout,
+        Unreachable without a connection."""
         import opensearchpy
+        from urllib3.exceptions import ConnectTimeoutError
 
         try:
-            yield self._client
+            yield
         except opensearchpy.NotFoundError as error:
             raise self.missing() from error
         except opensearchpy.ConnectionTimeout as error:
@@ -115,15 +114,18 @@ class ClusterConnection:
             if isinstance(error.info, Exceeded):
                 why = f"failed: {error.info}"
                 raise self.fault(what, why, "see whether search.url leads to an OpenSearch") from error
-            why = f"unreachable: {_reason(error)}"
-            raise self.fault(what, why, "start the cluster, or correct search.url in hive.toml") from error
+            why, fix = f"unreachable: {_reason(error)}", "start the cluster, or correct search.url in hive.toml"
+            kind = TimedOut if isinstance(error.info, ConnectTimeoutError) else Unreachable
+            raise self.fault(what, why, fix, kind) from error
         except (opensearchpy.AuthenticationException, opensearchpy.AuthorizationException) as error:
             why = f"refused: status {error.status_code}"
             raise self.fault(what, why, "let search.login_ref lead to a user who may search and write") from error
         except opensearchpy.TransportError as error:
-            kind = f"{error.error}"[:80] if isinstance(error.error, str) else "unknown"
+            reason = f"{error.error}"[:80] if isinstance(error.error, str) else "unknown"
             word = "busy" if error.status_code in (429, 503) else "failed"
-            raise self.fault(what, f"{word}: status {error.status_code}, {kind}", "see the cluster's log") from error
+            why = f"{word}: status {error.status_code}, {reason}"
+            away = error.status_code in _AWAY
+            raise self.fault(what, why, "see the cluster's log", Unreachable if away else EngineFault) from error
         except opensearchpy.OpenSearchException as error:
             raise self.fault(what, f"failed: {type(error).__name__}", "see the cluster's log") from error
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -173,6 +175,7 @@ class ClusterConnection:
 def _bounded_connection() -> type[opensearchpy.Connection]:
     """Return a subclass of the driver's connection that limits an answer's size, and the time to read all of it."""
     import opensearchpy
+    from urllib3 import Timeout
     from urllib3.exceptions import ReadTimeoutError
 
     @dataclass(frozen=True)
@@ -189,7 +192,8 @@ def _bounded_connection() -> type[opensearchpy.Connection]:
 
             def answered(method: str, url: str, body: Any, *, timeout: float = self.timeout, **more: Any) -> Answer:
                 until = time.monotonic() + timeout
-                answer = ask(method, url, body, timeout=timeout, preload_content=False, **more)
+                # In whole: a number alone would hold for the connection and again for each part of the answer.
+                answer = ask(method, url, body, timeout=Timeout(total=timeout), preload_content=False, **more)
                 try:
                     data = bytearray()
                     while part := answer.read1(_PART):

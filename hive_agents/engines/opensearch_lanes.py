@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.engines.opensearch_client import ClusterConnection, MissingCopy, TimedOut
+from hive_agents.engines.breaker import TimedOut
+from hive_agents.engines.opensearch_client import ClusterConnection, MissingCopy
 from hive_agents.index import BM25Params, GenerationReader, Lane, Mask, Scored, StaleIndex
 
 _COOKIE = 12346
@@ -80,9 +81,9 @@ class CopyReader:
         if shards > 1:
             self._parameters["search_type"] = "dfs_query_then_fetch"
 
-    def asking(self) -> AbstractContextManager[Any]:
+    def reading(self) -> AbstractContextManager[None]:
         """Return a context in which errors of reading an answer are raised as HIVE-434."""
-        return self._connection.asking("a search")
+        return self._connection.reading("a search")
 
     def best(self, queries: Sequence[dict[str, Any]], depth: int, mask: Mask | None) -> list[Lane]:
         """Return the `depth` best chunks inside `mask` for each query, with the cluster's scores; ties by number."""
@@ -98,7 +99,6 @@ class CopyReader:
             }
             for query in queries
         ]
-        self._connection.require_awake()
         lanes: list[Lane] = []
         while len(lanes) < len(searches):
             batch = searches[len(lanes) : len(lanes) + self._at_once]
@@ -106,7 +106,6 @@ class CopyReader:
                 lanes += [self._checked(hits, mask) for hits in self._answers(batch)]
             except TimedOut:
                 if len(batch) == 1:
-                    self._connection.was_silent()
                     raise
                 self._at_once = max(len(batch) // _FEWER, 1)
         return lanes
@@ -115,7 +114,7 @@ class CopyReader:
         """Yield the hits of each search."""
         parameters = self._parameters
         try:
-            with self._connection.asking("a search") as client:
+            with self._connection.asking("a search", heavy=len(searches) > 1) as client:
                 if len(searches) == 1:
                     params = parameters | {"filter_path": _ANSWER}
                     answers = [client.search(index=self._copy, body=searches[0], params=params)]
@@ -124,7 +123,7 @@ class CopyReader:
                     paths = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
                     answers = client.msearch(body=lines, params={"filter_path": paths})["responses"]
                 if not isinstance(answers, list) or len(answers) != len(searches):
-                    raise TypeError  # `asking` turns it into HIVE-434
+                    raise TypeError  # `reading` turns it into HIVE-434
                 parts = [_Parts.of(answer) for answer in answers]
         except MissingCopy:
             if not self.generation.is_live():
@@ -142,7 +141,7 @@ class CopyReader:
             yield part.hits
 
     def _checked(self, hits: list[Any], mask: Mask | None) -> Lane:
-        with self.asking():
+        with self.reading():
             lane = _lane([_pair(hit) for hit in hits])
         inside = (lane.chunks >= 0) & (lane.chunks < self.generation.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
@@ -225,7 +224,7 @@ class VectorsThere:
         mask[rows] = True
         chunks, scores = self.top(query, len(mask), mask=mask)
         by_chunk = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
-        with self._copy.asking():
+        with self._copy.reading():
             return np.array([by_chunk[row] for row in np.asarray(rows).tolist()], np.float32)
 
     @cached_property
@@ -234,10 +233,10 @@ class VectorsThere:
         mask = np.zeros(self._copy.generation.n_chunks, np.bool_)
         mask[0] = True
         (lane,) = self._copy.best([_nearest(self._copy.generation.local_vectors.row(0))], 1, mask)
-        with self._copy.asking():
+        with self._copy.reading():
             (score,) = lane.scores.tolist()
             if score <= 0:
-                raise ValueError  # `asking` turns it into HIVE-434
+                raise ValueError  # `reading` turns it into HIVE-434
         return np.float32(score / 2)
 
 

@@ -48,12 +48,19 @@ _EF_MOST = 1000  # pgvector's limit
 class PgVector:
     """The `Engine` of `[vectors]`, for the vector lane only."""
 
+    kind = "pgvector"
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @property
     def name(self) -> str:
         return f"PostgreSQL at {self._database.shown}"
+
+    def greet(self) -> None:
+        from psycopg.sql import SQL
+
+        self._database.rows(SQL("SELECT 1").format(), {})
 
     def ship(self, generation: GenerationReader, progress: Progress) -> None:
         if generation.embedding_model is not None:

@@ -102,7 +102,8 @@ class Copies:
         """Yield the copies, locked. Raises: HIVE-402 while another host changes them, HIVE-434."""
         import psycopg
 
-        connection = database.connect(hurried=False)
+        with database.attempt():
+            connection = database.connect(hurried=False)
         try:
             connection.execute("SELECT set_config('lock_timeout', %s, false)", [_PATIENCE])
             try:

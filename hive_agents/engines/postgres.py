@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, finalize
 
 from hive_agents.base import Diagnostic, EngineFault, HiveError
+from hive_agents.engines.breaker import EngineBreaker, TimedOut, Unreachable, breakers_of
 from hive_agents.store import cut_after
 from hive_agents.workspace import Workspace, require_trust
 from hive_agents.workspace.credentials import login_fix, login_options, resolve
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.sql import Composed
 
-REST = 15
-_SILENCES = 2
 _CONNECTIONS = 8
 _STARTING_SECONDS = 2  # libpq's minimum of connect_timeout
 _FIX = "start it, or mend vectors.url in hive.toml; `hive doctor` tries it"
@@ -43,17 +41,13 @@ _NO_TABLES = ("42P01", "3F000")
 class Database:
     """Connections to one database, kept open and shared between threads; made by `open_database`.
 
-    A query takes at most `timeout_seconds`, by the server's clock and by ours. After two timeouts in a row in which the
-    server didn't answer at all, queries fail at once for `REST` seconds.
+    A query takes at most `timeout_seconds`, by the server's clock and by ours; `breaker` decides whether it is asked.
     """
 
-    def __init__(
-        self, workspace: Workspace, settings: VectorSettings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, workspace: Workspace, settings: VectorSettings, breaker: EngineBreaker | None = None) -> None:
         self.settings = settings
         self._workspace = workspace
-        self._clock = clock
-        self._silences, self._rests_until = 0, 0.0
+        self._breaker = breaker or EngineBreaker(settings.rest_seconds)
         self._idle: list[psycopg.Connection[Any]] = []
         self.close = finalize(self, _close, self._idle)
         """Close the idle connections; called when the object is collected, at the latest."""
@@ -76,9 +70,7 @@ class Database:
         """
         from psycopg import Error
 
-        with self._places:
-            if self._rests_until > self._clock():
-                raise self.unusable(f"it answered nothing, and isn't asked for {REST} s", _FIX)
+        with self._places, self.attempt():
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
             if idle is not None:
@@ -92,6 +84,10 @@ class Database:
                 return self._fetch(fresh, query, values, local)
             except Error as error:
                 raise self.fault(error) from error
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """Return a context for one request. Raises: HIVE-434 while the breaker is open."""
+        return self._breaker.attempt(lambda why: self.unusable(why, _FIX))
 
     def connect(self, *, hurried: bool = True) -> psycopg.Connection[Any]:
         """Return a new connection in autocommit mode; `hurried` bounds each statement. Raises: HIVE-434, 421."""
@@ -115,14 +111,7 @@ class Database:
                 **login_options(self.settings.url),
             )
         except psycopg.Error as error:
-            if isinstance(error, psycopg.errors.ConnectionTimeout):
-                self._was_silent()
             raise self.fault(error) from error
-
-    def _was_silent(self) -> None:
-        self._silences += 1
-        if self._silences >= _SILENCES:
-            self._rests_until = self._clock() + REST
 
     def _fetch(
         self,
@@ -134,7 +123,7 @@ class Database:
         import psycopg
 
         try:
-            with _watched(connection, self.settings.timeout_seconds, self._was_silent):
+            with _watched(connection, self.settings.timeout_seconds):
                 if local:
                     with connection.pipeline(), connection.transaction():
                         for name, value in local.items():
@@ -149,7 +138,6 @@ class Database:
             else:
                 connection.close()
             raise
-        self._silences = 0
         self._keep(connection)
         return rows
 
@@ -159,15 +147,23 @@ class Database:
 
     def fault(self, error: psycopg.Error) -> EngineFault:
         """Return HIVE-434 with one line of the server's or the driver's message."""
+        from psycopg.errors import ConnectionTimeout, OperationalError
+
         if error.sqlstate in _NO_TABLES:
             return NoCopy.of_state(self)
         why = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
         if error.sqlstate == _NO_ANSWER:
             why = f"no answer within {self.settings.timeout_seconds:g} s"
-        return self.unusable(why, login_fix(str(error)) or _FIXES.get(error.sqlstate or "", _FIX))
+        wrong_login, kind = login_fix(str(error)), EngineFault
+        # A timeout by the server's clock has the server's message.
+        if isinstance(error, ConnectionTimeout) or (error.sqlstate == _NO_ANSWER and not error.diag.message_primary):
+            kind = TimedOut
+        elif isinstance(error, OperationalError) and error.sqlstate is None and wrong_login is None:
+            kind = Unreachable
+        return self.unusable(why, wrong_login or _FIXES.get(error.sqlstate or "", _FIX), kind)
 
-    def unusable(self, why: str, fix: str) -> EngineFault:
-        return EngineFault([_unusable(self, why, fix)])
+    def unusable(self, why: str, fix: str, kind: type[EngineFault] = EngineFault) -> EngineFault:
+        return kind([_unusable(self, why, fix)])
 
 
 class NoCopy(EngineFault):
@@ -202,7 +198,7 @@ def open_database(workspace: Workspace) -> Database:
     with _sharing:
         database = _shared.get(key)
         if database is None:
-            database = _shared[key] = Database(workspace, settings)
+            database = _shared[key] = Database(workspace, settings, breakers_of(workspace)["pgvector"])
         return database
 
 
@@ -212,7 +208,7 @@ def _close(connections: list[psycopg.Connection[Any]]) -> None:
 
 
 @contextmanager
-def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callable[[], None]) -> Iterator[None]:
+def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """Close the connection a second after the server's own timeout: the server or the network doesn't respond."""
     from psycopg.errors import Error, QueryCanceled
 
@@ -221,6 +217,5 @@ def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callab
             yield
         except Error as error:
             if is_cut.is_set():
-                silent()
                 raise QueryCanceled from error
             raise

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents import AgentRun
-from hive_agents.base import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
+from hive_agents.base import AuditFault, Busy, Damaged, EngineFault, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.base.files import read_bytes
 from hive_agents.copilot import QuestionRun
 from hive_agents.events import Bell, EventType
@@ -105,7 +105,7 @@ ASIDE = dt.timedelta(seconds=10)
 """So long a new running row is left alone: a process stores the row just before it holds the lease. One that is
 further ahead of this host's clock isn't new: a clock was set back."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
-_PASSES = (Busy, Unwritable, Damaged, AuditFault, LeaseLost)
+_PASSES = (Busy, Unwritable, Damaged, AuditFault, EngineFault, LeaseLost)
 """Temporary faults that the run didn't cause."""
 _log = logging.getLogger("hive_agents.host")
 
@@ -163,6 +163,8 @@ class Dispatcher:
         self._bell = Bell(bus, _WAKE)
         self.precedence = Precedence(self.wake)
         """Requests that take precedence over new questions."""
+        self.taken_over = 0
+        """Runs whose worker was found dead by this process."""
         self.looked = asyncio.Event()
         """Set after the first look at the queue, which finds the runs of dead workers."""
         self._draining = False
@@ -219,7 +221,7 @@ class Dispatcher:
         for due in (abandoned[run_id] for run_id in abandoned.keys() - self._cleared):
             with suppress(HiveError):  # a damaged run is reported when it is taken
                 if not self._is_brought(due):
-                    self._leases.clear(due.thread_id)
+                    self.taken_over += self._leases.clear(due.thread_id)
         self._cleared = set(abandoned)
 
     async def _is_ours(self, due: DueRun) -> bool:

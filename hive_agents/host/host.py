@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -34,6 +36,10 @@ READY_SECONDS = 1.0
 """Seconds that a check of readiness waits for the database to write."""
 ANSWER_SECONDS = 2.0
 """Seconds after which a check of readiness answers, whatever it waits for."""
+SUBSTITUTED = ("HIVE-402", "HIVE-434")
+"""Codes of an engine that is away, for which a host's own index stands in."""
+CHECKS = 4
+"""Threads for checks of readiness, apart from those that work."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -89,7 +95,10 @@ class Host:
         self._roles = self._chosen(roles)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
-        self._writing: asyncio.Future[None] | None = None
+        self.engines: dict[str, str] = {}
+        """The state of each engine of the settings at the last check of readiness: "ok" or "away"."""
+        self._checks: dict[str, Future[None]] = {}
+        self._checking = ThreadPoolExecutor(CHECKS, thread_name_prefix="ready")
         self._stack = AsyncExitStack()
         self.drained = True
         """Whether every run came to rest by itself when the host ended."""
@@ -116,6 +125,7 @@ class Host:
             task.cancel()
         drained, *_ = await asyncio.gather(self.dispatcher.drain(GRACE), *self._tasks, return_exceptions=True)
         self.drained = drained is True
+        self._checking.shutdown(wait=False)
         await self._stack.aclose()
 
     async def run(self) -> None:
@@ -144,25 +154,38 @@ class Host:
         return run_id
 
     async def faults(self) -> list[Diagnostic]:
-        """Return what prevents the host from working: a database that can't be written, a part that is down."""
+        """Return what prevents the host from working: a database that can't be written, a part that is down, an engine
+        that is away while there is no index on this host."""
         faults = [
             Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
             for name, state in self.roles.items()
             if state == "down"
         ]
-        if self._writing is None or self._writing.done():  # one that hangs is asked once, however many ask for it
-            self._writing = asyncio.ensure_future(
-                asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
-            )
-        done, _ = await asyncio.wait([self._writing], timeout=ANSWER_SECONDS)
-        if not done:
-            message = f"the records haven't answered within {ANSWER_SECONDS:.0f} s"
-            faults.append(Diagnostic("HIVE-402", message, fix="see whether their server is up, and answers others"))
-        elif isinstance(error := self._writing.exception(), HiveError):
-            faults += error.diagnostics
-        elif error is not None:
-            raise error
-        return faults
+        search = self.dispatcher.engine
+        kinds = list(search.breakers)
+        checks: dict[str, Callable[[], None]] = {kind: partial(search.greet, kind) for kind in kinds}
+        checks["the records"] = partial(require_writable, self.workspace.records, READY_SECONDS)
+        *greeted, written = await asyncio.gather(*(self._checked(*check) for check in checks.items()))
+        self.engines = {kind: "away" if away else "ok" for kind, away in zip(kinds, greeted, strict=True)}
+        away = [fault for of_engine in greeted for fault in of_engine]
+        is_substituted = bool(away) and await asyncio.to_thread(search.has_own_index)
+        if is_substituted:
+            away = [fault for fault in away if fault.code not in SUBSTITUTED]
+        return [*faults, *written, *away]
+
+    async def _checked(self, name: str, check: Callable[[], None]) -> list[Diagnostic]:
+        """Return the faults that a check finds; one that hangs is begun once, however many ask for it."""
+        running = self._checks.get(name)
+        if running is None or running.done():
+            running = self._checks[name] = self._checking.submit(check)
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(running), ANSWER_SECONDS)
+        except TimeoutError:
+            message = f"{name} didn't answer within {ANSWER_SECONDS:.0f} s"
+            return [Diagnostic("HIVE-402", message, fix="see whether their server is up, and answers others")]
+        except HiveError as error:
+            return error.diagnostics
+        return []
 
     def _signalled(self, number: int) -> None:
         if self._stopped.is_set():

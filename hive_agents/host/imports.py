@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access import LOCAL_TENANT, Principal, ViewGate
-from hive_agents.base import Busy, HiveError, NotFound, Unwritable
+from hive_agents.base import Busy, EngineFault, HiveError, NotFound, Unwritable
 from hive_agents.base.files import atomic_write
 from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
@@ -262,7 +262,10 @@ async def carry_out_imports(workspace: Workspace, bell: Bell) -> None:
                 lease = await taken(partial(leases.acquire, f"import:{made.import_id}", made.import_id))
                 if lease is not None:
                     async with Hold(lease, lambda _: stop.set()):
-                        await asyncio.to_thread(imports.carry_out, made.import_id, lease, stop)
+                        try:
+                            await asyncio.to_thread(imports.carry_out, made.import_id, lease, stop)
+                        except EngineFault as error:  # its documents are there, and are indexed when the engine is back
+                            await asyncio.sleep(error.retry_after)
                     stop.clear()
             await bell.wait(POLL_SECONDS)
     finally:
@@ -316,7 +319,7 @@ def _fault(error: Exception) -> str:
 
     A fault of the program costs the file as well: raised, it would let the host begin the import again without end.
     """
-    if isinstance(error, (Busy, Unwritable)):
+    if isinstance(error, (Busy, EngineFault, Unwritable)):
         raise error
     if isinstance(error, HiveError):
         return error.diagnostics[0].message

@@ -31,9 +31,15 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """A configured server. Every method raises HIVE-434 when it can't be used, and HIVE-431 without trust."""
 
+    kind: str
+    """The kind of server, such as "opensearch"."""
+
     @property
     def name(self) -> str:
         """The name in messages, without secrets."""
+
+    def greet(self) -> None:
+        """Ask it for an answer that costs nothing."""
 
     def ship(self, generation: GenerationReader, progress: Progress) -> None:
         """Make a complete copy of the generation; what is already there isn't sent again."""

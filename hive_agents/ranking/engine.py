@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 from hive_agents.base import EngineFault, HiveError
 from hive_agents.base.files import formats
 from hive_agents.documents import load_collection
-from hive_agents.engines import open_engines
-from hive_agents.index import LaneIndex, SqliteIndex, StaleIndex, State
+from hive_agents.engines import EngineBreaker, breakers_of, open_engines
+from hive_agents.index import Engine, LaneIndex, SqliteIndex, StaleIndex, State, is_indexed
 from hive_agents.models import span
 from hive_agents.models.embedding import Reranker, open_reranker
 from hive_agents.ranking.config import RetrievalConfig, find_config
@@ -64,6 +64,23 @@ class SearchEngine:
     def here(self) -> SearchEngine:
         """The same over this host's own index alone, for when an engine of the settings is away."""
         return SearchEngine(self.workspace, self.reranker, state=self._state, engines=False)
+
+    @property
+    def breakers(self) -> dict[str, EngineBreaker]:
+        """The breakers of the settings' search engines, by kind."""
+        return breakers_of(self.workspace)
+
+    def greet(self, kind: str) -> None:
+        """Ask a search engine whether it answers. Raises: HIVE-434, and what `open_engines` raises."""
+        self._opened[kind].greet()
+
+    @cached_property
+    def _opened(self) -> dict[str, Engine]:
+        return {engine.kind: engine for engine in open_engines(self.workspace)}
+
+    def has_own_index(self) -> bool:
+        """Return whether this host can answer without search engines of the settings."""
+        return is_indexed(self.workspace)
 
     @cached_property
     def _configured_reranker(self) -> Reranker | None:

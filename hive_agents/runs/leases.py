@@ -263,13 +263,15 @@ class Leases:
         alive = {holder: is_alive(self.workspace, holder) for holder in {row[1] for row in found}}
         return frozenset(row[0] for row in found if alive[row[1]])
 
-    def clear(self, thread_id: str) -> None:
-        """End the lease of a worker that is dead or whose lease has expired, unless it was released."""
+    def clear(self, thread_id: str) -> bool:
+        """End the lease of a worker that is dead or whose lease has expired; return False if there was none."""
         with connected(self.workspace.records) as connection, transaction(connection):
             query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
             found = connection.execute(query, (thread_id,)).fetchone()
             if found is not None and not self._held(thread_id, *found):
                 connection.execute("UPDATE leases SET expires_at = 0 WHERE thread_id = ?", (thread_id,))
+                return True
+        return False
 
     def extend(self, lease: Lease, until: float) -> bool:
         """Set the end of the lease; return False if another worker has it."""

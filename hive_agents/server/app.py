@@ -39,7 +39,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     `mcp` serves another MCP server than the workspace's.
     """
     limits = host.workspace.settings.server
-    metrics, mcp = Metrics(), mcp or McpEndpoint()
+    metrics, mcp = Metrics(host.dispatcher.engine), mcp or McpEndpoint()
     routes = PROBES if "http" not in host.roles else [*ROUTES, Route("/mcp", mcp, methods=["POST"])]
     app = Starlette(
         routes=routes,

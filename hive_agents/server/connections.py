@@ -49,6 +49,9 @@ class Connections:
         self._all: dict[Connection, None] = {}
         self._by_address: dict[str, dict[Connection, None]] = {}
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     @property
     def accepted_at_once(self) -> int:
         """How many may be accepted at once, so that none is closed before anything was read from it."""

@@ -33,7 +33,7 @@ from hive_agents.host import (
     record_document,
 )
 from hive_agents.index import ScopedIndex
-from hive_agents.ranking import build_index, find_active
+from hive_agents.ranking import find_active
 from hive_agents.readers import ImportFailure
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Body, Value
@@ -237,7 +237,7 @@ def change_document(call: CallContext, doc_id: str, body: DocumentChange) -> Doc
         record_document(
             call.workspace, EventType.DOCUMENT_CHANGED, call.principal, call.by, doc_id=doc_id, fields=changes
         )
-        build_index(call.workspace, quick=True)
+        call.freshness.changed()
     document = _parsed(call, doc_id)
     return DocumentChanged(doc_id=doc_id, title=document.title, fields=_shown(document.front_matter))
 
@@ -250,7 +250,7 @@ def delete_document(call: CallContext, doc_id: str) -> DocumentDeleted:
         return DocumentDeleted(deleted=doc_id)
     _require_own(call, doc_id)
     document_deleted(call.workspace, doc_id, call.principal, call.by)
-    build_index(call.workspace, quick=True)
+    call.freshness.changed()
     return DocumentDeleted(deleted=doc_id)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
+from hive_agents.base import EngineFault
 from hive_agents.ranking import build_index
 
 if TYPE_CHECKING:
@@ -54,6 +56,20 @@ class Freshness:
         Raises: as `build_index`.
         """
         with self._lock:
-            if now or self._is_due():
-                build_index(self._workspace, quick=not now)
-                self._refreshed_at = time.monotonic()
+            if now:
+                build_index(self._workspace)
+            elif self._is_due():
+                self._look()
+            else:
+                return
+            self._refreshed_at = time.monotonic()
+
+    def changed(self) -> None:
+        """Index a change that was made a moment ago, as `refresh`."""
+        with self._lock:
+            self._look()
+
+    def _look(self) -> None:
+        # Without an engine questions are answered from the state before, which each host has by itself.
+        with suppress(EngineFault):
+            build_index(self._workspace, quick=True)

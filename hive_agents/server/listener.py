@@ -69,6 +69,7 @@ class Listener:
 
         connections = Connections(host.workspace.settings.server)
         app = create_app(host)
+        app.state.connections = connections
         config = uvicorn.Config(
             app, http=protocol(connections), log_config=None, access_log=False, lifespan="off", ws="none",
             server_header=False, timeout_graceful_shutdown=GRACE, backlog=connections.accepted_at_once,

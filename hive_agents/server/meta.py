@@ -49,8 +49,9 @@ async def ready(request: Request) -> Response:
     faults = await host.faults()
     if faults:
         return problem(503, None, faults, {"Retry-After": "5"})
-    # An unavailable model doesn't make the host unready: answers are made without it, and agents wait for it.
-    return JSONResponse({"status": "ok", "roles": host.roles, "models": "resting" if resting() else "ok"})
+    # Answers are made without a model or an engine that is away, and agents wait for a model.
+    states = {"roles": host.roles, "models": "resting" if resting() else "ok", "engines": host.engines}
+    return JSONResponse({"status": "ok", **states})
 
 
 probes = [Route("/healthz", alive, methods=["GET"]), Route("/readyz", ready, methods=["GET"])]
@@ -76,7 +77,7 @@ def openapi(_: Call) -> OpenApiDocument:
 def metrics(call: Call) -> Response:
     """Metrics in the text format of Prometheus."""
     state = call.request.app.state
-    return Response(state.metrics.shown(call.host, state.feed), headers=PRIVATE, media_type=MEDIA)
+    return Response(state.metrics.shown(call.host, state.feed, state.connections), headers=PRIVATE, media_type=MEDIA)
 
 
 OPERATIONS: list[Operation] = [

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from hive_agents.base import Diagnostic, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
+from hive_agents.base import Diagnostic, EngineFault, HiveError, NotFound, RefusedInput, RightsWithdrawn, Taken, TooMany
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.shapes import OPENAI, OpenAiError, OpenAiProblem, Problem
 from hive_agents.triggers import kind_of
@@ -96,7 +96,7 @@ async def of_hive(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HiveError)
     status = status_of(error)
     headers = CHALLENGE if status == 401 else AGAIN if status == 503 else None
-    if isinstance(error, TooMany):
+    if isinstance(error, (EngineFault, TooMany)):
         headers = {"Retry-After": str(error.retry_after)}
     return problem(status, None, error.diagnostics, headers, path=request.url.path)
 

@@ -110,6 +110,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
                 "search": '"hnsw"',
                 "keep": "3",
                 "timeout_seconds": "9.0",
+                "rest_seconds": "9.0",
             },
             "search": {
                 "url": '"opensearch://127.0.0.1:1/x"',
@@ -118,6 +119,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
                 "replicas": "2",
                 "keep": "3",
                 "timeout_seconds": "9.0",
+                "rest_seconds": "9.0",
             },
         }.items()
         for key, value in keys.items()

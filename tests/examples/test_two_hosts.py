@@ -20,6 +20,7 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
+from hive_agents.ranking import SearchEngine
 from hive_agents.server.metrics import Metrics
 from tests.ports import lasting_port
 from tests.real_engines import Postgres, postgres
@@ -167,8 +168,10 @@ def test_prometheus_takes_the_rules_and_they_ring(tmp_path: Path) -> None:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_rules_and_dashboard_name_what_hosts_tell() -> None:
-    known = {f"{one.name}{end}" for one in Metrics().registry.collect() for end in ("", "_total", "_bucket")}
+def test_rules_and_dashboard_name_what_hosts_tell(tmp_path: Path) -> None:
+    ends = ("", "_total", "_bucket", "_sum", "_count")
+    found = Metrics(SearchEngine(copied_sample(tmp_path / "ws"))).registry.collect()
+    known = {f"{one.name}{end}" for one in found for end in ends}
     board = json.loads((SERVE / "dashboard.json").read_text(encoding="utf-8"))
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     rules = (SERVE / "alerts.yml").read_text(encoding="utf-8")

@@ -169,7 +169,8 @@ class VectorSettings(Format):
     """Where vectors are searched: "" is here, the URL of a PostgreSQL with pgvector there.
 
     `namespace` is the schema of this workspace's tables. `search` "hnsw" is faster, and finds nearly the nearest.
-    `keep` states of the index before the current one stay, for hosts that haven't indexed yet.
+    `keep` states of the index before the current one stay, for hosts that haven't indexed yet. A request has
+    `timeout_seconds`; an engine that is away isn't asked again for `rest_seconds`.
     """
 
     url: PostgresUrl = ""
@@ -178,13 +179,15 @@ class VectorSettings(Format):
     search: Annotated[Literal["exact", "hnsw"], AnyCase] = "exact"
     keep: Annotated[int, Field(ge=0, le=100)] = 0
     timeout_seconds: Seconds = 10.0
+    rest_seconds: Seconds = 15.0
 
 
 class SearchSettings(Format):
     """Where words are searched: "" is here, `opensearch://host:9200/prefix` (with TLS `opensearchs://`) there.
 
     `prefix` begins the names of this workspace's indexes. `login_ref` is a reference to "user:password". `keep` states
-    of a collection before the current one stay, for hosts that haven't indexed yet.
+    of a collection before the current one stay, for hosts that haven't indexed yet. `timeout_seconds` and
+    `rest_seconds` are as in `[vectors]`.
     """
 
     url: Annotated[str, AfterValidator(_opensearch_url)] = ""
@@ -193,6 +196,7 @@ class SearchSettings(Format):
     replicas: Annotated[int, Field(ge=0, le=100)] = 0
     keep: Annotated[int, Field(ge=0, le=100)] = 0
     timeout_seconds: Seconds = 10.0
+    rest_seconds: Seconds = 15.0
 
 
 class RelevanceFloor(Format):
