@@ -12,6 +12,7 @@ from .analysis import (
     names_in as names_in,
     terms as terms,
     unmarked as unmarked,
+    whole_writings as whole_writings,
     without_references as without_references,
     words as words,
 )

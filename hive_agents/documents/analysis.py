@@ -151,13 +151,26 @@ def terms(text: str, analyzer: str = DEFAULT_LANGUAGE) -> list[str]:
 
 
 def names_in(text: str, analyzer: str) -> frozenset[str]:
-    """Return the terms of a text that name something by their form: with a digit, joined or signed.
+    """Return the terms of a text that name something by their form: with a digit, joined, signed, or in camelCase.
 
-    >>> sorted(names_in("C++ 17 in foo_bar or a-b", "english+"))
-    ['17', 'c++', 'foobar']
+    >>> sorted(names_in("C++ 17 in foo_bar or a-b of maxRetries", "english+"))
+    ['17', 'c++', 'foobar', 'maxretri']
     """
     numbered = {term for term in terms(text, analyzer) if _DIGIT.search(term)}
-    return frozenset(numbered.union(exact_writings(text, analyzer)))
+    return whole_writings(text, analyzer).union(numbered)
+
+
+def whole_writings(text: str, analyzer: str) -> frozenset[str]:
+    """Return the terms of a text that are written of parts: joined, signed, and whole words in camelCase.
+
+    >>> sorted(whole_writings("C++ 17 in foo_bar or a-b of maxRetries", "english+"))
+    ['c++', 'foobar', 'maxretri']
+    """
+    written = exact_writings(text, analyzer)
+    if is_exact(analyzer) and _HUMP.search(text) is not None:
+        found = (word[0] for word in found_words(unicodedata.normalize("NFKC", text)))
+        written += [_stem(word.lower(), language_of(analyzer)) for word in found if _HUMP.search(word)]
+    return frozenset(written)
 
 
 def exact_writings(text: str, analyzer: str) -> list[str]:

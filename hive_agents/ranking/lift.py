@@ -1,6 +1,7 @@
 """A lift for names: a chunk that has what is rare and exact in a query is moved up, in any wording of the query.
 
-A name is a term with a digit, a joined or signed one, or one that carries at least half of the query's idf.
+A name is a term with a digit, a joined or signed one, a word in camelCase, or one that carries at least half of the
+query's idf.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.documents import is_exact, names_in, terms
+from hive_agents.documents import is_exact, names_in, terms, whole_writings
 from hive_agents.index import BM25Params, ChunkNumbers, LaneIndex
 from hive_agents.ranking.config import RetrievalConfig
 
@@ -31,15 +32,19 @@ def lifts(index: LaneIndex, query: str, chunks: ChunkNumbers, config: RetrievalC
 def name_shares(
     index: LaneIndex, query: str, chunks: ChunkNumbers, params: BM25Params = BM25Params()
 ) -> NDArray[np.float64]:
-    """Return for each chunk the idf of the query's names that it has, by that of all its terms in the index."""
+    """Return for each chunk the idf of the query's names that it has, by that of all its terms in the index.
+
+    What is written of parts counts twice, since its parts are terms of the query, too, which other chunks have.
+    """
     shares = np.zeros(len(chunks))
     words = sorted(set(terms(query, index.language)))
     counts = zip(words, index.frequencies(words, params), strict=True)
     weights = {word: idf(index, count) for word, count in counts if count}
     total, by_form = sum(weights.values()), names_in(query, index.language)
+    whole = whole_writings(query, index.language)
     names = [word for word, weight in weights.items() if word in by_form or 2 * weight >= total]
     for name, has in zip(names, index.having(names, chunks, params), strict=True):
-        shares += weights[name] * has
+        shares += weights[name] * (2 if name in whole else 1) * has
     return shares / total if names else shares
 
 

@@ -19,6 +19,7 @@ from hive_agents.documents import (
     function_words,
     language_of,
     names_in,
+    spoken_language,
     terms,
     words,
 )
@@ -59,8 +60,10 @@ def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Para
         return False
     written, names = exact_writings(query, index.language), names_in(query, index.language)
     content = list(dict.fromkeys([*content_terms(query, index.language), *written]))
-    counts = zip(content, index.frequencies(content, params), strict=True)
-    weights = [idf(index, count) * (2 if term in names else 1) for term, count in counts]
+    counted = list(zip(content, index.frequencies(content, params), strict=True))
+    weights = [idf(index, count) * (2 if term in names else 1) for term, count in counted]
+    if any(count and 2 * weight >= sum(weights) for (_, count), weight in zip(counted, weights, strict=True)):
+        return True  # a chunk has it, however far down common words put that chunk
     found = np.zeros(len(first))
     for weight, has in zip(weights, index.having(content, first, params), strict=True):
         found += weight * has
@@ -68,13 +71,16 @@ def has_half(index: LaneIndex, query: str, first: ChunkNumbers, params: BM25Para
 
 
 def is_foreign(index: LaneIndex, query: str) -> bool:
-    """Return whether a query has several words, fewer than half of them known, and is a sentence of another language.
+    """Return whether a query is a sentence of another language, not all of whose words are known.
 
-    Any sentence has short words. In one of the index's language, most of them are its function words.
+    Most function words of it are those of the other language. Of one without a list it has several words, fewer than
+    half of them known, and most short ones are no function words of the index's language.
     """
     language = language_of(index.language)
     asked = sorted(set(terms(query, language)))
     unknown = {term for term, count in zip(asked, index.frequencies(asked, BM25Params()), strict=True) if not count}
+    if unknown and language in LANGUAGES and spoken_language(query, language) != LANGUAGES[language]:
+        return True
     if len(asked) < _FOREIGN or 2 * len(unknown) <= len(asked):
         return False
     small = function_words(LANGUAGES[language]) if language in LANGUAGES else frozenset[str]()

@@ -14,7 +14,7 @@ from hive_agents.index import indexing
 from hive_agents.ranking import build_index
 from hive_agents.ranking.config import parse_config
 from hive_agents.ranking.lift import lift_weight, name_shares
-from hive_agents.ranking.silence import floor_of, is_foreign
+from hive_agents.ranking.silence import floor_of, has_half, is_foreign
 from tests.conftest import config_json, make_workspace, write_document
 
 Known = tuple[Workspace, dict[str, str]]
@@ -64,7 +64,7 @@ def test_the_factor_is_one_and_the_names_share_of_the_known_terms(known: Known) 
     index = engine.index("kb")
     shares = name_shares(index, query, index.chunks_of("cve1.md"))
     assert lifted["cve1.md"] == pytest.approx(plain["cve1.md"] * (1 + shares[0]))
-    assert 0 < shares[0] < 1
+    assert 0 < shares[0] < 2  # at most each of its terms twice
 
 
 def test_lanes_by_themselves_are_not_lifted(known: Known) -> None:
@@ -101,6 +101,19 @@ def test_the_rows_put_together_are_the_document(tmp_path: Path) -> None:
     assert all(row.text.startswith(TABLE) for row in rows[1:])
 
 
+def test_a_word_in_camel_case_is_a_name_whatever_its_parts_are(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(12):
+        text = "The status code tells why a request was rejected. Reject it with a code, and log the status."
+        write_document(workspace, f"status{n}.md", f"# Status code {n}\n\n{text}\n")
+    for n in range(40):
+        write_document(workspace, f"other{n}.md", f"# Page {n}\n\nThis page tells something else.\n")
+    options = "An option of the list.\n" * 30
+    write_document(workspace, "options.md", f"# Options\n\n{options}`rejectStatusCode`: 403\n")
+    workspace.index()
+    assert {first(workspace, wording.format("rejectStatusCode")) for wording in WORDINGS} == {"options.md"}
+
+
 SILENT = HYBRID | {"abstain": {"enabled": True}}
 
 
@@ -116,6 +129,7 @@ def test_nothing_is_said_only_where_nothing_is_near(known: Known) -> None:
 def test_a_query_in_another_language_is_known_by_its_words(known: Known) -> None:
     index = known[0].engine().index("kb")
     assert is_foreign(index, "Comment redémarrer le service de messagerie ?")
+    assert is_foreign(index, "¿Puedo abrir el mail gateway server?")
     assert not is_foreign(index, "restart the mail gateway")
     assert is_foreign(index, "Was passiert, wenn das Limit überschritten wird?")
     assert is_foreign(index, "¿Qué temperatura necesita el tampón?")
@@ -176,3 +190,14 @@ def test_a_lift_is_switched_by_name_and_by_weight(lift: dict[str, Any], weight: 
 
 def test_a_weight_is_a_number_from_0_to_10() -> None:
     assert parse_config(json.dumps(HYBRID | {"lift": {"weight": 3}}), "a.json").config.lift.weight == 3
+
+
+def test_a_name_far_down_the_keyword_lane_is_not_nothing(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, documents={})
+    for n in range(30):
+        write_document(workspace, f"tell{n}.md", f"# Tell me please {n}\n\nTell me about it, please tell me.\n")
+    write_document(workspace, "colours.md", "# Colours\n\nThe colour of the page is F5F7FB.\n")
+    workspace.index()
+    index = workspace.engine().index("kb")
+    assert has_half(index, "tell me about F5F7FB please", index.chunks_of("tell1.md"))
+    assert not has_half(index, "tell me about F5F7FC please", index.chunks_of("tell1.md"))

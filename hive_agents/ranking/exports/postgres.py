@@ -222,15 +222,19 @@ def _words(plan: ExportPlan) -> dict[str, str]:
 
 def _names(plan: ExportPlan) -> dict[str, str]:
     """As `lift.name_shares`: of each chunk, what the question's names in it weigh by all its known terms."""
-    exact = " OR term IN (SELECT hive.exact_writings(hive.lowered(asked)))" if is_exact(plan.index.language) else ""
+    exact, weight = "", "idf"
+    if is_exact(plan.index.language):
+        whole = "SELECT hive.exact_writings(hive.lowered(asked)) UNION SELECT hive.humped(asked)"
+        exact = f" OR term IN ({whole})"
+        weight = f"idf * CASE WHEN term IN ({whole}) THEN 2 ELSE 1 END"
     return {
         "known": "SELECT sum(idf ORDER BY term) AS total FROM weighed",
         "names": (
-            "SELECT term, idf, total FROM weighed, known\n"
+            f"SELECT term, {weight} AS weight, total FROM weighed, known\n"
             f"    WHERE term ~ '[0-9]' OR 2 * idf >= total{exact}"
         ),
         "named": (
-            "SELECT chunk_id, sum(idf ORDER BY term) / total AS share FROM found JOIN names USING (term)\n"
+            "SELECT chunk_id, sum(weight ORDER BY term) / total AS share FROM found JOIN names USING (term)\n"
             "    GROUP BY chunk_id, total"
         ),
     }

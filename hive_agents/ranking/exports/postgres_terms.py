@@ -93,6 +93,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
   UNION ALL SELECT hive.stemmed(lower(found[1])) FROM regexp_matches(word, {part}, 'g') AS found WHERE word ~ {hump}
 $hive$;
 
+-- The words of a question in camelCase, whole.
+CREATE OR REPLACE FUNCTION hive.humped(body text) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $hive$
+  SELECT hive.stemmed(hive.lowered(word)) FROM hive.words(normalize(body, NFKC)) AS word WHERE word ~ {hump}
+$hive$;
+
 """
 
 _TERMS = r"""-- The terms of the index, with repeats. ROWS: those of a question, by which the planner looks postings up.
