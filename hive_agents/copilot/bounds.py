@@ -7,8 +7,8 @@ from typing import cast
 from hive_agents.copilot.dates import Bound, DateSpan, to_come
 from hive_agents.copilot.language import word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
-from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence
-from hive_agents.copilot.vocabulary import date_role_of, parts
+from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence, asks_how_many
+from hive_agents.copilot.vocabulary import LONGEST, date_role_of, parts
 from hive_agents.documents import terms
 
 _COMPARING = frozenset({"is", "at", "than", "the"})
@@ -78,37 +78,49 @@ def _date_fields(s: Sentence, place: int) -> list[str]:
 def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
     """Return filters on numbers beside their field's name: "version 3", "pages over 20", "more than 20 pages"."""
     demands: list[tuple[DocumentFilter, set[int]]] = []
-    for name in s.vocabulary.of_type("number") if s.filters_by_description else ():
-        for place in range(len(s.words)):
-            if s.at(place).removesuffix("s") != parts(name)[-1].removesuffix("s"):
-                continue
-            comparison = _number_after(s, place) or _number_before(s, place)
-            if comparison is not None:
-                op, number, places = comparison
-                value = int(number) if number.isdecimal() else float(number)
-                demands.append((DocumentFilter(field=name, op=op, value=value), places))
+    for place in range(len(s.words)) if s.filters_by_description else ():
+        found = (_named_after(s, place) or _named_before(s, place)) if _is_number(s.at(place)) else None
+        if found is not None:
+            name, op, places = found
+            number = s.at(place)
+            value = int(number) if number.isdecimal() else float(number)
+            demands.append((DocumentFilter(field=name, op=op, value=value), places))
     return demands
 
 
-def _number_after(s: Sentence, place: int) -> tuple[Operator, str, set[int]] | None:
+def _compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
+    """Return the place before a number and the words that compare with it, and the comparison."""
     comparisons = word_table("fields.comparisons")
-    last, op = place + 1, "eq"
-    while s.at(last) in comparisons or s.at(last) in _COMPARING:
-        op = comparisons.get(s.at(last), op)
-        last += 1
-    return (cast("Operator", op), s.at(last), set(range(place, last + 1))) if _is_number(s.at(last)) else None
-
-
-def _number_before(s: Sentence, place: int) -> tuple[Operator, str, set[int]] | None:
-    """Return a bound before the field's name; a number without comparison may count things in the text."""
-    comparisons = word_table("fields.comparisons")
-    first, op = place - 2, None
+    first, op = place - 1, None
     while s.at(first) in comparisons or s.at(first) in _COMPARING:
         op = comparisons.get(s.at(first), op)
         first -= 1
-    if op is None or not _is_number(s.at(place - 1)) or not (s.has_head() or any(m.noun for m in s.mentions)):
+    return first, cast("Operator | None", op)
+
+
+def _named_before(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
+    """Return the field that is named before a number, with the comparison between them."""
+    last, op = _compared(s, place)
+    names = s.vocabulary.of_type("number")
+    for first in range(max(0, last + 1 - LONGEST), last + 1):
+        found = s.vocabulary.named_field([s.at(n) for n in range(first, last + 1)], names)
+        if found is not None and found[1] == last + 1 - first:
+            return found[0], op or "eq", set(range(first, place + 1))
+    return None
+
+
+def _named_after(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
+    """Return the field that is named after a number; without a comparison, that number may count things in the text,
+    unless documents are counted and the whole name is there: "how many servers have 16 CPU cores"."""
+    first, op = _compared(s, place)
+    asked = [s.at(n) for n in range(place + 1, min(place + 1 + LONGEST, len(s.words)))]
+    found = s.vocabulary.named_field(asked, s.vocabulary.of_type("number"))
+    if found is None or not (s.has_head() or any(mention.noun for mention in s.mentions)):
         return None
-    return cast("Operator", op), s.at(place - 1), set(range(first + 1, place + 1))
+    whole = asks_how_many(s.text) and found[1] >= len(parts(found[0])) > 1
+    if op is None and not whole:
+        return None
+    return found[0], op or "eq", set(range(first + 1, place + 1 + found[1]))
 
 
 def _is_number(word: str) -> bool:

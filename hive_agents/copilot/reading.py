@@ -25,6 +25,7 @@ from hive_agents.copilot.sentence import (
     Mention,
     Sentence,
     SentenceKind,
+    asks_how_many,
     lists_documents,
     search_words,
 )
@@ -96,13 +97,19 @@ class _Values:
                 self._accept(mention, meaning)
 
     def find_alone(self) -> None:
-        """Accept values without other content: "drafts", "effective in the lab"; a tag alone is a topic."""
+        """Accept values without other content: "drafts", "effective in the lab"; a tag alone is a topic, unless it is
+        said of documents: "how many servers run Linux"."""
         s = self.s
-        rest = [n for n in range(len(s.words)) if s.is_content(n, self.used)]
-        if s.filters_by_description and all(n in s.inside for n in rest):
-            for mention in self._open():
-                if not mention.shy and (s.follow_up or not mention.meanings[0].is_topic) and s.is_only_named(mention):
-                    self._accept(mention, mention.meanings[0])
+        linking = set() if s.follow_up else _linking_verbs(s, self.used)
+        rest = [n for n in range(len(s.words)) if s.is_content(n, self.used | linking)]
+        if not s.filters_by_description or not all(n in s.inside for n in rest):
+            return
+        said = s.kind is SentenceKind.LISTING and s.has_head()
+        for mention in self._open():
+            topic = mention.meanings[0].is_topic and not s.follow_up and not (said and not self._is_about(mention))
+            if not mention.shy and not topic and s.is_only_named(mention):
+                self._accept(mention, mention.meanings[0])
+        self.used |= linking
 
     def filters(self) -> list[DocumentFilter]:
         demands: list[DocumentFilter] = []
@@ -135,9 +142,8 @@ class _Values:
     def _meaning(self, mention: Mention) -> Meaning | None:
         """Return the meaning by which a value filters; None where it is content."""
         s = self.s
-        about = s.at(s.back(mention.first, ARTICLES)) in ABOUT
-        if s.kind is SentenceKind.DEFINITION or (about and not mention.noun):
-            return None  # a topic: "about the QA department"
+        if s.kind is SentenceKind.DEFINITION or self._is_about(mention):
+            return None
         meaning = self._named(mention)
         clear = not mention.shy or self._is_state_of_documents(mention)
         if meaning is None and clear and not s.words[mention.first].quoted:
@@ -145,6 +151,14 @@ class _Values:
             if meaning is None and s.filters_by_description:
                 meaning = self._describing(mention)
         return meaning
+
+    def _is_about(self, mention: Mention) -> bool:
+        """Return whether a value is what texts are about, as in "about the QA department": what is counted is counted
+        by its fields, and in "are on VMware" nothing is about it."""
+        s = self.s
+        before = s.back(mention.first, ARTICLES)
+        about = s.at(before) in ABOUT and s.at(before - 1) not in BE
+        return about and not mention.noun and not asks_how_many(s.text)
 
     def _is_state_of_documents(self, mention: Mention) -> bool:
         """Return whether a function word is a status of documents: "open orders", "which orders are done"."""
@@ -284,6 +298,23 @@ class _Values:
     def _is_negated(self, mention: Mention) -> bool:
         over = (ARTICLES, ADVERBS - {"as"}, PREPOSITIONS - {"about"}, HEADS, BE)
         return self.s.at(self.s.back(mention.first, *over)) in NEGATIONS
+
+
+def _linking_verbs(s: Sentence, used: set[int]) -> set[int]:
+    """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
+    "how many tickets did Tech-03 handle"."""
+    linking = set()
+    for place in range(1, len(s.words)):
+        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
+            continue
+        before = s.back(place, _LINKS, word_list("words", "have"))
+        after = place + 1
+        while s.at(after) in PREPOSITIONS - ABOUT or s.at(after) in ARTICLES:
+            after += 1
+        between = s.is_head(before) and (after in s.inside or after in used)
+        ends = place + 1 == len(s.words) and s.at(0) == "how" and (place - 1 in s.inside or place - 1 in used)
+        linking |= {place} if between or ends else set()
+    return linking
 
 
 def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:

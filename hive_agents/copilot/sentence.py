@@ -77,7 +77,7 @@ class Sentence:
 
     def __init__(self, text: str, vocabulary: Vocabulary, today: datetime.date, follow_up: bool = False) -> None:
         self.text, self.vocabulary, self.today, self.follow_up = text, vocabulary, today, follow_up
-        self.words = _with_documents(words(text))
+        self.words = _with_documents(words(text), vocabulary)
         self.dates = date_spans(self.words, today)
         dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
         self.mentions = _mentions(self.words, vocabulary, dated)
@@ -212,15 +212,17 @@ class Sentence:
         return any(mention.noun and self.at(mention.last + 1) in ABOUT - PREPOSITIONS for mention in self.mentions)
 
 
-def _with_documents(sentence: list[Word]) -> list[Word]:
-    """Return the words, in the plural where one that is also a verb names documents: "the newest blog post", but
-    neither "post a comment" nor "a POST request"."""
+def _with_documents(sentence: list[Word], vocabulary: Vocabulary) -> list[Word]:
+    """Return the words with "documents" for what all documents are called, and in the plural where one that is also a
+    verb names documents: "the newest blog post", but neither "post a comment" nor "a POST request"."""
     before, after = ARTICLES | ORDER | DOCUMENT, ABOUT | BE | PREPOSITIONS | _WORDS["relative"] | {""}
     result = []
     for n, word in enumerate(sentence):
         named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
         ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
-        result.append(replace(word, lower=f"{word.lower}s") if named and ends else word)
+        lower = f"{word.lower}s" if named and ends else word.lower
+        is_noun = bool(vocabulary.noun) and terms(word.lower) == [vocabulary.noun]
+        result.append(replace(word, lower="documents" if is_noun else lower))
     return result
 
 
@@ -289,9 +291,11 @@ def search_words(s: Sentence, used: set[int], *, filtered: bool) -> str:
         return s.text[lead:].strip(" ?!.,;")
     kept = [n for n in range(len(s.words)) if n not in used]
     edges = EDGES if s.filters_by_description else CONNECTIVES
-    while kept and s.at(kept[0]) in edges:
+    # A word of `is_file` or db-0 is none of the sentence's own.
+    joined = {n for n in range(1, len(s.words)) if s.words[n].gap and not s.words[n].gap.strip("._-/:@")}
+    while kept and s.at(kept[0]) in edges and kept[0] + 1 not in joined:
         kept.pop(0)
-    while kept and s.at(kept[-1]) in EDGES and s.words[kept[-1]].text != "A":
+    while kept and s.at(kept[-1]) in EDGES and s.words[kept[-1]].text != "A" and kept[-1] not in joined:
         kept.pop()
     pieces: list[str] = []
     for n, place in enumerate(kept):

@@ -89,7 +89,9 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
     """Return the fields and values of a scope from `certain_scope`, cached for each scope."""
     vocabulary = _vocabularies.get(known)
     if vocabulary is None:
-        vocabulary = _vocabularies[known] = Vocabulary.of(declared(known.collection), known.values)
+        vocabulary = _vocabularies[known] = Vocabulary.of(
+            declared(known.collection), known.values, known.doc_ids()
+        )
     return vocabulary
 
 

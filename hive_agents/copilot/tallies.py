@@ -10,8 +10,7 @@ from typing import Any, cast
 from hive_agents.base import count
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.vocabulary import Vocabulary, parts
-from hive_agents.documents import terms
+from hive_agents.copilot.vocabulary import LONGEST, Vocabulary, parts
 
 MOST_GROUPS = 50
 _NEAR = 4
@@ -54,17 +53,25 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
             if at(sentence, at_field)[:1].isdecimal():
                 break
             types = ("number", "date") if kind in ("max", "min") else ("number",)
-            field = _field(at(sentence, at_field), vocabulary, vocabulary.of_type(*types))
-            if kind is not None and field is not None:
-                used.update(range(place, at_field + 1))
-                return kind, field
+            found = _field(sentence, at_field, vocabulary, vocabulary.of_type(*types))
+            if kind is not None and found is not None:
+                used.update(range(place, at_field + found[1]))
+                return kind, found[0]
+        kind, *ends = (word_table("tallies.extremes").get(word.lower) or "none").split()
+        name = next((name for name in vocabulary.of_type("number") if name.lower().endswith(tuple(ends))), None)
+        if word.lower in word_list("tallies", "firsts") and place + 1 == len(sentence):
+            dated = _field(sentence, place - 1, vocabulary, vocabulary.of_type("date"))
+            kind, name = "min", None if dated is None else dated[0]
+            used.update((place - 1,) if name is not None else ())
+        if name is not None:
+            used.update(range(place - (at(sentence, place - 1) == "most"), place + 1))
+            return kind, name
     return None
 
 
 def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str | None:
     """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"."""
     groups, ends = word_list("tallies", "groups"), word_list("tallies", "ends")
-    named = [name for name in vocabulary.of_type("keyword", "text") if name in vocabulary.fields]
     people = vocabulary.in_role("person")
     if people and at(sentence, 0) == "who" and any(word.lower == "most" for word in sentence):
         owning = word_table("fields.owning")
@@ -72,26 +79,28 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> st
         asking = {"who", "most", "the", *owning}
         used.update(n for n, word in enumerate(sentence) if word.lower in asking)
         return next((name for hold in holds for name in people if hold in parts(name)), people[0])
+    # A field of one value parts nothing: that of the folder gives way to a column of the same name.
+    countable = vocabulary.of_type("keyword", "text", "number")
+    named = sorted(countable, key=lambda name: len(vocabulary.fields[name].values) == 1)
     for place, word in enumerate(sentence):
-        field = _field(at(sentence, place + 1), vocabulary, named) if word.lower in groups else None
-        after = at(sentence, place + 2)
-        if field is None or (after and after not in ends and not sentence[place + 2].opens_clause):
+        found = _field(sentence, place + 1, vocabulary, named) if word.lower in groups else None
+        last = place + (found[1] if found is not None else 0)
+        after = at(sentence, last + 1)
+        if found is None or (after and after not in ends and not sentence[last + 1].opens_clause):
             continue
-        used.update((place, place + 1))
+        used.update(range(place, last + 1))
         if after in ("have", "has", "own", "wrote"):
-            used.add(place + 2)
+            used.add(last + 1)
         if at(sentence, place - 1) in ("does", "do", "did", "grouped", "counted"):
             used.add(place - 1)
-        return field
+        return found[0]
     return None
 
 
-def _field(word: str, vocabulary: Vocabulary, names: Collection[str]) -> str | None:
-    """Return the field with that name, unless the word is a value."""
-    stem = terms(word)
-    if not stem or vocabulary.meanings([word]):
-        return None
-    return next((name for name in names if stem[0] in terms(" ".join((parts(name)[-1], parts(name)[0])))), None)
+def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Collection[str]) -> tuple[str, int] | None:
+    """Return the field that the words from there on name, and how many they are, unless the first is a value."""
+    asked = [word.lower for word in sentence[place : place + LONGEST]]
+    return vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
 
 
 def _rest(sentence: list[Word], used: set[int]) -> str:

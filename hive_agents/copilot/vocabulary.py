@@ -25,6 +25,8 @@ _MISSPELT = range(8, 41)
 """Letters of a word that is found with one letter wrong, too."""
 _INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
 _VOWELS = frozenset("aeiouy")
+_INSIDE_NAMES = frozenset({"of", "the", "in"})
+"""Words between those of a field's name: "GB of memory" is `memory_gb`."""
 _VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
 _FOLDERS = word_list("fields", "folders")
 _Entry = TypeVar("_Entry")
@@ -75,12 +77,21 @@ class _Phrases(Generic[_Entry]):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All filterable fields; built from a scoped index, it has no value of hidden documents."""
+    """All filterable fields; built from a scoped index, it has no value of hidden documents.
+
+    `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
+    """
 
     fields: Mapping[str, FieldWords]
+    noun: str = ""
 
     @classmethod
-    def of(cls, collection: Collection, values: Callable[[str], list[tuple[str, int]]]) -> Vocabulary:
+    def of(
+        cls,
+        collection: Collection,
+        values: Callable[[str], list[tuple[str, int]]],
+        doc_ids: Sequence[str] = (),
+    ) -> Vocabulary:
         """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
         for name in collection.filterable:
@@ -92,7 +103,40 @@ class Vocabulary:
             visible = tuple(str(value) for value, _ in ranked)
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
-        return cls(fields)
+        folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
+        folder = folders.pop() if len(folders) == 1 else ""
+        return cls(fields, _key(spell(folder)) if _is_plural(folder) else "")
+
+    def named_field(self, words: Sequence[str], names: Iterable[str]) -> tuple[str, int] | None:
+        """Return which of these fields the words begin with, and how many of the words name it.
+
+        A name that is there with all its words, however they are joined, goes before one of which more words are there;
+        of a single word of a name, it is the first or the last.
+
+        >>> fields = {"unitprice": FieldWords("number"), "memory_gb": FieldWords("number")}
+        >>> kb = Vocabulary(fields | {"days_left": FieldWords("number"), "supplierID": FieldWords("number")})
+        >>> asked = ("unit prices of", "gb of memory", "supplier 7", "days")
+        >>> [kb.named_field(words.split(), kb.fields) for words in asked]
+        [('unitprice', 2), ('memory_gb', 3), ('supplierID', 1), ('days_left', 1)]
+        """
+        best: tuple[int, int, str] | None = None
+        for name in names:
+            own, (joined, bare) = _name_stems(name)
+            length = next((n for n in range(min(len(words), LONGEST), 0, -1) if _key(words[:n]) in (joined, bare)), 0)
+            whole, seen = length > 0, set[str]()
+            for n, word in enumerate(words if not whole else ()):
+                stem = _key((word,))
+                if stem in own and stem not in seen:
+                    seen.add(stem)
+                    length = n + 1
+                elif not n or word not in _INSIDE_NAMES:
+                    break
+            whole = whole or len(seen) == len(own)
+            if len(seen) == 1 and not whole and seen.isdisjoint((own[0], own[-1])):
+                continue
+            if length and (best is None or (whole, length) > best[:2]):
+                best = (whole, length, name)
+        return None if best is None else (best[2], best[1])
 
     def meanings(self, phrase: Sequence[str]) -> tuple[Meaning, ...]:
         """Return the meanings of lower-case words as one phrase: of a value or synonym, else of a shorter or longer
@@ -252,6 +296,14 @@ def date_role_of(name: str) -> str | None:
 
 
 @cache
+def _name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
+    """Return the stems of the words of a field's name, and of all together, with and without the "id" at its end."""
+    named = parts(name)
+    bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
+    return [_key([word]) for word in named], (_key(named), _key(bare if any(bare) else named))
+
+
+@cache
 def cue_stems(field: str, role: FieldRole) -> frozenset[str]:
     """Return the stems of the words that name a field beside a value: "department", "tagged"."""
     named = parts(field)
@@ -278,9 +330,12 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
     >>> [_names_documents(*value, "kind") for value in values]
     [True, True, False]
     """
-    last = "".join(spell(value)[-1:])
-    plural = last.endswith("s") and not last.endswith(("ss", "us", "is"))
-    return bool(_kinds().find([last])) or (role == "kind" and (plural or _FOLDERS.isdisjoint(parts(name))))
+    named = bool(_kinds().find(spell(value)[-1:]))
+    return named or (role == "kind" and (_is_plural(value) or _FOLDERS.isdisjoint(parts(name))))
+
+
+def _is_plural(name: str) -> bool:
+    return name.lower().endswith("s") and not name.lower().endswith(("ss", "us", "is"))
 
 
 @cache

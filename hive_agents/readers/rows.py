@@ -26,6 +26,8 @@ _IDS = frozenset(
     case_id order_id incident_id request_id task_id ticket case order invoice incident issue request task reference ref
     ticket_no ticket_number case_number order_no order_number invoice_no invoice_number""".split()
 )
+_IDS_END = re.compile(r"(?:[a-z](?=[A-Z])|[\W_])(?:id|ID|Id|uuid|UUID)$")
+"""The end of the name of a column of ids: `productID`, `customer_id`, `Order ID`."""
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
 _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*\d)(?!\S+://|\S+@)\S{2,40}")
@@ -66,7 +68,7 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     unique = [at for at, column in enumerate(columns) if _is_unique(column)]
     named = [at for at in unique if head[at].lower().replace(" ", "_") in _IDS]
     # Rows with texts keep the keys that they had: their titles.
-    coded = [at for at in unique if not texts and _are_codes(columns[at])]
+    coded = [at for at in unique if not texts and (_IDS_END.search(head[at]) or _are_codes(columns[at]))]
     id_at = next(iter([*named, *coded]), None)
     skipped = {*texts, title_at}
     fields = {at: _typed(column) for at, column in enumerate(columns) if at not in skipped and _is_short(column)}

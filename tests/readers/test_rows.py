@@ -355,3 +355,14 @@ def test_days_and_measurements_stay_a_table() -> None:
     assert rows_of_texts(times) is None
     rows = [["Day", "Rain", "Wind"], *([f"2025-03-{n:02}", f"{n}.5", ("low", "high")[n % 2]] for n in range(1, 12))]
     assert rows_of_texts(rows) is None
+
+
+def test_a_column_named_as_an_id_makes_rows_of_numbers_and_names_documents() -> None:
+    rows = [["productID", "productName", "categoryID", "unitPrice"]]
+    rows += [[str(n), f"Thing {'abcdefghi'[n]}", str(n % 3), f"{n}.50"] for n in range(9)]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert (documents[4].key, documents[4].title) == ("4", "Thing e")
+    assert documents[4].fields["unitprice"] == 4.5
+    unnamed = [["place", "productName", "shelf", "unitPrice"], *rows[1:]]
+    assert rows_of_texts(unnamed) is None
