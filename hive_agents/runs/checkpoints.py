@@ -3,6 +3,9 @@
 They are in `.hive/checkpoints.db`, or with the records on a server. For the file, the lease is checked just before each
 write, since it is in another database: a worker that loses it in between may write a checkpoint, but the ledger refuses
 the steps that follow. On a server the check and the write are one transaction.
+
+What a repeated step makes again is not written alone, but with the next checkpoint: a process that dies before has lost
+no more than one that dies in the middle of the step, whose effects are in the ledger.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hive_agents.base import Damaged, HiveError
 from hive_agents.base.files import unlinked
@@ -72,15 +75,19 @@ async def async_checkpointer(
     With a lease, its writes raise LeaseLost (HIVE-425) once another worker holds it.
     """
     if isinstance(workspace.records, RemoteDatabase):
-        yield _fenced_on_server()(workspace.records, lease)
+        on_server = _fenced_on_server()(workspace.records, lease)
+        yield on_server
+        await on_server.aflush()
         return
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
-        yield _fenced()(path, lease)
+        in_file = _fenced()(path, lease)
+        yield in_file
+        await in_file.aflush()
 
 
 @cache
-def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
+def _fenced() -> Callable[[Path, Lease | None], _Leased]:
     """Return the class of savers, made on first use: LangGraph takes long to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -96,14 +103,22 @@ def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
             if writes and self._lease is not None:
                 self._lease.check()
             with connected(self._path, opened=_opened) as self.conn:
-                self.is_setup = True
-                return work()
+                if not writes:
+                    return work()
+                with self.conn:
+                    return work()
+
+        @contextmanager
+        def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+            """A cursor that doesn't commit: several writes are one transaction."""
+            with closing(self.conn.cursor()) as cursor:
+                yield cursor
 
     return Fenced
 
 
 @cache
-def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpointSaver[str]]:
+def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], _Leased]:
     """As `_fenced`, for a server."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
@@ -136,7 +151,8 @@ else:
 class _Leased(_Saver):
     """A saver for a worker's coroutines and threads, with a connection for each operation.
 
-    Operations are serialised: LangGraph's savers keep their connection in an attribute.
+    Operations are serialised: LangGraph's savers keep their connection in an attribute. `_due` are writes that are
+    made with the next ones.
     """
 
     conn: Any
@@ -144,22 +160,51 @@ class _Leased(_Saver):
     def _begin_turns(self, lease: Lease | None) -> None:
         self._lease = lease
         self._turn, self._guard = asyncio.Lock(), threading.Lock()
+        self._due: tuple[_Due, ...] = ()
 
     def get_tuple(self, config: Any) -> Any:
-        return self._work(partial(super().get_tuple, config))
+        with self._guard:
+            if any(due.place == _place(config) for due in self._due):
+                self._write(self._due)
+            return self._work(partial(super().get_tuple, config), writes=False)
 
     def list(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         listed = super().list
-        return iter(self._work(lambda: [*listed(*args, **kwargs)]))
+        with self._guard:
+            self._write(self._due)
+            return iter(self._work(lambda: [*listed(*args, **kwargs)], writes=False))
 
-    def put(self, *args: Any, **kwargs: Any) -> Any:
-        return self._work(partial(super().put, *args, **kwargs), writes=True)
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        place, id = _place(config), config["configurable"].get("checkpoint_id")
+        work = partial(super().put, config, checkpoint, metadata, new_versions)
+        with self._guard:
+            # The writes that led to this checkpoint are in it.
+            others = [due for due in self._due if (due.place, due.writes_of) != (place, id) or id is None]
+            self._add((*others, _Due(place, work)), at_once=not _is_repeated(place, checkpoint, metadata))
+        return {"configurable": {"thread_id": place[0], "checkpoint_ns": place[1], "checkpoint_id": checkpoint["id"]}}
 
-    def put_writes(self, *args: Any, **kwargs: Any) -> None:
-        self._work(partial(super().put_writes, *args, **kwargs), writes=True)
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        due = _Due(
+            _place(config),
+            partial(super().put_writes, config, writes, task_id, task_path),
+            config["configurable"]["checkpoint_id"],
+        )
+        with self._guard:
+            # An interrupt, its answer, and an error have no checkpoint that follows.
+            self._add((*self._due, due), at_once=any(channel in _special() for channel, _ in writes))
 
     def delete_thread(self, thread_id: str) -> None:
-        self._work(partial(super().delete_thread, thread_id), writes=True)
+        with self._guard:
+            self._due = tuple(due for due in self._due if due.place[0] != thread_id)
+            self._work(partial(super().delete_thread, thread_id), writes=True)
+
+    async def aflush(self) -> None:
+        """Write what is due."""
+        await self._awaited(self._flush)
+
+    def _flush(self) -> None:
+        with self._guard:
+            self._write(self._due)
 
     async def aget_tuple(self, config: Any) -> Any:
         return await self._awaited(partial(self.get_tuple, config))
@@ -181,16 +226,58 @@ class _Leased(_Saver):
         async with self._turn:
             return await briefly(work)
 
-    def _work(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
-        with self._guard:
-            try:
-                return self._done(work, writes=writes)
-            finally:
-                self.conn = None  # the connection is another operation's from now on
+    def _add(self, due: tuple[_Due, ...], *, at_once: bool) -> None:
+        if at_once:
+            self._write(due)
+        else:
+            self._due = due
+
+    def _write(self, due: tuple[_Due, ...]) -> None:
+        """Write these in one transaction. After an error `_due` is as before, since the caller may repeat its call."""
+        if due:
+            self._work(lambda: [each.work() for each in due], writes=True)
+            self._due = ()
+
+    def _work(self, work: Callable[[], Any], *, writes: bool) -> Any:
+        try:
+            return self._done(work, writes=writes)
+        finally:
+            self.conn = None  # the connection is another operation's from now on
 
     def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
         """Return the result of `work` with `conn` set; `writes` need the lease."""
         raise NotImplementedError
+
+
+class _Due(NamedTuple):
+    """A write to a (thread, namespace); `writes_of` is the checkpoint whose tasks made it, None for a checkpoint."""
+
+    place: tuple[str, str]
+    work: Callable[[], Any]
+    writes_of: str | None = None
+
+
+def _place(config: Any) -> tuple[str, str]:
+    return str(config["configurable"]["thread_id"]), str(config["configurable"].get("checkpoint_ns", ""))
+
+
+def _is_repeated(place: tuple[str, str], checkpoint: Any, metadata: Any) -> bool:
+    """Return whether a step that is repeated from the checkpoint before makes this one without any work.
+
+    Such are the first ones of a nested graph, the one after any graph's start, and a nested graph's last: its result is
+    in its parent's next checkpoint.
+    """
+    _, namespace = place
+    step = metadata.get("step", 1)
+    goes_on = any(channel.startswith("branch:to:") for channel in checkpoint["channel_values"])
+    return step == 0 or (namespace != "" and (step < 0 or not goes_on))
+
+
+@cache
+def _special() -> frozenset[str]:
+    from langgraph.checkpoint.base import WRITES_IDX_MAP
+
+    return frozenset(WRITES_IDX_MAP)
 
 
 def _prepared(records: RecordsConnection) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import INTERRUPT, empty_checkpoint
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
@@ -217,19 +217,21 @@ async def test_a_run_at_whose_step_workers_die_again_and_again_has_failed(place:
 
 
 async def test_who_lost_the_lease_writes_no_checkpoint(place: Workspace) -> None:
-    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "c"}}
+    start: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    config: Any = {"configurable": {**start["configurable"], "checkpoint_id": "c"}}
     leases, thief = leases_of(place), leases_of(place)
     thief.clock = lambda: leases.clock() + 1_000  # to whose clock it has long run out
     lease = leases.acquire("t", "r1")
     async with async_checkpointer(place, lease) as saver:
-        await saver.aput_writes(config, [("x", 1)], "before")
+        await saver.aput(start, empty_checkpoint() | {"id": "c"}, {}, {})
+        await saver.aput_writes(config, [(INTERRUPT, 1)], "before")
         assert thief.acquire("t", "r1")
         with pytest.raises(LeaseLost):
-            await saver.aput_writes(config, [("x", 1)], "after")
+            await saver.aput_writes(config, [(INTERRUPT, 1)], "after")
+    with pytest.raises(LeaseLost):
+        async with async_checkpointer(place, lease) as saver:
+            await saver.aput_writes(config, [("x", 1)], "with the next checkpoint")
     async with async_checkpointer(place) as saver:
-        await saver.aput(
-            {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, empty_checkpoint() | {"id": "c"}, {}, {}
-        )
         found = await saver.aget_tuple(config)
     assert found is not None
     assert [task for task, *_ in found.pending_writes or ()] == ["before"]

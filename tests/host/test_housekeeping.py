@@ -51,6 +51,11 @@ def left_of(place: Workspace, run: str) -> dict[str, int]:
 
 async def test_a_run_goes_with_all_that_belongs_to_it_and_no_other_does(place: Workspace) -> None:
     gone, kept = await done(place), await done(place)
+    for run in (gone, kept):  # as of a run that was asked something
+        with checkpointer(place) as saver:
+            newest = saver.get_tuple({"configurable": {"thread_id": run}})
+            assert newest is not None
+            saver.put_writes(newest.config, [("asked", ["a1"])], "a task")
     assert all(left_of(place, gone).values())
     delete_run(place, gone)
     assert set(left_of(place, gone).values()) == {0}
