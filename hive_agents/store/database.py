@@ -34,7 +34,10 @@ DatabasePlace = Path | RemoteDatabase
 ALL = "records"
 """The turn of a transaction that excludes all others."""
 KEPT = 4
-"""Connections that a thread keeps open between uses, each to another file: the most recent ones."""
+"""Connections that a thread keeps open between uses, each to another file: the most recent ones.
+
+The thread of an event loop keeps as many again that don't wait for other writers.
+"""
 IDLE = 8
 """Connections to servers that a process keeps open between uses."""
 
@@ -161,12 +164,11 @@ class connected(Generic[C]):
             pooled = None
         if pooled is None:
             connection = (self._opened or connect)(place)
+            if _local.at_once:
+                connection.execute("PRAGMA busy_timeout = 0")
             pooled = _Pooled(connection, file or file_identity(place))
         self._pooled = pooled
         connection = pooled.connection
-        if pooled.waits is _local.at_once:
-            pooled.waits = not pooled.waits
-            connection.execute(f"PRAGMA busy_timeout = {int(pooled.waits * BUSY_SECONDS * 1_000)}")
         connection.row_factory = sqlite3.Row if self._rows else None
         return cast(C, connection)
 
@@ -227,7 +229,8 @@ def connect_to(place: RemoteDatabase) -> PostgresConnection:
 
 def disconnect(place: DatabasePlace) -> None:
     """Close this thread's pooled connection, to a server all idle ones."""
-    while (pooled := _idle.taken(str(place)) or _local.pool.pop(str(place), None)) is not None:
+    key = str(place)
+    while (pooled := _idle.taken(key) or _local.pools[0].pop(key, None) or _local.pools[1].pop(key, None)) is not None:
         _close(pooled)
 
 
@@ -251,19 +254,22 @@ async def briefly(work: Callable[[], T]) -> T:
 
 @dataclass
 class _Pooled:
-    """A pooled connection; `waits` is whether it waits for other writers."""
+    """A pooled connection, and the `file_identity` of its file."""
 
     connection: Any
     file: tuple[int, int, int] | None
-    waits: bool = True
 
 
 class _Local(threading.local):
-    """A thread's pool; `at_once` while it may not wait for other writers."""
+    """A thread's pools of connections that wait for other writers, and that don't; `at_once` while it may not wait."""
 
     def __init__(self) -> None:
-        self.pool: dict[str, _Pooled] = {}
+        self.pools: tuple[dict[str, _Pooled], dict[str, _Pooled]] = {}, {}
         self.at_once = False
+
+    @property
+    def pool(self) -> dict[str, _Pooled]:
+        return self.pools[self.at_once]
 
 
 class _Idle:
@@ -366,6 +372,8 @@ def written_at_once(
     """
     if not isinstance(connection, sqlite3.Connection):
         return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
+    if len(statements) == 1:
+        return [connection.execute(*statements[0]).fetchall()]  # which SQLite commits by itself
     with transaction(connection, turn):
         return [connection.execute(*statement).fetchall() for statement in statements]
 
