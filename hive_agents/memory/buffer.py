@@ -88,16 +88,12 @@ class DataBuffer:
     def read_all(self, scope: BufferScope | None = None) -> dict[str, Any]:
         """Return every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
-        values: dict[str, Any] = {}
+        # One statement, so that no writer comes between two scopes.
+        query = f"SELECT scope, key, value FROM buffers WHERE {' OR '.join([f'({_WHERE})'] * len(places))}"
         with connected(self.workspace.records) as connection:
-            # One transaction, so that no writer comes between two scopes.
-            connection.execute("BEGIN")
-            try:
-                for place in reversed(places):
-                    query = f"SELECT key, value FROM buffers WHERE {_WHERE} ORDER BY key"
-                    values |= dict(connection.execute(query, place).fetchall())
-            finally:
-                connection.execute("ROLLBACK")
+            rows = connection.execute(query, [part for place in places for part in place]).fetchall()
+        nearest_last = sorted(rows, key=lambda row: -[place[1] for place in places].index(row[0]))
+        values = {key: value for _, key, value in nearest_last}
         return {key: json.loads(values[key]) for key in sorted(values) if self.reads is None or key in self.reads}
 
     def snapshot(self) -> Mapping[str, Any]:

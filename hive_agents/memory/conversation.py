@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _CACHED = 32
 _MESSAGES = "SELECT n, key, role, parts, tokens, at FROM messages WHERE conversation_id = ?"
+# One statement, since each step looks several times whether others have written.
+_READ_ON = (
+    "SELECT 0 AS is_mark, n, key, role, parts, tokens, at FROM messages WHERE conversation_id = ? AND n > ?"
+    " UNION ALL SELECT 1, n, tier, lead, changes, 0, at FROM compactions WHERE conversation_id = ? AND n > ?"
+    " ORDER BY is_mark, n"
+)
 
 
 class ConversationStore:
@@ -61,14 +67,15 @@ class ConversationStore:
         """Return a new conversation's id; with a `key` that this run used before, the id of then."""
         conversation_id = f"c{uuid.uuid4().hex[:12]}"
         row = (conversation_id, self.tenant, agent_id, run_id, node_id, key, audit.now())
-        with self._connection() as connection, transaction(connection, f"conversations of {run_id}"):
-            connection.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
-            found = connection.execute(
-                "SELECT conversation_id FROM conversations"
-                " WHERE conversation_id = ? OR (tenant = ? AND run_id = ? AND key = ?)",
-                (conversation_id, self.tenant, run_id, key),
-            ).fetchone()
-        return str(found[0])
+        insert = "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING conversation_id"
+        with self._connection() as connection:
+            found = connection.execute(insert, row).fetchall()
+            if not found:
+                query = "SELECT conversation_id FROM conversations WHERE tenant = ? AND run_id = ? AND key = ?"
+                found = connection.execute(query, (self.tenant, run_id, key)).fetchall()
+            else:
+                self._add_to_cache(conversation_id)
+        return str(found[0][0])
 
     def of_run(self, run_id: str) -> list[str]:
         """Return the conversations of a run, oldest first."""
@@ -105,11 +112,12 @@ class ConversationStore:
         key = key or uuid.uuid4().hex
         with self._connection() as connection:
             timeline = self._known(connection, conversation_id)
+            if key in timeline.by_key:
+                return timeline.by_key[key]
             with transaction(connection, f"conversation {conversation_id}"):
-                found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
-                if found is not None:
-                    return from_parts(*found)
                 self._read_on(connection, conversation_id, timeline)
+                if key in timeline.by_key:
+                    return timeline.by_key[key]
                 if message.role == "tool" and not timeline.awaits(message.tool_call_id):
                     raise ValueError(f"no open tool call has the id {message.tool_call_id!r}")
                 n = timeline.entries[-1].n + 1 if timeline.entries else 1
@@ -125,7 +133,9 @@ class ConversationStore:
     def find(self, conversation_id: str, key: str) -> Entry | None:
         """Return the message that a step wrote under that key before a crash; None if it didn't."""
         with self._connection() as connection:
-            self._known(connection, conversation_id)
+            known = self._known(connection, conversation_id).by_key.get(key)
+            if known is not None:
+                return known  # rows are never changed
             found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
         return None if found is None else from_parts(*found)
 
@@ -220,19 +230,25 @@ class ConversationStore:
             if known is None:
                 why = f"there is no conversation {conversation_id}"
                 raise NotFound.of("HIVE-409", why, fix="`hive runs`, or GET /api/runs, lists the runs")
-            timeline = self._cache[conversation_id] = Timeline()
-            if len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
+            timeline = self._add_to_cache(conversation_id)
         self._cache.move_to_end(conversation_id)
+        return timeline
+
+    def _add_to_cache(self, conversation_id: str) -> Timeline:
+        timeline = self._cache[conversation_id] = Timeline()
+        if len(self._cache) > _CACHED:
+            self._cache.popitem(last=False)
         return timeline
 
     def _read_on(self, connection: RecordsConnection, conversation_id: str, timeline: Timeline) -> None:
         last = timeline.entries[-1].n if timeline.entries else 0
-        for row in connection.execute(f"{_MESSAGES} AND n > ? ORDER BY n", (conversation_id, last)):
-            timeline.add(from_parts(*row))
-        query = "SELECT tier, lead, changes FROM compactions WHERE conversation_id = ? AND n > ? ORDER BY n"
-        for tier, lead, changes in connection.execute(query, (conversation_id, len(timeline.marks))):
-            timeline.mark(Mark(tier, lead, {int(n): change for n, change in json.loads(changes).items()}))
+        since = (conversation_id, last, conversation_id, len(timeline.marks))
+        for is_mark, n, key, role, parts, tokens, at in connection.execute(_READ_ON, since):
+            if is_mark:
+                changes = {int(n): change for n, change in json.loads(parts).items()}
+                timeline.mark(Mark(key, role, changes))
+            else:
+                timeline.add(from_parts(n, key, role, parts, tokens, at))
 
 
 class OutputAccumulator:

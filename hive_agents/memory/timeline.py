@@ -80,6 +80,7 @@ class Timeline:
     entries: list[Entry] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     lead: str | None = None
+    by_key: dict[str, Entry] = field(default_factory=dict)
     _changes: dict[int, Change] = field(default_factory=dict)
     _heads: list[_Head] = field(default_factory=list)
     _open: list[_Head] = field(default_factory=list)
@@ -99,6 +100,7 @@ class Timeline:
             if head.results:
                 self._open.append(head)
         self.entries.append(entry)
+        self.by_key[entry.key] = entry
 
     def mark(self, mark: Mark) -> None:
         for n, change in mark.changes.items():
