@@ -88,14 +88,19 @@ class Effects:
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._delegated: dict[str, Budget] = {}
-        self._reserved: dict[str, int] = self._unrecorded()
+        stored = self._stored()
+        self._reserved = {key: tokens for key, (status, tokens) in stored.items() if status == "started" and tokens}
         """Estimated tokens, by key, of calls that are in progress or whose processes died."""
+        self._known = set(stored)
+        """The keys in the ledger, and those that may be: only who has the lease adds to it."""
         self._foreseen = self._counted = 0
         for raised in self._raised():
             self.budget.raise_limit(raised["measure"], raised["limit"])
 
     def find(self, key: str) -> Any:
         """Return the recorded result; None where there is none."""
+        if self._is_new(key):
+            return None
         with connected(self._workspace.records) as connection:
             query = "SELECT result FROM effects WHERE key = ? AND status = 'done'"
             row = connection.execute(query, (self._key(key),)).fetchone()
@@ -268,10 +273,12 @@ class Effects:
         self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int, rate: float
     ) -> bool:
         with self._lock, connected(self._workspace.records) as connection:
+            new = self._is_new(key)
+            self._known.add(key)  # before the commit, whose answer may be lost
             with transaction(connection, run_turn(self.run_id)):
                 self._require_lease(connection)
                 update = "UPDATE effects SET attempts = attempts + 1, tokens = tokens + ? WHERE key = ?"
-                again = connection.execute(update, (tokens, self._key(key))).rowcount > 0
+                again = not new and connection.execute(update, (tokens, self._key(key))).rowcount > 0
                 if again:
                     steps = tool_calls = 0
                 if kind in COSTLY and (tokens or not again):
@@ -323,6 +330,7 @@ class Effects:
                 query = "SELECT 1 FROM effects WHERE key = ? AND status = 'started'"
                 if connection.execute(query, (self._key(key),)).fetchone() is not None:
                     self._count(connection, key, tokens)
+                    connection.execute("UPDATE effects SET tokens = ? WHERE key = ?", (tokens, self._key(key)))
             self._reserved[key] = tokens
 
     @staticmethod
@@ -331,10 +339,10 @@ class Effects:
         connection.execute("DELETE FROM effects WHERE run_id = ?", (run_id,))
 
     def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:
-        """Record the cost of an effect in place of its estimate."""
+        """Count the cost of an effect in place of its estimate, before it is recorded with the effect."""
         (before,) = connection.execute("SELECT tokens FROM effects WHERE key = ?", (self._key(key),)).fetchone()
-        RunStore.spend(connection, self.run_id, tokens=tokens - before, usd=usd)
-        connection.execute("UPDATE effects SET tokens = ? WHERE key = ?", (tokens, self._key(key)))
+        if tokens != before or usd:
+            RunStore.spend(connection, self.run_id, tokens=tokens - before, usd=usd)
 
     def _spend(self, key: str, **used: Any) -> None:
         for budget in (self.budget, *self._above(key).values()):
@@ -357,10 +365,11 @@ class Effects:
                 self._require_lease(connection)
                 self._count(connection, key, tokens, usage.usd)
                 connection.execute(
-                    "UPDATE effects SET status = 'done', usd = ?, unpriced = ?, estimated = ?, seconds = ?,"
+                    "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, estimated = ?, seconds = ?,"
                     " ended_at = ?, result = ?, mark = ?,"
                     " ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done') WHERE key = ?",
                     (
+                        tokens,
                         usage.usd,
                         not usage.priced,
                         usage.estimated,
@@ -393,11 +402,16 @@ class Effects:
             row = connection.execute(query, (self.run_id, len(prefix), prefix, *inside)).fetchone()
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
-    def _unrecorded(self) -> dict[str, int]:
-        """Return the estimated tokens of calls that were begun and aren't recorded, by key."""
-        query = "SELECT substr(key, ?), tokens FROM effects WHERE run_id = ? AND status = 'started' AND tokens > 0"
+    def _stored(self) -> dict[str, tuple[str, int]]:
+        """Return the status and the tokens of each effect in the ledger, by key."""
+        query = "SELECT substr(key, ?), status, tokens FROM effects WHERE run_id = ?"
         with connected(self._workspace.records) as connection:
-            return dict(connection.execute(query, (len(self._key("")) + 1, self.run_id)))
+            rows = connection.execute(query, (len(self._key("")) + 1, self.run_id)).fetchall()
+        return {key: (status, tokens) for key, status, tokens in rows}
+
+    def _is_new(self, key: str) -> bool:
+        """Return whether the ledger has no effect of that key, as long as this worker has the lease."""
+        return self._lease is not None and key not in self._known
 
     def _raised(self) -> list[Any]:
         """Return the limits that people have raised."""
