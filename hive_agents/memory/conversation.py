@@ -67,9 +67,9 @@ class ConversationStore:
         """Return a new conversation's id; with a `key` that this run used before, the id of then."""
         conversation_id = f"c{uuid.uuid4().hex[:12]}"
         row = (conversation_id, self.tenant, agent_id, run_id, node_id, key, audit.now())
-        insert = "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING conversation_id"
+        insert = "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         with self._connection() as connection:
-            found = connection.execute(insert, row).fetchall()
+            found = connection.execute(f"{insert} RETURNING conversation_id", row).fetchall()
             if not found:
                 query = "SELECT conversation_id FROM conversations WHERE tenant = ? AND run_id = ? AND key = ?"
                 found = connection.execute(query, (self.tenant, run_id, key)).fetchall()
