@@ -101,6 +101,7 @@ def step(id: str, name: str, before: frozenset[str]) -> Any:
                 update |= await STEPS[at](work, {**state, **update})
             following = update["next"]
             if following not in STEPS or (following == "think" and at != "enter") or runtime.drain_requested:
+                await runtime.context.tell_rest()
                 return Command(update=update, goto=END if following == "end" else following)
 
     return run

@@ -75,7 +75,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
         return await _recorded(work, key, name, await _reported(work, key, arguments))
     if name in FILE_TOOLS:
         return await _file_tool(work, key, name, arguments)
-    return await _local(work, key, name, arguments)
+    return await _set_output(work, key, arguments)
 
 
 async def _file_tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
@@ -125,13 +125,36 @@ async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any]
     return dict(request.context["args"])
 
 
+async def _set_output(work: NodeWork, key: str, arguments: dict[str, Any]) -> Any:
+    given = synthetic.given_outputs(work, arguments) or {}
+
+    def do() -> Done:
+        try:
+            result = synthetic.set_outputs(work, given)
+        except Busy:
+            raise  # the database is unavailable: no model can mend that, so the run pauses
+        except HiveError as error:
+            result = _refused(error)
+        return _done(work, synthetic.SET, result, keep=False)
+
+    delivered = await work.session.effects.within(key, "synthetic", synthetic.SET, do, node=work.node.id)
+    for output in given if not delivered["is_error"] else ():
+        at = key if arguments.get("key") == output else f"{key}/{output}"
+        work.session.tell_later(EventType.OUTPUT_SET, at, work.node.id, key=output)
+    return delivered
+
+
+def _refused(error: HiveError) -> ToolResult:
+    diagnostic = error.diagnostics[0]
+    fix = f" ({diagnostic.fix})" if diagnostic.fix else ""
+    return ToolResult(f"{diagnostic.code}: {diagnostic.message}{fix}", True)
+
+
 async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     async def do(again: bool) -> Done:
         try:
             if name in ("load_data", "edit_data") and work.view().hidden:
                 result = ToolResult(WITHHELD, True)  # the file may quote what can't be viewed now
-            elif name == synthetic.SET:
-                result = synthetic.set_outputs(work, synthetic.given_outputs(work, arguments) or {})
             elif name == "edit_data":
                 result = await _edited(work, key, arguments, again)
             else:
@@ -139,17 +162,10 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
         except Busy:
             raise  # the database is unavailable: no model can mend that, so the run pauses
         except HiveError as error:
-            diagnostic = error.diagnostics[0]
-            fix = f" ({diagnostic.fix})" if diagnostic.fix else ""
-            result = ToolResult(f"{diagnostic.code}: {diagnostic.message}{fix}", True)
+            result = _refused(error)
         return _done(work, name, result, keep=name == "load_data")
 
-    delivered = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
-    if name == synthetic.SET and not delivered["is_error"]:
-        for output in synthetic.given_outputs(work, arguments) or {}:
-            at = key if arguments.get("key") == output else f"{key}/{output}"
-            await work.session.emit(EventType.OUTPUT_SET, at, work.node.id, key=output)
-    return delivered
+    return await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
 
 
 async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bool) -> ToolResult:

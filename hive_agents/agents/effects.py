@@ -8,8 +8,8 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ from hive_agents.base import Busy, HiveError, Unwritable, encodable
 from hive_agents.memory import run_folder
 from hive_agents.models import Tell, Usage
 from hive_agents.runs import LeaseLost, RunStore, run_turn
-from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
+from hive_agents.store import RecordsConnection, audit, briefly, connected, together, transaction
 
 if TYPE_CHECKING:
     from hive_agents.runs import Lease, Limits
@@ -83,6 +83,8 @@ class Effects:
         self._sent = Sent(partial(run_folder, workspace, run_id))
         self._own: Counter[str] = Counter()
         """Requests of effects in progress in this process; `_sent` also counts those of other processes."""
+        self.held_before_writing: AbstractContextManager[object] = nullcontext()
+        """A lock that `also` and the work of `within` take, too."""
         self._turn = asyncio.Lock()
         """Keeps the event loop from waiting for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
@@ -191,8 +193,9 @@ class Effects:
         tool_calls: int = 0,
         tokens: int = 0,
         rate: float = 0.0,
+        also: Callable[[Any], object] | None = None,
     ) -> Any:
-        """Return the result of `do`, or the recorded one.
+        """Return the result of `do`, or the recorded one. `also` gets a new result in the transaction that records it.
 
         `tokens` is an estimate, which has to fit beside those of calls in progress and of lost ones; it is corrected
         by the ratio of counted to estimated tokens so far. Each token costs `rate` dollars at least.
@@ -224,7 +227,7 @@ class Effects:
             if lost > 0:
                 estimate = Usage(input_tokens=lost * needed, estimated=True)
                 done = replace(done, usage=done.usage + (done.usage.share(lost, answered) if answered else estimate))
-            await self._record(key, done, time.monotonic() - started)
+            await self._record(key, done, time.monotonic() - started, also)
         except LeaseLost:
             raise
         except BaseException:
@@ -234,14 +237,60 @@ class Effects:
             raise
         return done.result
 
-    async def _record(self, key: str, done: Done, seconds: float) -> None:
+    async def within(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
+        """Return the result of `work`, or the recorded one. The work reads and writes nothing but the records.
+
+        So it and its result are one transaction: unlike that of `once` it needs no record before, since a process that
+        dies in it has done nothing. Raises: LeaseLost, and what `permitted` and `work` raise.
+        """
+        async with self._turn:
+            return await briefly(partial(self._within, key, kind, name, work, node))
+
+    def _within(self, key: str, kind: str, name: str, work: Callable[[], Done], node: str) -> Any:
+        found = self.find(key)
+        if found is not None:
+            return found
+        if self._permitted is not None:
+            self._permitted()
+        self._known.add(key)  # before the commit, whose answer may be lost
+        started = time.monotonic()
+        with self._lock, self._together() as connection:
+            self._require_lease(connection)
+            done = self._recorded(key, kind) if self._recorded is not None else None
+            done = done or work()
+            seconds, now = time.monotonic() - started, audit.now()
+            connection.execute(
+                "INSERT INTO effects (key, run_id, node_id, kind, name, status, seconds, started_at, ended_at, result,"
+                " mark, ended) VALUES (?, ?, ?, ?, ?, 'done', ?, ?, ?, ?, ?,"
+                " (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done'))"
+                # Begun by an earlier release, which recorded that.
+                " ON CONFLICT (key) DO UPDATE SET status = excluded.status, seconds = excluded.seconds,"
+                " ended_at = excluded.ended_at, result = excluded.result, mark = excluded.mark, ended = excluded.ended",
+                (
+                    self._key(key),
+                    self.run_id,
+                    node,
+                    kind,
+                    name,
+                    seconds,
+                    now,
+                    now,
+                    _as_json(done.result),
+                    self._mark() if self._mark is not None else None,
+                    self.run_id,
+                ),
+            )
+        self._spend(key, seconds=seconds)
+        return done.result
+
+    async def _record(self, key: str, done: Done, seconds: float, also: Callable[[Any], object] | None) -> None:
         """Record a result. While the records can't be written it is tried again for a while; a result that could not be
         recorded is kept in the run's folder, so that whoever goes on there needs nobody to say what came of it."""
         until: float | None = None
         while True:
             try:
                 async with self._turn:
-                    return await briefly(partial(self._end, key, done, seconds))
+                    return await briefly(partial(self._end, key, done, seconds, also))
             except (Busy, Unwritable) as error:
                 if until is None:
                     self._sent.keep(key, {"result": done.result, "usage": done.usage.model_dump()})
@@ -356,12 +405,12 @@ class Effects:
                 budgets[visit] = budget
         return budgets
 
-    def _end(self, key: str, done: Done, seconds: float) -> None:
+    def _end(self, key: str, done: Done, seconds: float, also: Callable[[Any], object] | None) -> None:
         usage = done.usage
         tokens = usage.input_tokens + usage.output_tokens
-        text = encodable(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
-        with self._lock, connected(self._workspace.records) as connection:
-            with transaction(connection, run_turn(self.run_id)):
+        text = _as_json(done.result)
+        with self._lock:
+            with self._together() as connection:
                 self._require_lease(connection)
                 self._count(connection, key, tokens, usage.usd)
                 connection.execute(
@@ -381,8 +430,16 @@ class Effects:
                         self._key(key),
                     ),
                 )
+                if also is not None:
+                    also(done.result)
             self._reserved.pop(key, None)
             self._spend(key, seconds=seconds, usage=usage)
+
+    @contextmanager
+    def _together(self) -> Iterator[RecordsConnection]:
+        # The lock first: its other holders wait for the database.
+        with self.held_before_writing, together(self._workspace.records, run_turn(self.run_id)) as connection:
+            yield connection
 
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
         """Return what was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
@@ -425,3 +482,7 @@ class Effects:
 
     def _key(self, key: str) -> str:
         return f"{self.run_id}/{key}"
+
+
+def _as_json(result: Any) -> str:
+    return encodable(json.dumps(result, ensure_ascii=False, allow_nan=False))

@@ -39,12 +39,12 @@ async def reprieved(work: NodeWork, key: str, fault: Mapping[str, str]) -> tuple
     ticket = ticket.model_copy(update={"approval_id": request.id})
     # A ticket that the judge had opened is published again, with the request's id.
     kind, at = (EventType.ESCALATION_OPENED, "") if ticket.ticks == 1 else (EventType.ESCALATION_UPDATED, request.id)
-    await session.publish(ticket.told(kind, session.thread_id, at))
+    await session.publish([ticket.told(kind, session.thread_id, at)])
     if not request.decided:
         raise Pending([request.id])
     goes_on = request.status in ("approved", "responded")
     over = ticket.over(f"{_who(request)} {request.status} the request", _now())
-    await session.publish(over.told(EventType.ESCALATION_RESOLVED, session.thread_id))
+    await session.publish([over.told(EventType.ESCALATION_RESOLVED, session.thread_id)])
     if not goes_on:
         return False, f"{fault['message']}; {words_of(request)}"
     words = words_of(request) if request.status == "responded" else "You may go on; try another way"

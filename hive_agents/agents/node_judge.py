@@ -11,6 +11,7 @@ from hive_agents.agents.effects import Done
 from hive_agents.agents.judges import NodeAction, NodeContext, NodeVerdict, node_verdict
 from hive_agents.agents.models import complete, need
 from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.spec import NodeSpec
 from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Signal
 from hive_agents.memory import Entry
 from hive_agents.models import Message, ModelError, Usage, prompts
@@ -73,7 +74,7 @@ class LevelVerdict(NamedTuple):
 
 async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict:
     """Return the verdict of the first level that has one."""
-    implied = _implied(work, turn, iteration)
+    implied = at_level_0(work, turn, iteration)
     if implied is not None:
         return implied
     judge = work.node.judge
@@ -92,15 +93,22 @@ async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict
             None if node_decision.action != "escalate" else "model_error" if failed else "rule_escalate"
         )
         return LevelVerdict(node_decision.action, 1, node_decision.feedback, reason)
-    if work.node.success_criteria:
-        return await _by_criteria(work, work.node.success_criteria, f"{work.key}/{iteration}/verdict")
-    return LevelVerdict("accept", 0)
+    assert work.node.success_criteria, "else level 0 decides"
+    return await _by_criteria(work, work.node.success_criteria, f"{work.key}/{iteration}/verdict")
 
 
-def _implied(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict | None:
-    """Return the verdict of level 0. A turn that called tools continues, unless all outputs are set."""
+def is_judged(node: NodeSpec) -> bool:
+    """Return whether a level above 0 judges the node's work."""
+    return node.judge is not None or bool(node.success_criteria)
+
+
+def at_level_0(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict | None:
+    """Return the verdict of level 0; None where another level decides.
+
+    A turn that called tools continues, unless all outputs are set.
+    """
     node, values = work.node, work.outputs.values
-    missing = work.outputs.missing(nullable=node.nullable_output_keys)
+    missing = [key for key in node.output_keys if key not in node.nullable_output_keys and values.get(key) is None]
     working = any(call.name != "set_output" for call in turn.tool_calls)
     if working and (missing or not values):
         return LevelVerdict("continue", 0)
@@ -114,7 +122,7 @@ def _implied(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict | No
         return LevelVerdict(
             "retry", 0, f"None of the outputs is set: {keys}. Set one, or say that there is none with null."
         )
-    return None
+    return None if is_judged(node) else LevelVerdict("accept", 0)
 
 
 async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:

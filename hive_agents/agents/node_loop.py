@@ -17,7 +17,7 @@ from hive_agents.agents.guard_escalation import reprieved
 from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
-from hive_agents.agents.node_judge import LevelVerdict, judgment_of, recorded, verdict
+from hive_agents.agents.node_judge import LevelVerdict, at_level_0, is_judged, judgment_of, recorded, verdict
 from hive_agents.agents.node_messages import hear, judged_words, missed, turn_messages, why_here
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
@@ -95,6 +95,16 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         tool_calls = [call.model_dump() for call in _named(answer.tool_calls, iteration)]
         return Done({"text": answer.text, "calls": tool_calls, "model": answer.model, "read": read}, answer.usage)
 
+    def said(answer: Any) -> None:
+        if "error" in answer:
+            return
+        tool_calls = [ToolCall.model_validate(call) for call in answer["calls"]]
+        message = Message(role="assistant", content=answer["text"], tool_calls=tool_calls)
+        session.store.append(work.conversation, message, key=key)
+        if not work.shared and not work.delegated and answer["text"].strip():
+            mirrored = Message(role="assistant", content=f"[{node.id}]: {answer['text']}")
+            session.store.append(session.conversation, mirrored, key=f"mirror:{key}")
+
     try:
         if session.effects.find(f"{key}/model") is None:
             hear(work)
@@ -103,20 +113,17 @@ async def think(work: NodeWork, state: VisitState) -> Update:
             messages += await turn_messages(work, key, tools, room=state.get("room"))
         chain = session.models("chat")
         needed = need(chain, messages, tools)
-        recorded = await session.effects.once(f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed)
+        recorded = await session.effects.once(
+            f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed, also=said
+        )
     except HiveError as error:
         return _unprompted(error)
     if "error" in recorded and _mendable(recorded, state, iteration < node.max_iterations):
         return _mended(work, key, recorded, state)
     if "error" in recorded:
         return _fail(recorded.get("reason", "model_error"), f"no model answered: {recorded['error']}")
-    tool_calls = [ToolCall.model_validate(call) for call in recorded["calls"]]
-    session.store.append(
-        work.conversation, Message(role="assistant", content=recorded["text"], tool_calls=tool_calls), key=key
-    )
-    if not work.shared and not work.delegated and recorded["text"].strip():
-        mirrored = Message(role="assistant", content=f"[{node.id}]: {recorded['text']}")
-        session.store.append(session.conversation, mirrored, key=f"mirror:{key}")
+    said(recorded)  # where it was recorded by an earlier release, or in another run
+    tool_calls = recorded["calls"]
     await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(tool_calls))
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
@@ -179,12 +186,12 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
     session, node, iteration = work.session, work.node, state["iteration"]
     key, reprieved_at = f"{work.key}/{iteration}", state.get("since", 0)
 
-    async def do(_: bool) -> Done:
+    def complete() -> Done | None:
         if session.effects.find(f"{work.key}/complete"):
             return recorded(LevelVerdict("accept", 1, "it reported that it is complete"))
-        decision = await verdict(work, _turn(work, key).message, iteration)
-        if decision.outage:
-            await session.wait_out(f"{key}/verdict", decision.feedback or "")
+        return None
+
+    def settled(decision: LevelVerdict) -> Done:
         done = recorded(decision)
         done.result["fault"] = (
             None if decision.action in ("accept", "escalate") else stuck(work, iteration, reprieved_at)
@@ -194,12 +201,30 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
             done.result["missed"] = missed(work, session.effects.find(f"{key}/model")["read"])
         return done
 
-    judged = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
+    def implied() -> Done:
+        decision = at_level_0(work, _turn(work, key).message, iteration)
+        assert decision is not None
+        return complete() or settled(decision)
+
+    async def do(_: bool) -> Done:
+        if (done := complete()) is not None:
+            return done
+        decision = await verdict(work, _turn(work, key).message, iteration)
+        if decision.outage:
+            await session.wait_out(f"{key}/verdict", decision.feedback or "")
+        return settled(decision)
+
+    if is_judged(node):
+        judged = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
+    else:
+        judged = await session.effects.within(f"{key}/verdict", "judge", node.id, implied, node=node.id)
     action, feedback = judged["action"], judged["feedback"]
     if judged.get("outage"):  # a person is asked about a judgement, not about a missing one
         return _fail("unavailable", feedback)
     payload = {"level": judged["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
-    if action != "continue":
+    if action == "accept":
+        session.tell_later(EventType.JUDGMENT_MADE, key, node.id, **payload)
+    elif action != "continue":
         await session.emit(EventType.JUDGMENT_MADE, key, node.id, **payload)
     if action == "escalate":
         answered = await _escalated(work, key, judged)

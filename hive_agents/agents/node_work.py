@@ -31,6 +31,7 @@ from hive_agents.memory import (
     pretty,
 )
 from hive_agents.runs import RunStore
+from hive_agents.store import undone_by
 
 _PLAIN = (bool, int, float, type(None))
 """What a prompt quotes where it stands: no text can be made of it."""
@@ -78,8 +79,13 @@ class NodeWork:
 
     @cached_property
     def _own(self) -> str:
+        undone_by(self._forget)
         key = f"node:{self.key}"
         return self.session.store.create(self.agent.id, self.session.run_id, node_id=self.node.id, key=key)
+
+    def _forget(self) -> None:
+        for name in ("_own", "conversation", "outputs"):
+            vars(self).pop(name, None)
 
     @cached_property
     def outputs(self) -> OutputAccumulator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,13 +14,13 @@ from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, filed_by
 from hive_agents.base import Outage, encodable
-from hive_agents.events import Event, EventType, Publish, derived_id
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.models import Chain
 from hive_agents.runs import RunStore
-from hive_agents.store import documents_read
+from hive_agents.store import documents_read, undone_by
 from hive_agents.workspace.settings import Role
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class AgentSession:
     models: Callable[[Role], Chain]
     effects: Effects
     court: Court
-    publish: Publish
+    publish: Callable[[Sequence[Event]], Awaitable[None]]
     standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
     stubs: Stubs | None = None
@@ -79,6 +79,10 @@ class AgentSession:
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     budgets: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
+    _untold: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.effects.held_before_writing = self.store.lock
 
     @property
     def principal(self) -> Principal | None:
@@ -110,6 +114,7 @@ class AgentSession:
     @cached_property
     def conversation(self) -> str:
         """The agent's conversation, which people read and write to."""
+        undone_by(lambda: vars(self).pop("conversation", None))
         return self.store.create(self.agent.id, self.run_id, key="agent")
 
     @cached_property
@@ -136,7 +141,20 @@ class AgentSession:
 
     async def emit(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
         """Publish an event at the key `at`; the log keeps one, however often the step is repeated."""
-        await self.publish(self.event(type, at, node, **payload))
+        await self._publish(self.event(type, at, node, **payload))
+
+    def tell_later(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
+        """Publish an event with the next one, in one transaction, or at the end of the step (`tell_rest`)."""
+        self._untold.append(self.event(type, at, node, **payload))
+
+    async def tell_rest(self) -> None:
+        """Publish what `tell_later` was told."""
+        if self._untold:
+            await self._publish()
+
+    async def _publish(self, *events: Event) -> None:
+        untold, self._untold = [*self._untold, *events], []
+        await self.publish(untold)
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
         """Return the event that `emit` publishes; its id is derived from the run, key and type."""

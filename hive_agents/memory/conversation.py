@@ -18,7 +18,7 @@ from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_pa
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.values import to_json, value_line
 from hive_agents.models import Message
-from hive_agents.store import RecordsConnection, audit, connected, disconnect, transaction
+from hive_agents.store import RecordsConnection, audit, connected, disconnect, transaction, undone_by
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -59,7 +59,8 @@ class ConversationStore:
     def __init__(self, workspace: Workspace, *, tenant: str = "local") -> None:
         self.workspace = workspace
         self.tenant = tenant
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while a connection is used. Whoever begins a transaction and then comes here takes it before."""
         self._cache: OrderedDict[str, Timeline] = OrderedDict()
         self._cached_from: tuple[int, int, int] | None = None
 
@@ -75,6 +76,7 @@ class ConversationStore:
                 found = connection.execute(query, (self.tenant, run_id, key)).fetchall()
             else:
                 self._add_to_cache(conversation_id)
+                undone_by(lambda: self._cache.pop(conversation_id, None))
         return str(found[0][0])
 
     def of_run(self, run_id: str) -> list[str]:
@@ -128,6 +130,7 @@ class ConversationStore:
                     (conversation_id, n, key, message.role, parts, entry.tokens, at),
                 )
             timeline.add(entry)
+            undone_by(lambda: self._cache.pop(conversation_id, None))
             return entry
 
     def find(self, conversation_id: str, key: str) -> Entry | None:
@@ -208,7 +211,7 @@ class ConversationStore:
     @contextmanager
     def _connection(self) -> Iterator[RecordsConnection]:
         used = connected(self.workspace.records)
-        with self._lock, used as connection:
+        with self.lock, used as connection:
             if self._cached_from != used.file:
                 self._cache.clear()
                 self._cached_from = used.file

@@ -25,7 +25,9 @@ from .database import (
     last_number as last_number,
     require_writable as require_writable,
     take_turn as take_turn,
+    together as together,
     transaction as transaction,
+    undone_by as undone_by,
     written_at_once as written_at_once,
 )
 from .ledger import (

@@ -129,13 +129,13 @@ class connected(Generic[C]):
     Connections are pooled, a file's per thread and a server's per process. A new one is made by `opened`, `connect` by
     default, where the file was replaced or the server has closed it.
 
-    With `rows`, selected rows have names, too. A nested use gets another connection.
+    With `rows`, selected rows have names, too. A nested use gets another connection, but within `together`.
 
     Raises: as `connect`; the database's errors in the body become diagnostics, too.
     """
 
     # No generator: a run enters hundreds of these.
-    __slots__ = ("_opened", "_place", "_pooled", "_rows")
+    __slots__ = ("_joined", "_opened", "_place", "_rows", "pooled")
 
     @overload
     def __init__(
@@ -156,6 +156,12 @@ class connected(Generic[C]):
 
     def __enter__(self) -> C:
         place = self._place
+        joined = _local.together
+        self._joined = joined is not None and joined.place == place
+        if joined is not None and joined.place == place:
+            self.pooled = joined.pooled
+            joined.pooled.connection.row_factory = sqlite3.Row if self._rows else None
+            return cast(C, joined.pooled.connection)
         if isinstance(place, RemoteDatabase):
             return cast(C, self._to_server(place))
         pooled, file = _local.pool.pop(str(place), None), file_identity(place)
@@ -167,7 +173,7 @@ class connected(Generic[C]):
             if _local.at_once:
                 connection.execute("PRAGMA busy_timeout = 0")
             pooled = _Pooled(connection, file or file_identity(place))
-        self._pooled = pooled
+        self.pooled = pooled
         connection = pooled.connection
         connection.row_factory = sqlite3.Row if self._rows else None
         return cast(C, connection)
@@ -181,7 +187,7 @@ class connected(Generic[C]):
             pooled = _idle.taken(str(place))
         if pooled is None:
             pooled = _Pooled(connect_to(place), (0, 0, os.getpid()))
-        self._pooled = pooled
+        self.pooled = pooled
         connection: PostgresConnection = pooled.connection
         connection.row_factory = self._rows or None
         return connection
@@ -189,24 +195,29 @@ class connected(Generic[C]):
     @property
     def file(self) -> tuple[int, int, int] | None:
         """The file's `file_identity`."""
-        return self._pooled.file
+        return self.pooled.file
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        key, connection, pool = str(self._place), self._pooled.connection, _local.pool
-        if error is not None:
+        key, connection, pool = str(self._place), self.pooled.connection, _local.pool
+        if self._joined:
+            connection.row_factory = None
+        elif error is not None:
             connection.close()
+        if error is not None:
             if (explained := _explained(error, self._place)) is not None:
                 raise explained from error
+        elif self._joined:
+            pass
         elif connection.in_transaction:  # left open by the body
             connection.close()
         elif isinstance(self._place, RemoteDatabase):
-            _idle.keep(key, self._pooled)
+            _idle.keep(key, self.pooled)
         elif key in pool:  # put back by a nested use
             connection.close()
         else:
-            pool[key] = self._pooled
+            pool[key] = self.pooled
             if len(pool) > KEPT:
                 _close(pool.pop(next(iter(pool))))
 
@@ -260,10 +271,24 @@ class _Pooled:
     file: tuple[int, int, int] | None
 
 
+@dataclass
+class _Together:
+    """The connection of a block of `together`, and what undoes its effects in memory."""
+
+    place: DatabasePlace
+    pooled: _Pooled
+    undoing: list[Callable[[], object]]
+
+
+def _is_together(connection: RecordsConnection) -> bool:
+    return _local.together is not None and _local.together.pooled.connection is connection
+
+
 class _Local(threading.local):
     """A thread's pools of connections that wait for other writers, and that don't; `at_once` while it may not wait."""
 
     def __init__(self) -> None:
+        self.together: _Together | None = None
         self.pools: tuple[dict[str, _Pooled], dict[str, _Pooled]] = {}, {}
         self.at_once = False
 
@@ -330,13 +355,17 @@ class transaction:
     is idle for half a minute, so that a frozen host doesn't block others, unless it is `long`.
     """
 
-    __slots__ = ("_connection", "_long", "_turn")
+    __slots__ = ("_connection", "_joined", "_long", "_turn")
 
     def __init__(self, connection: RecordsConnection, turn: str | None = None, *, long: bool = False) -> None:
         self._connection, self._turn, self._long = connection, turn, long
 
     def __enter__(self) -> None:
-        if isinstance(self._connection, sqlite3.Connection):
+        self._joined = _is_together(self._connection)
+        if self._joined:
+            assert self._turn is not None, "what excludes all others is no part of another transaction"
+            take_turn(self._connection, self._turn)
+        elif isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
             connection, turn = cast("PostgresConnection", self._connection), self._turn
@@ -345,6 +374,8 @@ class transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._joined:
+            return
         if error is None:
             with _rolled_back(self._connection):
                 if isinstance(self._connection, sqlite3.Connection):
@@ -354,6 +385,34 @@ class transaction:
         elif self._connection.in_transaction:
             with suppress(Exception):  # where the connection is lost, the server rolls back
                 self._connection.execute("ROLLBACK")
+
+
+@contextmanager
+def together(place: DatabasePlace, turn: str) -> Iterator[RecordsConnection]:
+    """A `with` block in which all that this thread reads and writes at a place is one transaction.
+
+    Nothing in it may wait. Further turns are taken where the block comes to them, so in one order everywhere: a run's,
+    its conversations', then that of events.
+    """
+    used: connected[RecordsConnection] = connected(place)
+    undoing: list[Callable[[], object]] = []
+    try:
+        with used as connection, transaction(connection, turn):
+            _local.together = _Together(place, used.pooled, undoing)
+            try:
+                yield connection
+            finally:
+                _local.together = None
+    except BaseException:
+        for undo in undoing:
+            undo()
+        raise
+
+
+def undone_by(undo: Callable[[], object]) -> None:
+    """Call `undo` where the block of `together` that this is in, if it is in one, comes to nothing."""
+    if _local.together is not None:
+        _local.together.undoing.append(undo)
 
 
 def take_turn(connection: RecordsConnection, turn: str) -> None:
@@ -370,6 +429,12 @@ def written_at_once(
     To a server they are sent together, so that the turn is held no longer than the server works; with `waking` its
     listeners are woken.
     """
+    if _is_together(connection):
+        take_turn(connection, turn)
+        written = [connection.execute(*statement).fetchall() for statement in statements]
+        if waking and not isinstance(connection, sqlite3.Connection):
+            cast("PostgresConnection", connection).notify()
+        return written
     if not isinstance(connection, sqlite3.Connection):
         return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
     if len(statements) == 1:
