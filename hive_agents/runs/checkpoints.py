@@ -160,7 +160,7 @@ class _Leased(_Saver):
     def _begin_turns(self, lease: Lease | None) -> None:
         self._lease = lease
         self._turn, self._guard = asyncio.Lock(), threading.Lock()
-        self._due: tuple[_Due, ...] = ()
+        self._due: tuple[_DueWrite, ...] = ()
 
     def get_tuple(self, config: Any) -> Any:
         with self._guard:
@@ -180,11 +180,11 @@ class _Leased(_Saver):
         with self._guard:
             # The writes that led to this checkpoint are in it.
             others = [due for due in self._due if (due.place, due.writes_of) != (place, id) or id is None]
-            self._add((*others, _Due(place, work)), at_once=not _is_repeated(place, checkpoint, metadata))
+            self._add((*others, _DueWrite(place, work)), at_once=not _is_repeated(place, checkpoint, metadata))
         return {"configurable": {"thread_id": place[0], "checkpoint_ns": place[1], "checkpoint_id": checkpoint["id"]}}
 
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        due = _Due(
+        due = _DueWrite(
             _place(config),
             partial(super().put_writes, config, writes, task_id, task_path),
             config["configurable"]["checkpoint_id"],
@@ -226,13 +226,13 @@ class _Leased(_Saver):
         async with self._turn:
             return await briefly(work)
 
-    def _add(self, due: tuple[_Due, ...], *, at_once: bool) -> None:
+    def _add(self, due: tuple[_DueWrite, ...], *, at_once: bool) -> None:
         if at_once:
             self._write(due)
         else:
             self._due = due
 
-    def _write(self, due: tuple[_Due, ...]) -> None:
+    def _write(self, due: tuple[_DueWrite, ...]) -> None:
         """Write these in one transaction. After an error `_due` is as before, since the caller may repeat its call."""
         if due:
             self._work(lambda: [each.work() for each in due], writes=True)
@@ -249,7 +249,7 @@ class _Leased(_Saver):
         raise NotImplementedError
 
 
-class _Due(NamedTuple):
+class _DueWrite(NamedTuple):
     """A write to a (thread, namespace); `writes_of` is the checkpoint whose tasks made it, None for a checkpoint."""
 
     place: tuple[str, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from hive_agents import Workspace
 from hive_agents.agents import Effects
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards.budget import Budget, BudgetExhausted, Limits
-from hive_agents.models import Usage
+from hive_agents.memory import ConversationStore, OutputAccumulator
+from hive_agents.models import Message, Usage
 from hive_agents.runs import LeaseLost, Leases, RunStore
 from tests.conftest import make_workspace
 
@@ -69,6 +71,81 @@ async def test_a_worker_that_loses_its_run_meanwhile_records_no_effect(place: Wo
     later = Effects(place, run_id, Budget(Limits()))
     assert later.find("a") is None
     assert later.budget.spent.tokens == 0
+
+
+def setting(place: Workspace, run_id: str, then: Any = None) -> tuple[OutputAccumulator, Callable[[], Done]]:
+    """An effect within the records: it sets an output; `then` comes after that."""
+    store = ConversationStore(place)
+    outputs = OutputAccumulator(store, store.create("digest", run_id, key="agent"), ["x"])
+
+    def work() -> Done:
+        outputs.set("x", 1)
+        if then is not None:
+            then()
+        return Done("set")
+
+    return outputs, work
+
+
+async def test_what_an_effect_does_within_the_records_is_there_with_its_result_or_not_at_all(place: Workspace) -> None:
+    effects, _, run_id = held(place)
+
+    def fail() -> None:
+        raise RuntimeError
+
+    outputs, work = setting(place, run_id, fail)
+    with pytest.raises(RuntimeError):
+        await effects.within("a", "synthetic", "set_output", work, node="read")
+    assert (outputs.values, effects.find("a")) == ({}, None)
+    outputs, work = setting(place, run_id)
+    assert await effects.within("a", "synthetic", "set_output", work, node="read") == "set"
+    assert (outputs.values, effects.find("a")) == ({"x": 1}, "set")
+    outputs.set("x", 2)
+    assert await effects.within("a", "synthetic", "set_output", work, node="read") == "set"
+    assert outputs.values == {"x": 2}  # it was not done again
+
+
+async def test_a_worker_that_lost_its_run_does_nothing_within_the_records(place: Workspace) -> None:
+    effects, taken_over, run_id = held(place)
+    outputs, work = setting(place, run_id)
+    taken_over()
+    with pytest.raises(LeaseLost):
+        await effects.within("a", "synthetic", "set_output", work, node="read")
+    assert (outputs.values, Effects(place, run_id, Budget(Limits())).find("a")) == ({}, None)
+
+
+async def test_an_effect_that_was_only_begun_is_done_within_the_records(place: Workspace) -> None:
+    effects, _, run_id = held(place)
+
+    def fail() -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await effects.once("a", "synthetic", "set_output", Calls(fail))
+    outputs, work = setting(place, run_id)
+    assert await effects.within("a", "synthetic", "set_output", work, node="read") == "set"
+    assert (outputs.values, effects.find("a")) == ({"x": 1}, "set")
+
+
+async def test_what_goes_with_a_result_is_recorded_with_it_or_neither_is(place: Workspace) -> None:
+    effects, _, run_id = held(place)
+    store = ConversationStore(place)
+    talk = store.create("digest", run_id, key="agent")
+
+    def fails(result: Any) -> None:
+        store.append(talk, Message(role="assistant", content=result), key="a")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await effects.once("a", "model", "m", Calls(), also=fails)
+    assert (effects.find("a"), store.messages(talk)) == (None, [])
+    store.append(talk, Message(role="user", content="meanwhile"))
+
+    def works(result: Any) -> None:
+        store.append(talk, Message(role="assistant", content=result), key="a")
+
+    assert await effects.once("a", "model", "m", Calls(), also=works) == "done"
+    assert [(entry.n, entry.key == "a") for entry in store.messages(talk)] == [(1, False), (2, True)]
 
 
 async def test_what_was_spent_counts_for_the_process_that_goes_on(place: Workspace) -> None:

@@ -20,7 +20,9 @@ from hive_agents.store import (
     database_errors,
     disconnect,
     file_identity,
+    together,
     transaction,
+    undone_by,
 )
 from hive_agents.store.schema import MIGRATIONS
 
@@ -318,3 +320,50 @@ async def test_a_connection_that_did_not_wait_for_another_writer_waits_the_next_
             return int(own.execute("PRAGMA busy_timeout").fetchone()[0])
 
     assert [await briefly(patience), patience(), await briefly(patience)] == [0, 10_000, 0]
+
+
+def test_what_a_block_does_together_is_one_transaction_whoever_connects_in_it(path: Path) -> None:
+    def add(term: str) -> None:
+        with connected(path) as own, transaction(own, "a turn"):
+            own.execute(TERM, (term,))
+
+    def fail() -> None:
+        with together(path, "a turn"):
+            undone_by(lambda: undone.append("undone"))
+            add("third")
+            raise RuntimeError
+
+    add("before")
+    undone: list[str] = []
+    with connected(path) as other:
+        with together(path, "a turn"):
+            undone_by(lambda: undone.append("kept"))
+            add("first")
+            with connected(path, rows=True) as own:
+                found = own.execute("SELECT term FROM terms ORDER BY term").fetchall()
+            assert [row["term"] for row in found] == ["before", "first"]
+            add("second")
+            assert terms(other) == ["before"]
+        assert terms(other) == ["before", "first", "second"]
+        with pytest.raises(RuntimeError):
+            fail()
+        assert terms(other) == ["before", "first", "second"]
+    assert undone == ["undone"]
+    undone_by(lambda: undone.append("in no block"))
+    add("fourth")
+    assert undone == ["undone"]
+
+
+def test_a_block_whose_commit_fails_is_undone(path: Path) -> None:
+    def block() -> None:
+        with together(path, "a turn") as own:
+            undone_by(lambda: undone.append("undone"))
+            own.execute(TERM, ("one",))
+            own.execute("ROLLBACK")  # as SQLite does by itself where the disk is full
+
+    undone: list[str] = []
+    with pytest.raises(HiveError):
+        block()
+    assert undone == ["undone"]
+    with connected(path) as own:
+        assert terms(own) == []
