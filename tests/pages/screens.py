@@ -25,6 +25,7 @@ from playwright.async_api import Browser, Page, Route
 from hive_agents import Workspace
 from tests.pages.browser import chromium, picture, signed_in
 from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
+from tests.pages.test_inbox import mails
 from tests.server.serving import bearer, sample, served
 
 WIDTHS = {"wide": 1280, "middle": 768, "narrow": 400}
@@ -91,6 +92,14 @@ async def drawn(page: Page) -> None:
     await page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
 
 
+async def grouped(page: Page) -> None:
+    """The group of mails open, one of them beside the list."""
+    await widened(page)
+    await page.locator(".group summary").click()
+    await page.get_by_role("link", name="kim1@example.org").click()
+    await page.locator("#request", has_text="kim1@example.org").wait_for()
+
+
 async def nothing(page: Page) -> None:
     """The page as it comes."""
 
@@ -107,7 +116,7 @@ WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback
 """Addresses of a workspace in which nothing happened, some of which lead nowhere."""
 
 
-BEST = {"chat": ("chat", passage), "optimization": ("search", drawn), "approval": ("approval-call", nothing),
+BEST = {"chat": ("chat", passage), "optimization": ("search", drawn), "approval": ("approvals", grouped),
         "golden-set": ("golden-label", marked), "colony": ("colony", widened)}  # fmt: skip
 """The pictures of the documentation: whose address, and what is done there first."""
 
@@ -141,6 +150,7 @@ async def with_everything(browser: Browser, folder: Path, asked: Asked) -> None:
     async with served(place) as client:
         found = addresses(await filled(place, client, asked.questions), asked.questions[0])
         if only == ("best",):
+            mails(place, 4)
             root = bearer(place, "root", *EVERYTHING)
             await best(browser, str(client.base_url), place, folder, found | {"search": await searched(client, root)})
         shots = {name: (path, AFTER.get(name, nothing)) for name, path in found.items()}

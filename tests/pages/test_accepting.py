@@ -76,7 +76,7 @@ async def test_a_refused_deployment_is_asked_for_and_a_second_person_accepts_the
             await skipped(decides, "#queue-list")
             await reached(decides, "#queue-list h2 a")
             await decides.keyboard.press("Enter")
-            await decides.wait_for_url("**/approvals/a*")
+            await decides.locator("#request:focus").wait_for()
             shown = await decides.locator("main").inner_text()
             assert "few read the broad pages" in shown
             assert 'tag "broad"' in shown, "what is lost stands where it is decided"
@@ -85,7 +85,7 @@ async def test_a_refused_deployment_is_asked_for_and_a_second_person_accepts_the
             await reached(decides, "#approve-reason")
             await decides.keyboard.type("we answer for it")
             await decides.keyboard.press("Enter")
-            await decides.get_by_text("dana approved it").wait_for()
+            await decides.get_by_text("All of them are decided.").wait_for()
 
             await asks.goto("/optimize")
             await asks.locator("#serves", has_text="two").wait_for()

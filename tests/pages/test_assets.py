@@ -60,12 +60,12 @@ async def test_every_page_is_painted_after_less_than_150_kb(tmp_path: Path) -> N
     async with served(place) as client:
         made = await filled(place, client)
         headers = bearer(place, "root", *EVERYTHING) | {"Accept-Encoding": "gzip"}
-        sizes = {name: await _painted(client, path, headers) for name, path in addresses(made).items()}
+        sizes = {name: await painted(client, path, headers) for name, path in addresses(made).items()}
     assert {name: size for name, size in sizes.items() if size >= BUDGET} == {}
     assert len(sizes) > 15
 
 
-async def _painted(client: httpx.AsyncClient, path: str, headers: dict[str, str]) -> int:
+async def painted(client: httpx.AsyncClient, path: str, headers: dict[str, str]) -> int:
     """The bytes of a page and of all that it loads, as they are sent."""
     page = await client.get(path, headers=headers)
     assert page.status_code == 200, path

@@ -79,18 +79,19 @@ async def test_what_a_colleague_decided_is_told_in_the_queue_and_what_is_new_com
                 f"/api/approvals/{first}/decide", json={"verb": "reject"}, headers=bearer(place, "alice", "approver")
             )
             assert sent.status_code == 200, sent.text
-            row = page.locator(f'[data-request="{first}"]')
+            row = page.locator(f'#queue [data-request="{first}"]')
             await row.get_by_text("alice rejected this").wait_for()
             assert await row.locator("input").is_disabled()
             assert await page.locator("#chosen").inner_text() == "1 chosen"
             third = filed(place, 1, title="a new one", risk="high")[0]
             await page.get_by_role("button", name="Show what is new: 1").click()
-            await page.locator(f'[data-request="{third}"]').wait_for()
-            assert await page.locator(f'[data-request="{second}"] input').is_checked(), "what was chosen stays so"
+            await page.locator(f'#queue [data-request="{third}"]').wait_for()
+            other = page.locator(f'#queue [data-request="{second}"] input')
+            assert await other.is_checked(), "what was chosen stays so"
             assert await page.locator("#batch-reason").input_value() == "as we said"
             await require_accessible(page)
-            await page.get_by_role("button", name="Approve the chosen").click()
-            await page.get_by_text("All of them are decided.").wait_for()
+            await page.get_by_role("button", name="Approve them").click()
+            await page.get_by_text("1 decided.").wait_for()
         statuses = {id: ApprovalStore(place).get(id).status for id in (first, second, third)}
         assert statuses == {first: "rejected", second: "approved", third: "pending"}
 
@@ -107,13 +108,13 @@ async def test_what_a_colleague_decided_is_told_once_though_the_server_is_slow(t
             by = bearer(place, "alice", "approver")
             sent = await client.post(f"/api/approvals/{id}/decide", json={"verb": "reject"}, headers=by)
             assert sent.status_code == 200, sent.text
-            while len(looks) < 2:  # two looks at once
+            while len(looks) < 4:  # two looks at once, of the list and of the request beside it
                 await page.evaluate(changed)
                 await page.wait_for_timeout(50)
             for one in list(looks):
                 async with page.expect_response(one.request.url):
                     await one.continue_()
-            told = page.get_by_text("alice rejected this")
+            told = page.locator("#queue").get_by_text("alice rejected this")
             await told.first.wait_for()
             await page.evaluate("hive.api('GET', '/api/session')")
             assert await told.count() == 1
@@ -171,7 +172,7 @@ async def test_whoever_edits_is_told_at_once_that_a_colleague_has_decided_and_lo
             await second.locator("#conflict").get_by_text("dana approved this").wait_for()  # nothing was sent
             assert await second.get_by_label("to", exact=True).input_value() == "lee"
             assert await second.locator("#edit-reason").input_value() == "kim is away"
-            await second.get_by_role("button", name="Approve as edited").click()
+            assert await second.get_by_role("button", name="Approve as edited").is_disabled()
             await second.locator("#conflict").get_by_text("No answer of yours was counted").wait_for()
             await require_accessible(second)
     assert [(one.by, one.verb) for one in ApprovalStore(place).get(id).decisions] == [("user:dana", "approve")]
@@ -309,6 +310,8 @@ async def test_a_revoked_token_is_told_on_the_open_page_and_nothing_that_was_typ
         async with signed_in(browser, str(client.base_url), place, "root", *OPERATES, expected=("401",)) as page:
             await page.goto(path.replace("ID", id).replace("RUN", run))
             await page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+            for box in await page.locator("[data-choose]").all():
+                await box.check()  # what may be typed for a batch is there where something is chosen
             await page.locator(field).fill(words)
             revoked(place)
             dialog = page.get_by_role("dialog", name="You are signed out")

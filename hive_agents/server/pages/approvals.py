@@ -1,8 +1,8 @@
-"""Approvals: the queue of requests, and the page of each request."""
+"""The inbox: the requests to people, in groups, and the page of each request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.approvals import WITHHELD, ApprovalRequest, handed_to, hindrance
@@ -14,10 +14,22 @@ from hive_agents.server.pages.view import Pages
 
 pages = Pages()
 QUEUE = 25
-"""Requests on one page of the queue, each shown whole, so that a batch holds only what a person has read."""
+"""Requests on one page of the inbox."""
 
 LINE = 80
 """The most characters of a value that is shown on one line."""
+
+LISTED = 2000
+"""The most characters of a request that the list shows; a longer one is cut there, and in no batch."""
+
+CUT = 120
+"""Characters of each value of a request that is cut."""
+
+GROUP = 3
+"""Requests of one kind, of one requester, that stand in a group."""
+
+AHEAD = 5
+"""Requests that are looked through for the next one that a person may decide."""
 
 _SHOWN_APART = frozenset(
     "args tool question options policy certificate changes result reasoning escalation_reason diagnosis".split()
@@ -26,26 +38,85 @@ _WHY = ("escalation_reason", "reasoning", "question", "reason", "diagnosis")
 
 
 @pages.get("/approvals", REVIEWER, "approvals.html")
-def queue(call: Call) -> dict[str, Any]:
-    """Pending requests by due time and risk, or decided ones."""
+def inbox(call: Call) -> dict[str, Any]:
+    """Pending requests by due time and risk, in groups, or decided ones."""
     status = call.request.query_params.get("status", "pending")
     query: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
     if status == "pending":
         query |= {"status": "pending", "order": "due"}
     requests, cursor = approvals.read_page(call, checked(approvals.RequestsPage, query))
-    may_decide = bool(APPROVER & call.principal.roles)
-    rows = []
-    for one in requests:
-        row = approvals.whole(call, one)
-        is_decidable = may_decide and hindrance(one, call.by, call.principal.hands) is None
-        rows.append(row | {"call": _call(row), "choice": is_decidable and _is_whole(row), "why": _why(row)})
+    rows = [_row(call, one) for one in requests]
     return {
-        "rows": rows,
+        "groups": _grouped(rows) if status == "pending" else [[one] for one in rows],
         "next_cursor": cursor,
         "status": status,
         "waiting": approvals.count_waiting(call),
-        "may_decide": may_decide,
+        "may_decide": bool(APPROVER & call.principal.roles),
     }
+
+
+def _row(call: Call, request: ApprovalRequest) -> dict[str, Any]:
+    """Return a request as the list shows it; `alone` names the text that says why no batch may hold it."""
+    row = approvals.whole(call, request)
+    args, why = _call(row), _text(_why(row) or "")
+    is_long = len(row["title"]) + len(why) + sum(len(name) + len(value) for name, value in args) > LISTED
+    if is_long:
+        args, why = [(name, _shortened(value)) for name, value in args[:GROUP]], _shortened(why)
+    return row | {
+        "call": args,
+        "why": why,
+        "brief": _brief(row),
+        "mine": _may_answer(call, request),
+        "handed_to": (handed_to(request, call.by) or "").removeprefix("user:"),
+        "alone": _alone(row, hindrance(request, call.by, call.principal.hands)) or ("alone.long" if is_long else None),
+    }
+
+
+def _alone(row: Mapping[str, Any], hindered: str | None) -> str | None:
+    """Return the name of the text that says why a request is decided by itself; None for one that a batch may hold."""
+    if row["title"] == WITHHELD:
+        return "withheld"
+    if hindered is not None:
+        return f"hindrance.{hindered}"
+    if "changed" in row:
+        return "alone.changed"
+    if row["kind"] == "question" and "tool" in row["context"]:
+        return "alone.unknown"
+    if "approve" not in row["allowed_decisions"]:
+        return "alone.words"
+    return "alone.more" if row["kind"] not in ("tool_call", "question") or row["diff"] or row["signals"] else None
+
+
+def _grouped(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows in order, those of a group together where its first one stands."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_likeness(row), []).append(row)
+    found = [(row, groups[_likeness(row)]) for row in rows]
+    return [
+        group if len(group) >= GROUP else [row] for row, group in found if len(group) < GROUP or group[0] is row
+    ]
+
+
+def _likeness(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["kind"], _text(row["context"].get("tool") or row["title"]), row["requester"]
+
+
+def _brief(row: Mapping[str, Any]) -> str:
+    """Return the short texts among a call's arguments, by which it is told from others of its group; "" without any."""
+    args = row["context"].get("args")
+    values = args.values() if isinstance(args, dict) else ()
+    texts = [one for one in values if isinstance(one, str) and 0 < len(one) <= LINE and "\n" not in one]
+    return " · ".join(texts[:GROUP])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= CUT else f"{text[:CUT]}…"
+
+
+def _may_answer(call: Call, request: ApprovalRequest) -> bool:
+    is_approver, is_shown = bool(APPROVER & call.principal.roles), request.title != WITHHELD
+    return is_approver and is_shown and hindrance(request, call.by, call.principal.hands) is None
 
 
 @pages.get("/approvals/{request_id}", REVIEWER, "approval.html")
@@ -71,7 +142,16 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "hindrance": hindered,
         "handed_to": handed_to(shown, call.by),
         "withheld": withheld,
+        "next_id": _next(call, request_id),
     }
+
+
+def _next(call: Call, request_id: str) -> str | None:
+    """Return the id of the request that comes after one in the inbox; for an approver one that they may decide."""
+    query = {"status": "pending", "order": "due", "limit": AHEAD, "cursor": request_id}
+    found, _ = approvals.read_page(call, checked(approvals.RequestsPage, query))
+    decides = bool(APPROVER & call.principal.roles)
+    return next((one.id for one in found if not decides or _may_answer(call, one)), None)
 
 
 def _answers(request: ApprovalRequest, hindered: str | None) -> list[str]:
@@ -104,18 +184,6 @@ def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
         "distractors": (before.get("distractors"), after.get("distractors")),
         "proof": (gain.get("p_value"), measured.get("alpha")),
     }
-
-
-def _is_whole(row: Mapping[str, Any]) -> bool:
-    """Return whether a row shows all that is needed to approve it; diffs and signals are on the request's own page."""
-    return (
-        "approve" in row["allowed_decisions"]
-        and row["kind"] in ("tool_call", "question")
-        and not row["diff"]
-        and not row["signals"]
-        and "changed" not in row
-        and row["title"] != WITHHELD
-    )
 
 
 def _call(row: Mapping[str, Any]) -> list[tuple[str, str]]:

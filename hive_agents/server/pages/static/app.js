@@ -256,5 +256,17 @@
   });
   document.addEventListener("htmx:after:swap", () => prepare(document));
 
-  window.hive = { aboutOf, api, explain, hush, localTimes, tell, tellNext };
+  // A button with data-copy puts that on the clipboard, and says so (data-done), or that it may not (data-refused).
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      tell(button.dataset.done);
+    } catch {
+      tell(button.dataset.refused, "fault");
+    }
+  });
+
+  window.hive = { aboutOf, api, explain, hush, localTimes, prepare, tell, tellNext };
 })();

@@ -267,21 +267,11 @@
     showChips();
   }
 
-  async function copy(button) {
-    try {
-      await navigator.clipboard.writeText(button.dataset.copy);
-      hive.tell(button.dataset.done);
-    } catch {
-      hive.tell(button.dataset.refused, "fault");
-    }
-  }
-
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-ask], [data-edit], [data-only], [data-close], [data-copy], #pin, [hx-target='#beside']");
+    const button = event.target.closest("[data-ask], [data-edit], [data-only], [data-close], #pin, [hx-target='#beside']");
     if (!button) return;
     if (button.id === "pin") pin();
     else if (button.hasAttribute("data-close")) close();
-    else if (button.dataset.copy) copy(button);
     else if (button.dataset.ask) {
       if (button.getAttribute("aria-busy") !== "true") ask(JSON.parse(button.dataset.ask), button);
     } else if (button.dataset.edit) {
