@@ -268,6 +268,9 @@ def lists_documents(s: Sentence) -> bool:
     distinct = {word.lower for word in s.words}
     if distinct & DOCUMENT and (distinct & {"all", "every", "everything"} or asks_how_many(s.text)):
         return True
+    called = any(word.lower == "documents" != word.text.lower() for word in s.words)
+    if called and s.kind in (SentenceKind.LISTING, SentenceKind.FRAGMENT):
+        return True  # "tickets" of a folder of tickets
     newest = bool(distinct & ORDER) and s.kind is not SentenceKind.QUESTION
     return newest and (bool(distinct & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
 

@@ -135,3 +135,11 @@ def test_documents_are_called_like_the_one_folder_that_holds_them(doc_ids: tuple
 def test_an_identifier_is_not_cut_at_a_word_of_grammar() -> None:
     decision = route("list documents about is_file.open_db", Vocabulary({}), reader="mei", today=TODAY).decision
     assert decision.search_value == "is_file.open_db"
+
+
+@pytest.mark.parametrize(
+    "text", ["goods", "list goods", "which goods are there", "only goods", "what goods do we have", "latest goods"]
+)
+def test_what_the_folder_calls_them_alone_lists_them(text: str) -> None:
+    decision = route(text, GOODS, reader="mei", today=TODAY).decision
+    assert (decision.strategy, decision.filters) == (SearchStrategy.METADATA_ONLY, [])
