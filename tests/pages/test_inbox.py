@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
@@ -177,6 +177,7 @@ async def test_twelve_requests_are_decided_by_two_people_with_keys_and_mouse_and
             await dana.locator("#batch-reason").fill("as agreed")
             await dana.get_by_role("button", name="Approve them").click()
             await dana.get_by_text("3 decided.").wait_for()
+            assert await dana.locator("#conflict:not(:empty)").count() == 0, "nobody was faster"
             assert [ApprovalStore(place).get(id).status for id in ids[5:8]] == ["approved"] * 3
 
             await dana.locator(".group [data-open]").first.focus()
@@ -240,3 +241,29 @@ async def test_a_request_beside_the_list_says_at_once_who_decided_it(tmp_path: P
             assert await settled(page, first) == second
             await page.reload()
             assert await settled(page, None) == second, "the address keeps the place"
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_ones_own_batch_is_never_told_as_somebody_elses_decision(tmp_path: Path) -> None:
+    """What the stream says of it comes before the answer does."""
+    place = sample(tmp_path / "ws")
+    filed(place, 2)
+    changed = "document.dispatchEvent(new CustomEvent('hive:changed', { detail: [{ kind: 'all', id: null }] }))"
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, viewport=DESK) as page:
+
+            async def late(route: Route) -> None:
+                answer = await route.fetch()
+                await page.evaluate(changed)
+                await page.evaluate("hive.api('GET', '/api/session')")
+                await route.fulfill(response=answer)
+
+            await page.goto("/approvals")
+            first = await settled(page, None)
+            await page.route("**/decide", late)
+            await page.locator("[data-choose]").first.check()
+            await page.get_by_role("button", name="Approve them").click()
+            await page.get_by_text("1 decided.").wait_for()
+            await settled(page, first)
+            assert await page.locator("#conflict:not(:empty)").count() == 0

@@ -32,6 +32,7 @@
     const words = article.dataset;
     const text = await outcomeOf(words, words);
     if (text === null) return false;
+    if (article.dataset.status !== "pending") return true; // answered here meanwhile
     const place = article.querySelector("#conflict");
     if (place.dataset.told === text.replace(/\d+/g, "")) return true;
     place.dataset.told = text.replace(/\d+/g, "");
@@ -399,6 +400,9 @@
     const rows = chosen();
     const decided = [];
     for (const row of rows) row.dataset.gone = ""; // no notice about requests that are decided here
+    const article = document.getElementById("request");
+    const isOpen = rows.some((row) => row.dataset.request === article?.dataset.request);
+    if (isOpen) article.dataset.status = "answered";
     for (const row of rows) {
       const answer = { verb: button.dataset.batch, content_hash: row.dataset.hash, ...(reason ? { reason } : {}) };
       try {
@@ -419,6 +423,13 @@
     const failed = rows.length - decided.length;
     if (failed) {
       decided.forEach(takeOut);
+      if (isOpen && rowOf(article.dataset.request)) {
+        article.dataset.status = "pending";
+        await tellConflict(article).catch(() => {}); // why it wasn't decided stands above the list
+      } else if (isOpen) {
+        article.remove();
+        begin();
+      }
       hive.tell(filled(words.partly, { n: failed }), "fault");
       return;
     }
@@ -545,7 +556,8 @@
     const article = document.getElementById("request");
     const queue = document.querySelector("#queue[data-queue]");
     const quiet = (error) => { if (error.status === 401) hive.explain(error); };
-    if (article?.dataset.status === "pending" && about(article.dataset.request)) tellConflict(article).catch(quiet);
+    const isSent = article?.querySelector("form[data-decide][aria-busy]"); // whose answer tells it
+    if (article?.dataset.status === "pending" && !isSent && about(article.dataset.request)) tellConflict(article).catch(quiet);
     if (queue && about()) lookAtQueue(queue).catch(quiet);
   });
 })();
