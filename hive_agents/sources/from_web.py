@@ -11,10 +11,13 @@ import posixpath
 import re
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
 from html.parser import HTMLParser
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -35,11 +38,13 @@ from hive_agents.sources.contract import (
 )
 
 AGENT = "hive-agents"
-_SECONDS = 30.0
-_MOST_REDIRECTS, _MOST_SITEMAPS, _LONGEST_URL = 5, 1_000, 500
+_SECONDS, _LONGEST_PAUSE = 120.0, 60.0
+"""Of one request with all that comes back, however slowly; of the wait between two, for whatever site comes next."""
+_MOST_REDIRECTS, _MOST_SITEMAPS, _LONGEST_URL, _MOST_ROBOTS = 5, 1_000, 500, 512_000
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _DENIED, _GONE = frozenset({401, 403}), frozenset({404, 410})
-_LOCATION = re.compile(r"<(?:\w+:)?loc>\s*(?:<!\[CDATA\[)?\s*([^<\]]+?)\s*(?:\]\]>)?\s*</(?:\w+:)?loc>", re.I)
+# Nothing is given back: a sitemap costs what it is long.
+_LOCATION = re.compile(r"<(?:\w+:)?loc>\s*+(?:<!\[CDATA\[)?+([^<\]]++)(?:\]\]>)?+\s*+</(?:\w+:)?loc>", re.I)
 
 
 class WebOptions(SourceOptions):
@@ -75,18 +80,27 @@ class WebSource(DocumentSource[WebOptions]):
             raise SourceFailure("write its url as https://host/path")
         self._site = (parts.scheme, parts.netloc)
         self._below = parts.path if parts.path.endswith("/") else posixpath.dirname(parts.path).rstrip("/") + "/"
-        self._client = httpx.Client(timeout=_SECONDS, trust_env=False, follow_redirects=False)
+        self._runner = asyncio.Runner()
+        self._client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
         self._next = 0.0
         self._pause = options.seconds
-        found = self._get(f"{parts.scheme}://{parts.netloc}/robots.txt")
-        if found.status >= 500 or found.status == 429:
-            raise SourceFailure(f"robots.txt answers {found.status}, so that nothing may be read")
-        self._robots: Any = Protego.parse(found.body.decode("utf-8", "replace") if found.status == 200 else "")
-        self._pause = max(options.seconds, float(self._robots.crawl_delay(AGENT) or 0))
+        try:
+            found = self._get(f"{parts.scheme}://{parts.netloc}/robots.txt")
+            if found.status >= 500 or found.status == 429:
+                raise SourceFailure(f"robots.txt answers {found.status}, so that nothing may be read")
+            self._robots: Any = Protego.parse(_robots_for_us(found.body) if found.status == 200 else "")
+            asked = float(self._robots.crawl_delay(AGENT) or 0)
+            if asked > _LONGEST_PAUSE:
+                raise SourceFailure(f"robots.txt asks for {asked:g} s between two pages: over {_LONGEST_PAUSE:g}")
+        except BaseException:
+            self.close()
+            raise
+        self._pause = max(options.seconds, asked)
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
         follow = not self.options.sitemap
-        queue = [self._start] if follow else list(self._mapped())
+        # One more than may be read tells that there are more.
+        queue = [self._start] if follow else list(islice(self._mapped(), self.options.pages + 1))
         known, number = dict.fromkeys(queue), 0
         keys = set[str]()
         while number < len(queue):
@@ -117,10 +131,16 @@ class WebSource(DocumentSource[WebOptions]):
                 body, revision, kind = seen.content(at) or b"", seen.revisions.get(at, ""), "text/html"
             else:
                 body, revision, kind = answer.body, answer.revision, answer.kind
-            page = _WebPage(body, url) if "html" in kind and at.endswith(".html") else None
+            try:
+                page = _WebPage(body, url) if "html" in kind and at.endswith(".html") else None
+            except (AssertionError, ValueError) as error:  # the parser's, of what is no HTML
+                yield MissedItem(at, f"it can't be read as HTML: {error}", alone=not follow)
+                continue
             if page is not None and follow and not page.nofollow:
                 for link in page.links:
                     plain = self._plain(link)
+                    if len(queue) > self.options.pages:
+                        break
                     if plain is not None and plain not in known and self._is_within(plain):
                         known[plain] = None
                         queue.append(plain)
@@ -132,20 +152,21 @@ class WebSource(DocumentSource[WebOptions]):
                 yield SourceItem(at, revision, len(body), content=body)
 
     def close(self) -> None:
-        self._client.close()
+        self._runner.run(self._client.aclose())
+        self._runner.close()
 
     def _mapped(self) -> Iterator[str]:
         """Yield the pages of the sitemaps, and of those that they name. Raises: SourceFailure for a missing one."""
         wanted = self.options.sitemap
-        waiting = list(self._robots.sitemaps) if wanted == "robots" else [urljoin(self._start, wanted)]
+        waiting = deque(self._robots.sitemaps if wanted == "robots" else [urljoin(self._start, wanted)])
         read, known = 0, set[str]()
         while waiting:
-            url = self._plain(waiting.pop(0)) or ""
+            url = self._plain(waiting.popleft()) or ""
             if url in known:
                 continue
             known.add(url)
             read += 1
-            if read > _MOST_SITEMAPS or not url or urlsplit(url).netloc != self._site[1]:
+            if read > _MOST_SITEMAPS or not url or urlsplit(url)[:2] != self._site:
                 raise SourceFailure("its sitemaps are too many, or of another site")
             found = self._get(url)
             if found.status != 200:
@@ -153,9 +174,9 @@ class WebSource(DocumentSource[WebOptions]):
             text = found.body.decode("utf-8", "replace")
             if not text.rstrip().endswith(("</urlset>", "</sitemapindex>")):
                 raise SourceFailure(f"the sitemap {url} has no end")
-            places = [unescape(place) for place in _LOCATION.findall(text)]
+            places = (unescape(found[1]) for found in _LOCATION.finditer(text) if len(found[1]) < 4 * _LONGEST_URL)
             if "<sitemapindex" in text:
-                waiting += places
+                waiting += dict.fromkeys(places)
             else:
                 yield from (plain for place in places if (plain := self._plain(place)) and self._is_within(plain))
 
@@ -167,8 +188,9 @@ class WebSource(DocumentSource[WebOptions]):
                 return None
         except ValueError:
             return None
-        path = posixpath.normpath(parts.path or "/") + ("/" if parts.path.endswith("/") and parts.path != "/" else "")
-        path = quote(unquote(re.sub("^/+", "/", path)), safe="/~!$&'()*+,;=:@")
+        said = unquote(parts.path) or "/"  # before `..` is resolved: what asks resolves it however it is spelled
+        path = re.sub("^/+", "/", posixpath.normpath(said) + ("/" if said.endswith("/") and said != "/" else ""))
+        path = quote(path, safe="/~!$&'()*+,;=:@")
         if parts.query and not self.options.queries:
             return None
         return parts._replace(netloc=parts.netloc.lower(), path=path, fragment="").geturl()
@@ -185,7 +207,10 @@ class WebSource(DocumentSource[WebOptions]):
                 if answer.status not in (200, 304, *_DENIED, *_GONE):
                     raise SourceFailure(f"the server answers {answer.status}")
                 return answer, url
-            target = self._plain(urljoin(url, answer.moved or ""))
+            try:
+                target = self._plain(urljoin(url, answer.moved or ""))
+            except ValueError:
+                target = None
             if target is None or not self._is_within(target) or not self._robots.can_fetch(target, AGENT):
                 return None, url
             url, revision = target, ""
@@ -197,32 +222,37 @@ class WebSource(DocumentSource[WebOptions]):
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._pause
         try:
-            place = asyncio.run(destination(url, self.options.private_hosts))
+            return self._runner.run(self._answer(url, revision))
         except HiveError as error:
             raise SourceFailure(error.diagnostics[0].message) from None
         except socket.gaierror as error:
             raise SourceFailure(f"its host has no address: {error.strerror}") from None
-        headers = {
-            "host": httpx.URL(place.url).netloc.decode(),
-            "user-agent": AGENT,
-            "accept-encoding": "identity",
-        }
-        if self.place.secret is not None:
-            headers["authorization"] = self.place.secret.reveal()
-        if revision:
-            headers["if-none-match" if revision.startswith(('"', "W/")) else "if-modified-since"] = revision
-        target = httpx.URL(place.url).copy_with(host=place.address)
-        try:
-            request = self._client.build_request(
-                "GET", target, headers=headers, extensions={"sni_hostname": place.host}
-            )
-            response = self._client.send(request, stream=True)
-            try:
+        except TimeoutError:
+            raise SourceFailure(f"its answer has no end within {_SECONDS:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise SourceFailure(f"{type(error).__name__}: {error}") from None
+
+    async def _answer(self, url: str, revision: str) -> _WebAnswer:
+        import httpx
+
+        async with asyncio.timeout(_SECONDS):
+            place = await destination(url, self.options.private_hosts)
+            headers = {
+                "host": httpx.URL(place.url).netloc.decode(),
+                "user-agent": AGENT,
+                "accept-encoding": "identity",
+            }
+            if self.place.secret is not None:
+                headers["authorization"] = self.place.secret.reveal()
+            if revision:
+                headers["if-none-match" if revision.startswith(('"', "W/")) else "if-modified-since"] = revision
+            target, extensions = httpx.URL(place.url).copy_with(host=place.address), {"sni_hostname": place.host}
+            async with self._client.stream("GET", target, headers=headers, extensions=extensions) as response:
                 told = response.headers
                 if response.status_code != 200:
                     return _WebAnswer(response.status_code, moved=told.get("location"))
                 body = bytearray()
-                for part in response.iter_raw():
+                async for part in response.aiter_raw():
                     body += part
                     if len(body) > MAX_BYTES:
                         raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
@@ -231,10 +261,22 @@ class WebSource(DocumentSource[WebOptions]):
                 known = told.get("etag") or told.get("last-modified") or ""
                 kind = told.get("content-type", "").partition(";")[0].strip().lower()
                 return _WebAnswer(200, bytes(body), kind, known)
-            finally:
-                response.close()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise SourceFailure(f"{type(error).__name__}: {error}") from None
+
+
+def _robots_for_us(body: bytes) -> str:
+    """Return a robots.txt, cut, with one name for all who aren't asked for here: each name has a copy of its rules.
+
+    >>> _robots_for_us(b"User-agent: crawler\\nUser-agent: hive*\\nDisallow: /x")
+    'user-agent: another\\nUser-agent: hive*\\nDisallow: /x'
+    """
+    lines = body[:_MOST_ROBOTS].decode("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines):
+        told = line.partition("#")[0].strip().lower()
+        if told.startswith("user"):
+            named = re.fullmatch(r"user(?:-|\s+)?agent\s*+:?(.*)", told)
+            if named is None or named[1].replace("*", "").strip() not in AGENT:
+                lines[number] = "user-agent: another"
+    return "\n".join(lines)
 
 
 def _key(url: str) -> str:
@@ -266,13 +308,12 @@ class _WebPage(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         told = {name: value or "" for name, value in attrs}
         if tag == "base" and told.get("href"):
-            self._base = urljoin(self._base, told["href"])
+            with suppress(ValueError):
+                self._base = urljoin(self._base, told["href"])
         elif tag == "meta" and told.get("name", "").lower() == "robots":
             words = told.get("content", "").lower()
             self.noindex |= "noindex" in words or "none" in words
             self.nofollow |= "nofollow" in words or "none" in words
         elif tag in ("a", "area") and told.get("href") and "nofollow" not in told.get("rel", "").lower():
-            try:
+            with suppress(ValueError):  # no address
                 self.links.append(urljoin(self._base, told["href"]))
-            except ValueError:
-                return  # no address

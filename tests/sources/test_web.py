@@ -14,6 +14,7 @@ from hive_agents.sources import SourceReport, add_source, run_source
 from hive_agents.workspace import Workspace
 
 Page = tuple[int, str, str]
+ENDLESS = "without an end"
 
 
 class Site:
@@ -30,6 +31,11 @@ class Site:
                 found = site.pages.get(self.path)
                 if found is None and self.path.startswith("/docs/trap/"):
                     found = f'<h1>Trap</h1><p>Words.</p><a href="{self.path}deeper/">deeper</a>'
+                while found == ENDLESS:
+                    try:
+                        self.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+                    except OSError:
+                        return
                 status, kind, body = (404, "text/plain", "none") if found is None else _page(found)
                 self.send_response(status)
                 self.send_header("location" if 300 <= status < 400 else "content-type", kind)
@@ -140,3 +146,81 @@ def test_a_redirect_leads_nowhere_else(tmp_path: Path, site: Site) -> None:
     place = workspace(tmp_path, site)
     assert (run(place).status, names(place)) == ("done", ["docs/index.md"])
     assert "/elsewhere.html" not in site.asked
+
+
+def sitemap(*places: str, kind: str = "urlset") -> Page:
+    return 200, "text/xml", f"<{kind}>{''.join(f'<loc>{place}</loc>' for place in places)}</{kind}>"
+
+
+@pytest.mark.parametrize("up", ["%2e%2e/", "%2e%2e%2f", ".%2E/", "%2e./"])
+def test_no_spelling_of_a_link_leads_out_of_the_address_or_past_robots(tmp_path: Path, site: Site, up: str) -> None:
+    site.pages["/docs/"] = (
+        f'<h1>Start</h1><p>Welcome.</p><a href="{up}private/p.html">up</a><a href="a/%2e%2e/a.html">a</a>'
+    )
+    site.pages["/private/p.html"] = "<h1>P</h1><p>Private.</p>"
+    place = workspace(tmp_path, site)
+    assert (run(place).status, names(place)) == ("done", ["docs/a.md", "docs/index.md"])
+    assert "/private/p.html" not in site.asked
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "<![odd[<p>Words.</p>",
+        f'<p>Words.</p><a href="&#{"9" * 5_000};">number</a>',
+        '<base href="http://[x/"><p>Words.</p><a href="http://[x/">x</a>',
+    ],
+    ids=["declaration", "number", "base"],
+)
+def test_a_page_that_no_parser_reads_costs_no_other(tmp_path: Path, site: Site, broken: str) -> None:
+    site.pages["/docs/a.html"] = broken
+    site.pages["/docs/"] = '<h1>Start</h1><p>Welcome.</p><a href="a.html">a</a> <a href="b.html">b</a>'
+    site.pages["/docs/b.html"] = (302, "http://[x/", "")
+    place = workspace(tmp_path, site)
+    assert run(place).status in ("done", "partial")
+    assert "docs/index.md" in names(place)
+
+
+def test_a_sitemap_costs_no_more_than_its_length(tmp_path: Path, site: Site) -> None:
+    padded = f"<![CDATA[ http://{site.host}/docs/a.html ]]>"
+    site.pages["/map.xml"] = sitemap(" " * 100_000, "&#" + "9" * 5_000 + ";", padded)
+    place = workspace(tmp_path, site, sitemap="/map.xml")
+    assert (run(place).status, names(place)) == ("done", ["docs/a.md"])
+
+
+def test_a_million_sitemaps_of_one_name_are_one(tmp_path: Path, site: Site) -> None:
+    site.pages["/index.xml"] = sitemap(*[f"http://{site.host}/map.xml"] * 100_000, kind="sitemapindex")
+    site.pages["/map.xml"] = sitemap(*(f"http://{site.host}/docs/{n}.html" for n in range(100_000)))
+    place = workspace(tmp_path, site, sitemap="/index.xml", pages=3)
+    assert (run(place).status, site.asked.count("/map.xml")) == ("partial", 1)
+    assert len(site.asked) == 6
+
+
+def test_a_secret_goes_to_no_sitemap_over_another_scheme(tmp_path: Path, site: Site) -> None:
+    site.pages["/index.xml"] = sitemap(f"https://{site.host}/map.xml", kind="sitemapindex")
+    report = run(workspace(tmp_path, site, sitemap="/index.xml"))
+    assert (report.status, report.message) == ("failed", "its sitemaps are too many, or of another site")
+
+
+def test_a_site_that_asks_for_days_between_two_pages_is_told_so(tmp_path: Path, site: Site) -> None:
+    site.pages["/robots.txt"] = (200, "text/plain", "User-agent: *\nCrawl-delay: 86400\n")
+    report = run(workspace(tmp_path, site))
+    assert report.status == "failed"
+    assert "asks for 86400 s between two pages" in str(report.message)
+
+
+def test_the_names_of_a_robots_txt_have_no_copies_of_its_rules(tmp_path: Path, site: Site) -> None:
+    named = "".join(f"User-Agent : agent{n}\n" for n in range(10_000))
+    rules = "".join(f"Disallow: /{n}\n" for n in range(10_000))
+    ours = "user agent Hive-Agents*\nDisallow: /docs/a.html\n"
+    site.pages["/robots.txt"] = (200, "text/plain", named + rules + ours)
+    report = run(workspace(tmp_path, site))
+    assert (report.status, report.documents.ignored) == ("done", {"by robots.txt": 1})
+
+
+def test_an_answer_without_an_end_ends(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_agents.sources.from_web._SECONDS", 0.3)
+    site.pages["/docs/a.html"] = ENDLESS
+    report = run(workspace(tmp_path, site))
+    assert report.status == "partial"
+    assert [failed["message"] for failed in report.failed] == ["its answer has no end within 0.3 s"]
