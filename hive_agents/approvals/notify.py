@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
-import urllib.request
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -45,11 +45,22 @@ def _post(address: str, body: bytes) -> None:
         where = parts.hostname or where  # its path is often a secret
         if parts.scheme not in ("http", "https"):
             raise ValueError("not an http address")
-        request = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method="POST")
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
-            pass
+        asyncio.run(_answered(address, body))
+    except TimeoutError:
+        _log.warning("approvals.notify: %s was not told: no answer within %g s", where, TIMEOUT_SECONDS)
     except Exception as error:
         _log.warning("approvals.notify: %s was not told: %s", where, error)
+
+
+async def _answered(address: str, body: bytes) -> None:
+    """Send a message; what an address answers beside its status isn't read, and where it redirects isn't asked."""
+    import httpx
+
+    headers = {"content-type": "application/json"}
+    async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=None) as client:
+        async with client.stream("POST", address, content=body, headers=headers) as response:
+            if not response.is_success:
+                raise ValueError(f"it answered with status {response.status_code}")
 
 
 def record(connection: RecordsConnection, type: EventType, request: ApprovalRequest) -> None:

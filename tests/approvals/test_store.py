@@ -13,6 +13,7 @@ from hive_agents.events import EventLog
 from hive_agents.store import audit, connected
 from hive_agents.workspace.trusted import trust
 from tests.approvals.asking import editable, filing, refused
+from tests.listening import answering
 from tests.records import alter_json, execute, log_lines, rewrite_log
 
 DANA, GIL = Principal("acme", "dana"), Principal("globex", "gil")
@@ -373,6 +374,46 @@ def test_notices_go_out_and_failures_stay_here(place: Workspace, tmp_path: Path)
             one.join()
         thread.join()
     assert told == [{"occasion": "requested", "request": request.summary()}]
+
+
+def test_an_address_that_never_ends_its_answer_or_sends_elsewhere_is_left(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    from hive_agents.approvals import notify as module
+
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.5)
+    asked: list[str] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            if self.path == "/elsewhere":
+                self.send_response(303)
+                self.send_header("location", "/inside")
+                self.end_headers()
+            while self.path == "/endless":
+                try:
+                    self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                except OSError:
+                    return
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Hook)) as url:
+        request = ApprovalStore(place).file(filing())
+        addresses = [f"{url}/endless", f"{url}/elsewhere"]
+        for one in module.notify(settings(place, f"notify = {json.dumps(addresses)}"), "requested", request):
+            one.join()
+    assert sorted(asked) == ["/elsewhere", "/endless"]
+    assert sorted(line.partition("told: ")[2] for line in caplog.messages if "notify" in line) == [
+        "it answered with status 303",
+        "no answer within 0.5 s",
+    ]
 
 
 def test_what_is_decided_is_not_revised(place: Workspace) -> None:
