@@ -20,7 +20,7 @@ from hive_agents.evaluation.ranking_asking import source_failed
 from hive_agents.evaluation.recorded_rankings import doc_id_of
 
 MOST_BYTES = 50_000_000
-"""Of a response, decompressed."""
+"""Of a response; it is asked for as it is, since what is packed has no length that could be limited."""
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\*|\d+)\]")
 
@@ -54,6 +54,7 @@ class EndpointSource:
         headers = dict(file.headers)
         for header, reference in file.headers_ref.items():
             headers[header] = _secret(reference, os.environ if environment is None else environment)
+        headers |= {"accept-encoding": "identity"}
         self._client = httpx.Client(headers=headers, timeout=file.timeout_seconds)
         self._failures = (httpx.HTTPError, httpx.InvalidURL, RecursionError, ValueError)
 
@@ -86,7 +87,9 @@ class EndpointSource:
         with self._client.stream(self._file.method, url, json=body) as response:
             if response.status_code != 200:
                 raise source_failed(self.name, f"status {response.status_code} {where}", "look at the endpoint")
-            for part in response.iter_bytes():
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise source_failed(self.name, f"its answer {where} is compressed", "let it answer what was asked for")
+            for part in response.iter_raw():
                 data += part
                 if len(data) > MOST_BYTES:
                     why = f"its answer {where} has more than {MOST_BYTES // 1_000_000} MB"

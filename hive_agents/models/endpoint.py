@@ -51,9 +51,7 @@ class Endpoint:
         for attempt in _Attempts(deadline):
             try:
                 async with self._request(path, body, attempt.left) as response:
-                    data = bytearray()
-                    async for part in response.aiter_bytes():
-                        _grow(data, part, model)
+                    data = await _body(response, model)
                 return self._object(response, data, model)
             except Exception as error:
                 wait = attempt.wait_after(self._failure(error, model))
@@ -73,9 +71,9 @@ class Endpoint:
                 async with self._request(path, body, attempt.left) as response:
                     kind = response.headers.get("content-type", "")
                     if response.status_code != 200 or "event-stream" not in kind:
-                        yield self._object(response, await response.aread(), model)
+                        yield self._object(response, await _body(response, model), model)
                         return
-                    async for line in response.aiter_lines():
+                    async for line in _lines(response, model):
                         started = True
                         data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
                         if data == "[DONE]":
@@ -97,7 +95,8 @@ class Endpoint:
                 with httpx.Client(verify=_tls(), timeout=_timeout(attempt.left)) as client:
                     with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
                         data = bytearray()
-                        for part in response.iter_bytes():
+                        _require_plain(response, model)
+                        for part in response.iter_raw():
                             _grow(data, part, model)
                             attempt.require_time(model)
                 return self._value(response, data, model)
@@ -110,8 +109,9 @@ class Endpoint:
         """Return the names of the server's models, sorted. Raises: as `post`."""
         try:
             async with self._client(deadline) as client:
-                response = await client.get(self.url + "/models", headers=self._headers())
-            listed = self._object(response, response.content, self.name)["data"]
+                async with client.stream("GET", self.url + "/models", headers=self._headers()) as response:
+                    data = await _body(response, self.name)
+            listed = self._object(response, data, self.name)["data"]
             return sorted(str(model["id"]) for model in listed)
         except (KeyError, TypeError):
             raise ModelError("garbage", f"{self.name}: /models answered no list of models") from None
@@ -142,9 +142,10 @@ class Endpoint:
 
     def _headers(self) -> dict[str, str]:
         """Raises: HIVE-421 for a key that can't be resolved, HIVE-409 for an invalid reference."""
-        if not self._reference:
-            return {}
-        return {"Authorization": f"Bearer {resolve(self._workspace, self._reference).reveal()}"}
+        headers = {"Accept-Encoding": "identity"}  # what is packed has no length that could be limited
+        if self._reference:
+            headers["Authorization"] = f"Bearer {resolve(self._workspace, self._reference).reveal()}"
+        return headers
 
     def _event(self, data: str, model: str) -> dict[str, Any]:
         try:
@@ -270,6 +271,32 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError):
         return 0.0
+
+
+async def _body(response: httpx.Response, model: str) -> bytearray:
+    data = bytearray()
+    _require_plain(response, model)
+    async for part in response.aiter_raw():
+        _grow(data, part, model)
+    return data
+
+
+async def _lines(response: httpx.Response, model: str) -> AsyncIterator[str]:
+    """Yield the lines of a stream. Raises: ModelError where one of them is longer than an answer may be."""
+    line = bytearray()
+    _require_plain(response, model)
+    async for part in response.aiter_raw():
+        *ends, rest = part.split(b"\n")
+        for end in ends:
+            yield (line + end).decode(errors="replace")
+            line.clear()
+        _grow(line, rest, model)
+    yield line.decode(errors="replace")
+
+
+def _require_plain(response: httpx.Response, model: str) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise ModelError("garbage", f"{model} answered what is compressed, although it was asked not to")
 
 
 def _grow(data: bytearray, part: bytes, model: str) -> None:

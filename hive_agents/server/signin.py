@@ -270,9 +270,10 @@ class Provider:
             async with self._places:
                 with anyio.fail_after(_SECONDS):
                     async with httpx.AsyncClient(timeout=None, trust_env=False, verify=verify) as client:
-                        accepted = {"Accept": "application/json", **(headers or {})}
+                        # What is packed has no length that could be limited.
+                        accepted = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
                         async with client.stream(method, url, data=form, headers=accepted) as response:
-                            async for part in response.aiter_bytes():
+                            async for part in response.aiter_raw():
                                 received += part
                                 if len(received) > _MOST_BYTES:
                                     raise refused("the provider's answer is too long")

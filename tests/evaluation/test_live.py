@@ -51,8 +51,8 @@ class Search(BaseHTTPRequestHandler):
         self.end_headers()
         with suppress(OSError):  # whoever asks has enough
             self.wfile.write(b"[" * 200_000 if query == "deep" else data)
-            while query == "endless":
-                self.wfile.write(b" ")
+            while query in ("endless", "large"):
+                self.wfile.write(b" " * (1 if query == "endless" else 100_000))
 
     def log_message(self, *_: object) -> None:
         pass
@@ -137,7 +137,8 @@ def test_an_answer_of_any_size_depth_and_length_is_a_diagnostic(
     url = f"{endpoint}/s?q={{query}}"
     assert "RecursionError" in failure(url, "deep")
     monkeypatch.setattr("hive_agents.evaluation.ranking_endpoint.MOST_BYTES", 2_000_000)
-    assert "more than 2 MB" in failure(url, "packed")
+    assert "is compressed" in failure(url, "packed")
+    assert "more than 2 MB" in failure(url, "large")
     (tmp_path / "e.json").write_text(json.dumps({"url": url, "timeout_seconds": 0.3}))
     assert "no end within 0.3 s" in failure(f"{tmp_path}/e.json", "endless")
 

@@ -43,6 +43,7 @@ class Body:
 
     data: bytes
     type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -137,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(failure, Status):
             self._error(failure.code, failure.message, failure.kind, failure.headers)
         elif isinstance(failure, Body):
-            self._bytes(200, failure.data, {"Content-Type": failure.type})
+            self._bytes(200, failure.data, {"Content-Type": failure.type, **failure.headers})
         elif body.get("model") == state.missing:
             self._error(404, f'model "{state.missing}" not found, try pulling it first', "not_found_error")
         elif path == "/v1/chat/completions":

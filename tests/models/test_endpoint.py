@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
 from collections.abc import Callable
@@ -206,6 +207,7 @@ async def test_parameters_that_a_server_refuses_are_left_out_from_then_on(serve:
     assert (await streamed(chain))[0] == "echo: Is it good?"
 
 
+PACKED = gzip.compress(gzip.compress(b" " * 5_000_000)), "application/json", {"Content-Encoding": "gzip, gzip"}
 FAULTS: list[tuple[str, list[Any], str, bool]] = [
     ("deadline", [Slow(3)], "timeout", True),
     ("throttled", [Status(429)] * 3, "throttling", True),
@@ -218,6 +220,8 @@ FAULTS: list[tuple[str, list[Any], str, bool]] = [
     ("half an answer", [Body(b'{"choices": [{"message": {"cont')], "garbage", False),
     ("no choices", [Body(b'{"choices": []}')], "garbage", False),
     ("a list", [Body(b"[1, 2]")], "garbage", False),
+    ("layers of zip", [Body(*PACKED)], "garbage", False),
+    ("layers of zip as a stream", [Body(PACKED[0], "text/event-stream", PACKED[2])], "garbage", False),
     ("context", [Status(400, "maximum 8192 tokens", "context_length_exceeded")], "overflow", False),
     ("context of llama.cpp", [Status(500, "the request exceeds the available context size")], "overflow", False),
     ("refused by a filter", [Status(400, "flagged", "content_filter")], "refusal", False),
@@ -239,6 +243,17 @@ async def test_each_fault_has_a_name(
     with pytest.raises(ModelError) as caught:
         await (streamed(chain) if streams else chain.complete(ASK))
     assert (caught.value.kind, caught.value.outage) == (kind, outage)
+
+
+async def test_a_line_without_an_end_ends_a_stream(
+    serve: Any, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.models.endpoint.MOST_BYTES", 1 << 20)
+    server = serve()
+    for kind in ("text/event-stream", "application/json"):
+        server.fail(Body(b"data: " + b"x" * (2 << 20), kind))
+        with pytest.raises(ModelError, match="more than 1 MB"):
+            await streamed(opened(server))
 
 
 async def test_what_passes_is_tried_again(serve: Any, opened: Opening) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hmac
 import json
 from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -330,6 +332,22 @@ async def test_a_provider_that_says_no_or_nothing_is_told_on_the_page(
     sent = await client.get("/signin")
     unreachable = await client.get("/signin/back", params={"code": "x", "state": "y"})
     assert (sent.status_code, unreachable.status_code) == (303, 401)
+
+
+async def test_a_packed_answer_of_a_provider_is_refused(
+    client: httpx.AsyncClient, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def packed(asked: BaseHTTPRequestHandler, value: Any, status: int = 200) -> None:
+        assert asked.headers["Accept-Encoding"] == "identity"
+        body = gzip.compress(gzip.compress(json.dumps(value).encode()))
+        asked.send_response(status)
+        asked.send_header("Content-Encoding", "gzip, gzip")
+        asked.send_header("Content-Length", str(len(body)))
+        asked.end_headers()
+        asked.wfile.write(body)
+
+    monkeypatch.setattr(provider, "_answer", packed)
+    assert (await client.get("/signin")).status_code == 401
 
 
 ABOUT: dict[str, dict[str, Any]] = {
