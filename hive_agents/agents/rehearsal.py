@@ -17,7 +17,7 @@ from hive_agents.agents.tool import Tool, ToolContext
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.base import HiveError
-from hive_agents.base.files import atomic_write, guard, release
+from hive_agents.base.files import atomic_write, copy_folder, guard, release
 from hive_agents.goals import CALL_NAMES, EvalCase, ExpectedCall, Goal, SuccessCriterion, ToolStub
 from hive_agents.goals.expressions import ExpressionError, parse
 from hive_agents.judging import score_criteria
@@ -193,7 +193,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         linked = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
         for entry in workspace.root.iterdir():
             if entry.name in _COPIED and entry.is_dir():
-                shutil.copytree(entry, root / entry.name, symlinks=True, ignore=_no_files)
+                copy_folder(entry, root / entry.name)
             elif entry.name not in _APART:
                 linked[entry.name] = entry
         for name, target in linked.items():
@@ -214,12 +214,6 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
             yield place
         finally:
             release(root)
-
-
-def _no_files(folder: str, names: list[str]) -> list[str]:
-    """Return the names of pipes and the like, which can't be copied."""
-    paths = {name: Path(folder) / name for name in names}
-    return [name for name, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
 def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tests.sample import hive
@@ -20,6 +21,22 @@ def test_why_prints_the_ways_and_their_costs(tmp_path: Path) -> None:
     edits = told.out[told.out.index("what would put it first") :].splitlines()[2:]
     assert edits
     assert not any(row.startswith(("document", "words")) for row in edits)
+
+
+def test_why_copies_nothing_from_elsewhere_and_waits_for_no_pipe(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    hive("index", "-w", place.root)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    os.mkfifo(outside / "pipe")  # whoever copies this folder fails
+    for name in ("collections", "access", "embeddings", ".hive/vectors", "documents"):
+        folder = place.root / name
+        folder.mkdir(exist_ok=True)
+        (folder / "outside").symlink_to(outside)
+        os.mkfifo(folder / "pipe")
+    call = ("why", "autoclave calibration", "guides/autoclave.md", "-c", "naive", "-w", place.root, "--json")
+    ran = hive(*call)
+    assert (ran.code, "words" in {way["kind"] for way in ran.json["ways"]}) == (0, True), ran.err
 
 
 def test_what_is_first_needs_no_edit(tmp_path: Path) -> None:

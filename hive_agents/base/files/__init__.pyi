@@ -29,6 +29,7 @@ from .guarded import (
     MAX_FILE_BYTES as MAX_FILE_BYTES,
     Exceeded as Exceeded,
     LinkRefused as LinkRefused,
+    copy_folder as copy_folder,
     guard as guard,
     load_arrays as load_arrays,
     make_folder as make_folder,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import stat
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
@@ -176,6 +177,17 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder and those above it, where they are missing. Raises: as `read_bytes`."""
     with parent_of(path / "_", make=mode):
         pass
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder: links as links, and neither pipes nor devices. Raises: OSError."""
+    shutil.copytree(source, target, symlinks=True, ignore=_no_files)
+
+
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Return the names of pipes and the like, which can't be copied."""
+    paths = {name: Path(folder) / name for name in names}
+    return [name for name, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
 def unlinked(path: Path) -> Path:
