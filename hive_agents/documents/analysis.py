@@ -78,7 +78,7 @@ _OTHER_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "ı": "i", "đ
 _DIGIT = re.compile(r"\d")
 _local = threading.local()
 
-_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
+_LINK_NAME = re.compile(r"\{\s*#[\w-][^{}]*\}\s*$")
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|]+)(?:\|(?P<alias>[^\[\]]+))?\]\]")
 _CONTAINER = re.compile(r"^:{3,}[ \t]*[\w-]*[ \t]*")
 _CALLOUT = re.compile(r"^(?P<quote>>\s?)?\[!\w+\][-+]?[ \t]*")

@@ -29,7 +29,7 @@ _LIKE_A_HEADING = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)"
 _MARKED = re.compile(r"[&*`~\[\\<]")
 _MARKUP = re.compile(
     r"\\(?P<sign>[!-/:-@\[-`{-~])"
-    r"|(?P<ticks>`+)(?P<code>[^`].*?)(?P=ticks)(?!`)"
+    r"|(?<!`)(?P<ticks>`++)(?P<code>[^`]++(?:(?!(?P=ticks)(?!`))`++[^`]++)*+)(?P=ticks)(?!`)"  # each run is read once
     r"|(?<![\w*])(?P<stars>\*{1,3})(?=[^\s*])(?P<strong>[^*]*[^\s*])(?P=stars)(?![\w*])"
     r"|~~(?=\S)(?P<struck>[^~]+)~~"
     r"|!?\[(?P<label>(?:[^\[\]]|\[[^\[\]]*\])*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'(][^()]*)?\)"

@@ -12,7 +12,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import PatchError, patched
 from hive_agents.base.errors import HiveError
 from hive_agents.base.files import frontmatter
-from hive_agents.documents import exact, names_in
+from hive_agents.documents import exact, heading_text, names_in, plain_heading
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -74,3 +74,11 @@ def test_a_word_without_an_end_costs_no_more_than_its_length(sign: str) -> None:
     """Whoever breaks this waits: a question that was one word of 3,000 letters held its reader's place for 87 seconds,
     and a document with such words its index."""
     names_in(sign * (600_000 // len(sign)), exact("english"))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("sign", ["`", " ", "``a", "{ ", "[", "~~a"])
+def test_a_heading_without_an_end_costs_no_more_than_its_length(sign: str) -> None:
+    """Whoever breaks this waits: a heading of 60,000 backticks held its index for more than a minute."""
+    heading = "a" + sign * (600_000 // len(sign)) + "x"
+    assert plain_heading(heading_text(heading)).endswith("x")
