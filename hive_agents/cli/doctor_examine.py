@@ -20,7 +20,7 @@ from hive_agents.judging import load_rules
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, probed, told_of, tried_embedding, tried_reranker
 from hive_agents.models.embedding import open_embedder
 from hive_agents.ranking import check_config, find_active
-from hive_agents.runs import at_work_since
+from hive_agents.runs import at_work
 from hive_agents.store import connected, moved, moved_to
 from hive_agents.workspace import RemoteDatabase, Workspace, untrusted_notice
 from hive_agents.workspace.settings import FILE
@@ -167,11 +167,11 @@ def _records(workspace: Workspace) -> Check:
 def _hosts(workspace: Workspace) -> Check:
     """Return whether what works in the workspace on this machine goes by `hive.toml` as it is: a process reads it
     once."""
-    working, settings = at_work_since(workspace), workspace.root / FILE
+    working, settings = at_work(workspace), workspace.root / FILE
     if not working:
         return Check("hosts", "ok", "no host is at work here")
     saved = settings.stat().st_mtime if settings.exists() else 0.0
-    if older := sum(began < saved for began in working):
+    if older := sum(host.since < saved for host in working):
         told = f"of {len(working)} at work here, {older} began before hive.toml was saved, and by its text of then"
         return Check("hosts", "warn", told, "start `hive serve` again: a process reads hive.toml once")
     return Check("hosts", "ok", f"{len(working)} at work here, by hive.toml as it is")

@@ -19,7 +19,7 @@ from hive_agents.host.dispatcher import Dispatcher
 from hive_agents.host.roles import HostRole, Work
 from hive_agents.models import Chain
 from hive_agents.runs import join, leases_of, leave
-from hive_agents.store import require_writable
+from hive_agents.store import connected, moved, moved_to, require_writable
 from hive_agents.workspace.settings import Role as ModelRole
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Host:
         search = self.dispatcher.engine
         kinds = list(search.breakers)
         checks: dict[str, Callable[[], None]] = {kind: partial(search.greet, kind) for kind in kinds}
-        checks["the records"] = partial(require_writable, self.workspace.records, READY_SECONDS)
+        checks["the records"] = self._require_records
         *greeted, written = await asyncio.gather(*(self._checked(*check) for check in checks.items()))
         self.engines = {kind: "away" if away else "ok" for kind, away in zip(kinds, greeted, strict=True)}
         away = [fault for of_engine in greeted for fault in of_engine]
@@ -186,6 +186,13 @@ class Host:
         except HiveError as error:
             return error.diagnostics
         return []
+
+    def _require_records(self) -> None:
+        """Raise HIVE-402, 403 or 407 for records that can't be written, or were moved away."""
+        require_writable(self.workspace.records, READY_SECONDS)
+        with connected(self.workspace.records) as connection:
+            if (target := moved_to(connection)) is not None:
+                raise moved(target, "hive.toml")
 
     def _signalled(self, number: int) -> None:
         if self._stopped.is_set():

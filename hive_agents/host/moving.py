@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import HiveError, count, sha256
-from hive_agents.runs import Leases, at_work_since, checkpointer
+from hive_agents.runs import Leases, at_work, checkpointer
 from hive_agents.store import (
     RecordsConnection,
     audit,
@@ -25,6 +26,7 @@ from hive_agents.store import (
     left_behind,
     moved,
     moved_to,
+    others_connected,
     record_tables,
     require_own_objects,
     require_own_schema,
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 MARK = "records_half_moved"
 """The table that marks a target as half moved, and names the source."""
+GONE_SECONDS = 3.0
+"""Seconds within which a server notices that a client has ended."""
+_REST = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
 _CHECKPOINTS = "checkpoints"
 _WRITES = {True: ("checkpoint_writes", "blob", "%s"), False: ("writes", "value", "?")}
 """By whether it is a server: the table of LangGraph's writes, its column of values, and the placeholder of queries."""
@@ -113,9 +118,10 @@ def move_records(
         transaction(here, long=True),
     ):
         require_own_objects(here)
-        _require_rest(workspace)
+        _require_rest(workspace, here)
         require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:
+            _require_alone(there)
             for server in servers:  # again, since connecting may have made one
                 require_own_schema(server)
             require_own_objects(there)
@@ -198,16 +204,26 @@ def reopen_records(workspace: Workspace) -> None:
         unseal(workspace, here)
 
 
-def _require_rest(workspace: Workspace) -> None:
-    if others := at_work_since(workspace, others=True):
-        message = f"somebody works in the workspace: {count(len(others), 'living host')} on this machine"
-        fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
-        raise HiveError.of("HIVE-402", message, fix=fix)
+def _require_rest(workspace: Workspace, connection: RecordsConnection) -> None:
+    if others := at_work(workspace, others=True):
+        shown = ", ".join(f"process {one.pid or 'unknown'}" for one in others)
+        message = f"somebody works in the workspace: {count(len(others), 'living host')} on this machine ({shown})"
+        raise HiveError.of("HIVE-402", message, fix=_REST)
+    _require_alone(connection)
     held = sorted(Leases(workspace).held())
     if held:
         message = f"living workers hold {len(held)} threads: {', '.join(held[:3])}{' …' if len(held) > 3 else ''}"
-        fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
-        raise HiveError.of("HIVE-402", message, fix=fix)
+        raise HiveError.of("HIVE-402", message, fix=_REST)
+
+
+def _require_alone(connection: RecordsConnection) -> None:
+    """Raise HIVE-402 where other hosts, on whichever machine, have a server's records open."""
+    until = time.monotonic() + GONE_SECONDS
+    while others := others_connected(connection):
+        if time.monotonic() > until:
+            message = f"other hosts have the records open: {', '.join(others[:8])}{' …' if len(others) > 8 else ''}"
+            raise HiveError.of("HIVE-402", message, fix=_REST)
+        time.sleep(0.1)  # a process that has just ended is a client for a moment
 
 
 def _require_unbroken(workspace: Workspace) -> None:

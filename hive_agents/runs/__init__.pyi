@@ -28,7 +28,7 @@ from .leases import (
     Lease as Lease,
     LeaseLost as LeaseLost,
     Leases as Leases,
-    at_work_since as at_work_since,
+    at_work as at_work,
     join as join,
     leave as leave,
     let_go as let_go,

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from hive_agents.base import HiveError
-from hive_agents.base.files import disk_errors, opened
+from hive_agents.base.files import disk_errors, opened, read_bytes
 from hive_agents.runs.store import RunStore
 from hive_agents.store import RecordsConnection, clock_of, connected, transaction
 
@@ -76,17 +76,27 @@ def is_alive(workspace: Workspace, holder: str) -> bool:
     return _locked(folder / holder, missing=not isinstance(workspace.records, Path))
 
 
-def at_work_since(workspace: Workspace, *, others: bool = False) -> list[float]:
-    """Return when each living process of this machine joined the workspace, as file times, oldest first; with `others`
-    all but this one."""
-    folder, times = workspace.state / "holders", []
+@dataclass(frozen=True, order=True)
+class HostAtWork:
+    """A living process of this machine: when it joined the workspace, as a file time, and its id, "" for an unknown."""
+
+    since: float
+    pid: str
+
+
+def at_work(workspace: Workspace, *, others: bool = False) -> list[HostAtWork]:
+    """Return the living processes of this machine in the workspace, oldest first; with `others` all but this one."""
+    folder, found = workspace.state / "holders", []
     own = _memberships.get(str(folder)) if others else None
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError):  # its process left meanwhile
-            joined = path.stat().st_mtime
+            pid = b""
+            with suppress(PermissionError):  # of another user
+                pid = read_bytes(path)
+            member = HostAtWork(path.stat().st_mtime, pid.decode())
             if (own is None or own.name != path.name) and is_alive(workspace, path.name):
-                times.append(joined)
-    return sorted(times)
+                found.append(member)
+    return sorted(found)
 
 
 def _joined(folder: Path) -> _Membership:
@@ -95,6 +105,7 @@ def _joined(folder: Path) -> _Membership:
         _sweep(folder)
         file = opened(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
+        os.write(file, str(os.getpid()).encode())
     return _Membership(os.getpid(), name, file)
 
 

@@ -23,6 +23,7 @@ from .database import (
     exclusive as exclusive,
     file_identity as file_identity,
     last_number as last_number,
+    others_connected as others_connected,
     require_writable as require_writable,
     take_turn as take_turn,
     together as together,

@@ -514,12 +514,20 @@ def require_writable(place: DatabasePlace, seconds: float) -> None:
             assert isinstance(connection, PostgresConnection)
             with cut_after(seconds, connection.raw):  # a server that is frozen lets in, and never answers
                 connection.execute("UPDATE schema_version SET version = version")
+                connection.require_known()  # another host may have upgraded it since
         return
     with closing(connect(place)) as connection, database_errors(place):
         connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1_000)}")
         with transaction(connection):
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             connection.execute(f"PRAGMA user_version = {version}")
+
+
+def others_connected(connection: RecordsConnection) -> list[str]:
+    """Return the other processes that host a server's records, on whichever machine; none is known of a file."""
+    from hive_agents.store.postgres import PostgresConnection
+
+    return connection.others() if isinstance(connection, PostgresConnection) else []
 
 
 @contextmanager

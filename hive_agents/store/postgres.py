@@ -10,6 +10,7 @@ takes the turn of events, so that numbers become visible in order.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import select
 import socket
@@ -24,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, NewerRelease
 from hive_agents.store.moved import left_behind, moved, still_here
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
 from hive_agents.workspace import RemoteDatabase, Workspace, require_trust
@@ -33,6 +34,8 @@ from hive_agents.workspace.credentials import login_fix, login_options, resolve
 if TYPE_CHECKING:
     import psycopg
 
+_NAME_BYTES = 63
+"""What a server keeps of a client's name."""
 LOCK_SECONDS = 10
 IDLE_SECONDS = 30
 """How long a transaction may be idle between two statements."""
@@ -314,6 +317,8 @@ class PostgresConnection:
     def listen(self) -> None:
         """Receive the notices of `notify` from now on, see `heard`."""
         self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
+        name = _listener(self._place, _process())
+        self.raw.execute(b"SELECT set_config('application_name', %s, false)", [name])
 
     def heard(self) -> bool:
         """Return whether a notice has arrived since the last call, without waiting."""
@@ -341,14 +346,11 @@ class PostgresConnection:
         Raises: HIVE-407 for a schema that a newer release wrote.
         """
         newest = len(MIGRATIONS)
-        if self._version() == newest:
+        if self.require_known() == newest:
             return
         # The lock precedes the transaction, whose snapshot wouldn't show the schema that another host has made.
         with self.held("schema"), self.raw.transaction():
-            version = self._version()
-            if version > newest:
-                message = f"{self._place.name} was written by a newer release (schema {version})"
-                raise HiveError.of("HIVE-407", message, fix="upgrade hive-agents on this host", exit_code=3)
+            version = self.require_known()
             if not version:
                 if not self._place.is_target and left_behind(self._place.root):
                     raise still_here(self._place.name)
@@ -382,6 +384,24 @@ class PostgresConnection:
         # A schema that an earlier release made has no such column.
         row = self.raw.execute(b"SELECT to_json(v) ->> 'workspace' FROM schema_version AS v").fetchone()
         return row[0] if row else None
+
+    def require_known(self) -> int:
+        """Return the version of the schema. Raises: HIVE-407 for one that a newer release wrote."""
+        version = self._version()
+        if version > len(MIGRATIONS):
+            message = f"{self._place.name} was written by a newer release (schema {version})"
+            raise NewerRelease.of("HIVE-407", message, fix="upgrade hive-agents on this host", exit_code=3)
+        return version
+
+    def others(self) -> list[str]:
+        """Return the other processes that listen to this schema, as hosts do, such as "4711@host-b"."""
+        query = b"""
+            SELECT DISTINCT substr(application_name, length(%s) + 1) FROM pg_stat_activity
+            WHERE datname = current_database() AND left(application_name, length(%s)) = %s AND application_name <> %s
+        """
+        begin = _listener(self._place, "")
+        rows = self.raw.execute(query, [begin, begin, begin, _listener(self._place, _process())]).fetchall()
+        return sorted(str(row[0]) for row in rows)
 
     def _version(self) -> int:
         query = b"SELECT to_regclass('schema_version') IS NOT NULL, to_regclass('records_half_moved') IS NOT NULL"
@@ -483,6 +503,15 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
     _require_answer(raw)
     _adapt(raw)
     return raw
+
+
+def _listener(place: RemoteDatabase, process: str) -> str:
+    """Return the name of a process that listens among the server's clients, as far as the server keeps it."""
+    return f"hive-agents {place.schema} {process}".encode("ascii", "replace")[:_NAME_BYTES].decode()
+
+
+def _process() -> str:
+    return f"{os.getpid()}@{platform.node()}"
 
 
 def _require_answer(raw: psycopg.Connection[Any]) -> None:

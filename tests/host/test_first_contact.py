@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import shutil
 import signal
 import sys
@@ -18,7 +19,7 @@ from hive_agents.agents import AgentRun
 from hive_agents.base.errors import HiveError
 from hive_agents.engines.pgvector_copies import Copies
 from hive_agents.engines.postgres import open_database
-from hive_agents.runs import RunStore, at_work_since
+from hive_agents.runs import RunStore, at_work
 from hive_agents.store import audit
 from hive_agents.workspace import RemoteDatabase
 from hive_agents.workspace.trusted import trust
@@ -123,13 +124,38 @@ def test_nothing_is_moved_under_a_host_that_only_answers(place: Workspace, serve
     process = HostProcess(place)
     try:
         process.up()
-        while not at_work_since(place):
+        while not at_work(place):
             assert process.process.poll() is None
         ran = hive("storage", "migrate", "--to", server.url, "-w", place.root, "--json")
-        assert (ran.codes, "1 living host" in ran.out) == ({"HIVE-402"}, True)
+        (told,) = ran.json["diagnostics"]
+        assert told["code"] == "HIVE-402"
+        assert f"1 living host on this machine (process {process.process.pid})" in told["message"]
     finally:
         process.end(signal.SIGTERM)
     assert hive("storage", "migrate", "--to", server.url, "-w", place.root, "--json").json["verified"]
+
+
+def test_records_that_a_host_elsewhere_has_open_are_not_moved_from_under_it(place: Workspace, server: Postgres) -> None:
+    place = with_settings(place, f'[storage]\nnamespace = "{named("n")}"\n')
+    assert hive("storage", "migrate", "--to", server.url, "--write", "-w", place.root).code == 0
+    trust(Workspace(place.root))
+    elsewhere = place.root.with_name("elsewhere")
+    shutil.copytree(place.root, elsewhere, ignore=shutil.ignore_patterns("holders"))
+    other = Workspace(elsewhere)
+    trust(other)
+    process = HostProcess(other)
+    try:
+        process.up()
+        clients = "SELECT application_name FROM pg_stat_activity"
+        while f"{process.process.pid}@" not in server.run(clients):
+            assert process.process.poll() is None
+        ran = hive("storage", "migrate", "--to", "here", "--replace", "-w", place.root, "--json")
+        (told,) = ran.json["diagnostics"]
+        assert told["code"] == "HIVE-402"
+        assert f"{process.process.pid}@{platform.node()}" in told["message"]
+    finally:
+        process.end(signal.SIGTERM)
+    assert hive("storage", "migrate", "--to", "here", "--replace", "-w", place.root, "--json").json["verified"]
 
 
 def test_vectors_name_what_their_user_lacks(place: Workspace, server: Postgres) -> None:

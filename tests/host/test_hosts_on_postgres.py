@@ -50,7 +50,7 @@ FEEDS = "HIVE_CHAOS_SECONDS" in os.environ
 AT_WORK = 60
 """So many runs are under way then."""
 LEASE = 4.0
-CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'hive-agents';"
+CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'hive-agents%';"
 
 
 @pytest.fixture(scope="module")

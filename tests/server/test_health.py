@@ -16,9 +16,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents.run import AgentRun
+from hive_agents.host import reopen_records
 from hive_agents.models import ModelError
 from hive_agents.models.breaker import breaker_of, forget_breakers
-from hive_agents.store import connect
+from hive_agents.store import connect, connected, seal, transaction
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve
@@ -83,6 +84,32 @@ async def test_the_age_of_what_waits_is_measured_by_kind(tmp_path: Path) -> None
         numbers = (await client.get("/metrics", headers=bearer(place, "root"))).text
         assert 'hive_queue_runs{kind="worker"} 1.0' in numbers
         assert 'hive_queue_runs{kind="event_loop"} 0.0' in numbers
+
+
+async def test_records_that_were_moved_away_are_alive_and_not_ready(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        with connected(place.records) as connection, transaction(connection):
+            seal(place, connection, "another place")
+        found = await client.get("/readyz")
+        assert (found.status_code, found.json()["code"]) == (503, "HIVE-403")
+        assert "moved to another place" in found.json()["detail"]
+        reopen_records(place)
+        assert (await client.get("/readyz")).status_code == 200
+
+
+@pytest.mark.slow
+async def test_records_that_a_newer_release_upgraded_are_alive_and_not_ready(tmp_path: Path) -> None:
+    """The host has connections from before."""
+    with postgres() as server:
+        place = on_server(sample(tmp_path / "ws"), server)
+        async with served(place, roles=("http",)) as client:
+            server.run("UPDATE health.schema_version SET version = version + 1")
+            found = await client.get("/readyz")
+            assert (found.status_code, found.json()["code"]) == (503, "HIVE-407")
+            assert (await client.get("/healthz")).status_code == 200
+            server.run("UPDATE health.schema_version SET version = version - 1")
+            await until(client, 200)
 
 
 @pytest.mark.slow
