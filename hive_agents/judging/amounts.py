@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+]\w+)*")
 VERSION = re.compile(r"\bv\d+(?:\.\d+)*\b|\b\d+(?:\.\d+){2,}\b")
@@ -217,10 +218,14 @@ _BOUND = re.compile(
 
 
 def is_instance(quantity: Quantity, text: str, source: str) -> bool:
-    """Return whether an amount is of one thing that a bound in the source is about: a 60 MB file, of over 50 MB."""
-    if not re.search(rf"\ban? (?:[^\W\d_]+ of )?[€$£]?{re.escape(quantity.text)}\b", text, re.I):
+    """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
+    what two of its amounts differ by."""
+    amounts = list(quantities(source))
+    others = [one for one in amounts if one.dimension == quantity.dimension is not None]
+    if re.search(rf"\b{re.escape(quantity.text)}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I):
+        return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in combinations(amounts, 2))
+    if not re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{re.escape(quantity.text)}\b", text, re.I):
         return False
-    others = [one for one in quantities(source) if one.dimension == quantity.dimension is not None]
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 

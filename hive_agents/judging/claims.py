@@ -200,7 +200,7 @@ def _rows(claim: str, source: PassageText) -> Iterator[Slip]:
         if not any(mentions(claim, cell) for cell in own):
             said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)]
             yield from (Slip("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
-        if own in ({"yes"}, {"no"}) and _alike(stems(head), stems(claim)) and len(named) == 1:
+        if own in ({"yes"}, {"no"}) and len(named) == 1 and all(_alike({one}, stems(claim)) for one in stems(head)):
             part = next((one for one in _PARTED.split(claim) if _alike(stems(head), stems(one))), claim)
             denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
             if denied is ("yes" in own):
