@@ -167,7 +167,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
-    text = _EVERY_NTH.sub(lambda found: f"every {_NTH[found[1].casefold()]} ", without_times(text))
+    text = _every_n(without_times(text))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
     for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
         start, end = found.span("n")
@@ -229,6 +229,11 @@ def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 
+def _every_n(text: str) -> str:
+    """Return a text in which every second day is every 2 days."""
+    return _EVERY_NTH.sub(lambda found: f"every {_NTH[found[1].casefold()]} ", text)
+
+
 _TIMES = re.compile(r"\s(hundred|thousand|million|billion)s?\b", re.I)
 _AND_A_HALF = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) and a half\b", re.I)
 _EVERY_NTH = re.compile(r"\bevery (second|other|third|fourth) (?=[a-z])", re.I)
@@ -270,5 +275,5 @@ _OFTEN["annually"] = "year"
 
 def rates(text: str) -> set[float]:
     """Return the times that something is said to happen by, in seconds."""
-    found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in _EVERY.findall(text)}
+    found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in _EVERY.findall(_every_n(text))}
     return {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}

@@ -29,12 +29,12 @@ from hive_agents.judging.amounts import (
     rates,
     without_times,
 )
-from hive_agents.judging.meaning import LESS, MORE, differences
+from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
+from hive_agents.judging.tables import alike, comparisons_differ, prose_of, rows_differ
 
 MOST = 1_000
 """The characters of a claim that are read: its model may have been told to write anything."""
-_LETTERS = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     """
     claim, source = claim[:MOST], read("\n\n".join(passage[: 8 * MOST] for passage in passages))
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    found += [*_rows(claim, source), *_compared(claim, source)]
+    found += [Slip(*one) for one in (*rows_differ(claim, source), *comparisons_differ(claim, source))]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
@@ -155,94 +155,6 @@ def _joined(letters: str, source: PassageText) -> bool:
     return re.search(rf"(?<![^\W_]){pattern}(?![^\W_]|[.]\d)", source.text, re.I) is not None
 
 
-def _names(claim: str, cell: str) -> bool:
-    """Return whether all words of a cell are in the claim, be it without the cell's numbers and marks."""
-    words = {stem(word.casefold()) for word in _LETTERS.findall(cell) if len(word) > 2 and not word.isdigit()}
-    return bool(words) and words <= {stem(word.casefold()) for word in _LETTERS.findall(claim)}
-
-
-def _rows(claim: str, source: PassageText) -> Iterator[Slip]:
-    """Return values of the claim that stand in a table, and in no row, or under no head, that the claim names."""
-    named = [row for row in source.rows if row.cells and any(mentions(claim, one)
-             for one in (row.cells[0], *(found[0] for found in CODE.finditer(row.cells[0]))))]  # fmt: skip
-    named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
-    named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
-                                                        for cell in row.cells[1:])]  # fmt: skip
-    if not named:
-        return
-    prose = _prose(source.text)
-    for mine in quantities(claim):
-        if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in quantities(prose)):
-            continue
-        if any(mentions(row.cells[0], mine.text) for row in named):
-            continue
-        if not any(mine.same(other) for row in source.rows for cell in row.cells for other in _in_cell(cell)):
-            continue
-        places = [
-            (row, head) for row in named for cell, head in zip(row.cells, row.heads, strict=False)
-            if any(mine.same(other) for other in _in_cell(cell))
-        ]  # fmt: skip
-        if not places:
-            yield Slip("row", mine.text)
-            continue
-        mentioned = stems(claim)
-        heads = {head for row in named for head in row.heads[1:] if _alike(stems(head), mentioned)}
-        rivals = [
-            other for row in named for cell, head in zip(row.cells[1:], row.heads[1:], strict=False) if head in heads
-            for other in _in_cell(cell)
-            if other.dimension == mine.dimension or (other.dimension is None and mine.unit in head.casefold())
-        ]  # fmt: skip
-        if rivals and not any(head in heads for _, head in places):
-            yield Slip("row", mine.text)
-    for head in {head for row in named for head in row.heads[1:]}:
-        own = {cell for row in named for cell in row.under(head)}
-        others = {cell for row in source.rows for cell in row.under(head)} - own
-        if not any(mentions(claim, cell) for cell in own):
-            said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)]
-            yield from (Slip("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
-        if own in ({"yes"}, {"no"}) and len(named) == 1 and all(_alike({one}, stems(claim)) for one in stems(head)):
-            part = next((one for one in _PARTED.split(claim) if _alike(stems(head), stems(one))), claim)
-            denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
-            if denied is ("yes" in own):
-                yield Slip("negation", head)
-
-
-_PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
-
-
-def _compared(claim: str, source: PassageText) -> Iterator[Slip]:
-    """Return a comparison of two rows of a table that their values don't bear out."""
-    left, than, right = claim.partition(" than ")
-    more = re.search(MORE, left) is not None
-    if not than or more is (re.search(LESS, left) is not None):
-        return
-    for head in {head for row in source.rows for head in row.heads[1:] if _alike(stems(head), stems(claim))}:
-        mine, theirs = ([next(quantities(cell), None) for row in source.rows if row.cells and _names(side, row.cells[0])
-                         for cell in row.under(head)] for side in (left, right))  # fmt: skip
-        one, other = (found[0] if len(found) == 1 else None for found in (mine, theirs))
-        if one and other and one.unit == other.unit and (one.value == other.value or more is (one.value < other.value)):
-            yield Slip("row", head)
-
-
-def _worded(cell: str) -> bool:
-    """Return whether a cell is no mere number: words, or a version."""
-    return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and next(_in_cell(cell), None) is None)
-
-
-def _alike(stems: set[str], others: set[str]) -> bool:
-    """Return whether a word is among the others, or begins as one of them does: weight and weighs."""
-    return any(stem == other or (len(stem) > 4 and len(other) > 4 and stem[:5] == other[:5])
-               for stem in stems for other in others)  # fmt: skip
-
-
-def _in_cell(cell: str) -> Iterator[Quantity]:
-    return quantities(cell)
-
-
-def _prose(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if line.count("|") < 2)
-
-
 _CLAUSE = re.compile(r";\s+|,? (?:and|but|while) (?=[^.;]*\b(?:is|are|means|mean|takes|has|was)\b)|(?<=[.!?])\s+|\n+")
 
 
@@ -294,7 +206,7 @@ def _has_number(sort: str, number: str, part: str) -> bool:
 
 def _keyed(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return amounts and numbered things of the claim that the source gives only for others of what it numbers."""
-    mine, everywhere = _numbered(claim), _numbered(_prose(source.text))
+    mine, everywhere = _numbered(claim), _numbered(prose_of(source.text))
     wanted = [one for one in quantities(claim) if one.dimension and not one.vague]
     values = [(one.text, partial(_has_amount, one)) for one in wanted]
     values += [(f"{sort} {one}", partial(_has_number, sort, one)) for sort, numbers in mine.items() for one in numbers]
@@ -312,7 +224,6 @@ def _keyed(claim: str, source: PassageText) -> Iterator[Slip]:
 
 _PARTS = re.compile(r";\s+|,\s+(?:and|but|or|while)\s+")
 _QUOTED = re.compile(r"[\"“`]([^\"“”`]{1,60})[\"”`]")
-_CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
 _IDENTIFIER = re.compile(r"\b[^\W_]+(?:_[^\W_]+)+\b")
 _NAME = re.compile(r"\b[A-Z][a-zà-ÿ]+ [A-Z][a-zà-ÿ]+\b")
 _RELEASE = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}[a-z]*\d*(?![\w.]*\w)")
@@ -431,7 +342,7 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     if first is not None and first[0][0].isupper() and first[0].casefold() not in STOP | _OPENING and near:
         known = {stem(word.casefold()) for word in WORD.findall(source.text)}
         dropped = all(_proper(sentence) - _proper(f"x {claim}") for sentence in near)
-        if dropped and not _alike({stem(first[0].casefold())}, known):
+        if dropped and not alike({stem(first[0].casefold())}, known):
             yield Slip("token", first[0])
 
 

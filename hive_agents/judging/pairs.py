@@ -14,7 +14,9 @@ _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|
 _ORDINAL = r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
-_ADDED = re.compile(r"(?:(?:those|that|the ones?|once|twice|\w+ times?) )?(?:on|in|for|with|at|from|to|during)\b")
+_ADDED = re.compile(
+    r"(?:(?:those|that|the ones?|once|twice|\w+ times?|\d[\d.,]*) )?(?:on|in|for|with|at|from|to|during)\b"
+)
 """How a part begins that repeats nothing of the one before it: on the motor ten."""
 _PLURAL = re.compile(r"s$|^(?:people|children|men|women|feet|teeth|percent)$")
 _PREPOSITION = re.compile(r"\b(by|to|from|with|into|for|in|on)\b")
@@ -26,6 +28,11 @@ def amounts_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[t
     told = {one.text for one in quantities(claim.text) if one.vague and source.tells(one, claim)}
     yield from (each for each in _amounts(claim, clause) if each[1] not in instances | told)
     yield from _paired(claim, clause)
+    for one, mine in _anchors(claim.text):
+        others = [theirs for other, theirs in _anchors(clause.sentence) if one.same(other)]
+        apart = not {stem[:5] for stem in mine} & {stem[:5] for theirs in others for stem in theirs}
+        if others and apart and mine <= set(source.stems):
+            yield "row", " ".join(sorted(mine))
 
 
 def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
@@ -50,6 +57,17 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
             yield "number", order
     if _BOUNDLESS.search(claim.text) and theirs:
         yield "quantity", "any"
+
+
+def _anchors(text: str) -> list[tuple[Quantity, frozenset[str]]]:
+    """Return the amounts of a text with what each is counted from: 30 days after the purchase."""
+    found = []
+    for one in quantities(text):
+        after = re.search(rf"{re.escape(one.text)}\s?\S{{1,12}} (?:of|after|before|from) ((?:[a-z]+ ?){{1,5}})", text)
+        things = frozenset(filter(is_thing, Clause(after[1]).stems)) if after else frozenset()
+        if one.dimension and things:
+            found.append((one, things))
+    return found
 
 
 def _owner(quantity: Quantity, text: str) -> set[str]:

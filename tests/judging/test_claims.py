@@ -15,7 +15,7 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
     name, *again = name.split()
     documents = tomllib.loads((SETS / f"{name}.toml").read_text(encoding="utf-8"))["document"]
     keys = [("_".join((key, *again)), key == "right") for key in ("right", "wrong")]
-    return [(one["text"], claim, right) for one in documents for key, right in keys for claim in one[key]]
+    return [(one["text"], claim, right) for one in documents for key, right in keys for claim in one.get(key, ())]
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,13 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
         ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
         ("networks", (23, 30), (1, 30)),  # 17 and 5
         ("leave", (24, 30), (2, 30)),  # 14 and 6
-        ("washing", (23, 30), (2, 30)),  # 10 and 8
-        ("leave again", (21, 39), (6, 47)),
-        ("washing again", (27, 39), (3, 48)),
+        ("washing", (23, 30), (1, 30)),  # 10 and 8
+        ("leave again", (22, 39), (6, 47)),
+        ("washing again", (29, 39), (3, 48)),
+        ("terms again", (0, 0), (2, 33)),
+        ("kitchen again", (0, 0), (0, 33)),
+        ("notices again", (0, 0), (2, 33)),
+        ("shed", (12, 20), (0, 20)),  # 10 and 2
         ("jars", (13, 30), (7, 30)),  # 10 and 8; the check wasn't mended on these
     ],
 )
@@ -119,6 +123,18 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
          "negation"),
         ("If the pressure falls below 3 bar, a bell rings.", "A bell rings if the pressure is below 3 bar.",
          "If the pressure rises above 3 bar, a bell rings.", "negation"),
+        ("Hand it in within 30 days of the purchase. The approval is quick.", "Hand it in 30 days after the purchase.",
+         "Hand it in within 30 days of the approval.", "row"),
+        ("| Case | Height |\n| --- | --- |\n| Duo | 20 cm |\n| Trio | 25 cm |\n| Solo | 15 cm |\n",
+         "The case with the most height is the Trio.", "The case with the least height is the Duo.", "row"),
+        ("Fees are 1 dollar for a bike, 2 for a boat.", "The fee for a boat is 2 dollars.",
+         "The fee for a boat is 1 dollar.", "row"),
+        ("| Code | Setting | Range | Factory |\n| --- | --- | --- | --- |\n| H1 | pump overrun | 1 to 15 min | 5 min |",
+         "The factory value of the pump overrun is 5 min.", "The factory value of the pump overrun is 15 min.", "row"),
+        ("Test the valve every two years.", "The valve is tested every second year.", "The valve is tested every year.",
+         "unit"),
+        ("Rooms cost 90 euros, tents 20.", "Rooms cost 70 euros more than tents.",
+         "Rooms cost 60 euros more than tents.", "number"),
         ("Boxes of more than 30 kg go by ship.", "A 40 kg box goes by ship.", "Boxes of less than 30 kg go by ship.",
          "negation"),
         ("Cash prizes were abolished in 2019.", "Since 2019 there have been no cash prizes.",

@@ -1,0 +1,109 @@
+"""What a claim takes from a table, held against the row and the head that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hive_agents.judging.amounts import CODE, VERSION, quantities
+from hive_agents.judging.meaning import LESS, MORE
+from hive_agents.judging.passages import PassageText, mentions, stem, stems
+
+_LETTERS = re.compile(r"[^\W_]+")
+_CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
+_PARTED = re.compile(r",\s|\b(?:and|but|while|whereas)\b")
+
+
+def _names(claim: str, cell: str) -> bool:
+    """Return whether all words of a cell are in the claim, be it without the cell's numbers and marks."""
+    words = {stem(word.casefold()) for word in _LETTERS.findall(cell) if len(word) > 2 and not word.isdigit()}
+    return bool(words) and words <= {stem(word.casefold()) for word in _LETTERS.findall(claim)}
+
+
+def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield values of the claim that stand in a table, and in no row, or under no head, that the claim names."""
+    named = [row for row in source.rows if row.cells and any(mentions(claim, one)
+             for one in (row.cells[0], *(found[0] for found in CODE.finditer(row.cells[0]))))]  # fmt: skip
+    named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
+    named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
+                                                        for cell in row.cells[1:])]  # fmt: skip
+    named = named or [row for row in source.rows if any(len(cell) > 3 and _worded(cell) and _names(claim, cell)
+                                                        for cell in row.cells[1:])]  # fmt: skip
+    if not named:
+        return
+    prose = prose_of(source.text)
+    for mine in quantities(claim):
+        if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in quantities(prose)):
+            continue
+        if any(mentions(row.cells[0], mine.text) for row in named):
+            continue
+        if not any(mine.same(other) for row in source.rows for cell in row.cells for other in quantities(cell)):
+            continue
+        places = [
+            (row, head) for row in named for cell, head in zip(row.cells, row.heads, strict=False)
+            if any(mine.same(other) for other in quantities(cell))
+        ]  # fmt: skip
+        if not places:
+            yield "row", mine.text
+            continue
+        mentioned = stems(claim)
+        heads = {head for row in named for head in row.heads[1:] if alike(stems(head), mentioned)}
+        rivals = [
+            other for row in named for cell, head in zip(row.cells[1:], row.heads[1:], strict=False) if head in heads
+            for other in quantities(cell)
+            if other.dimension == mine.dimension or (other.dimension is None and mine.unit in head.casefold())
+        ]  # fmt: skip
+        if rivals and not any(head in heads for _, head in places):
+            yield "row", mine.text
+    for head in {head for row in named for head in row.heads[1:]}:
+        own = {cell for row in named for cell in row.under(head)}
+        others = {cell for row in source.rows for cell in row.under(head)} - own
+        if not any(mentions(claim, cell) for cell in own):
+            said = [cell for cell in sorted(others) if len(cell) > 2 and _worded(cell) and mentions(claim, cell)]
+            yield from (("row", cell) for cell in said if not mentions(" ".join(named[0].heads), cell))
+        if own in ({"yes"}, {"no"}) and len(named) == 1 and all(alike({one}, stems(claim)) for one in stems(head)):
+            part = next((one for one in _PARTED.split(claim) if alike(stems(head), stems(one))), claim)
+            denied = len(re.findall(r"\b(?:not|no|without|lacks?|neither)\b|n['’]t\b", part)) % 2 == 1
+            if denied is ("yes" in own):
+                yield "negation", head
+
+
+_MEASURED = {"short": "duration time", "long": "duration time", "hott": "temperature", "cool": "temperature"}
+
+
+def comparisons_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield the head of a comparison of two rows of a table that their values don't bear out."""
+    if best := re.search(r"\bthe (?:(\w+)est|most|least)\b", claim):
+        falling = best[0] == "the least" or re.search(LESS, f"{best[1]}er") is not None
+        spoken = stems(f"{claim} {_MEASURED.get(best[1], '')}")
+        for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), spoken)}:
+            column = [(row, next(quantities(cell), None)) for row in source.rows for cell in row.under(head)]
+            known = [(one.value, row) for row, one in column if one]
+            named = [value for value, row in known if _names(claim, row.cells[0])]
+            if len(named) == 1 and named[0] != (min if falling else max)(value for value, _ in known):
+                yield "row", head
+    left, than, right = claim.partition(" than ")
+    more = re.search(MORE, left) is not None
+    if not than or more is (re.search(LESS, left) is not None):
+        return
+    for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), stems(claim))}:
+        mine, theirs = ([next(quantities(cell), None) for row in source.rows if row.cells and _names(side, row.cells[0])
+                         for cell in row.under(head)] for side in (left, right))  # fmt: skip
+        one, other = (found[0] if len(found) == 1 else None for found in (mine, theirs))
+        if one and other and one.unit == other.unit and (one.value == other.value or more is (one.value < other.value)):
+            yield "row", head
+
+
+def _worded(cell: str) -> bool:
+    """Return whether a cell is no mere number: words, or a version."""
+    return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and next(quantities(cell), None) is None)
+
+
+def alike(stems: set[str], others: set[str]) -> bool:
+    """Return whether a word is among the others, or begins as one of them does: weight and weighs."""
+    return any(stem == other or (len(stem) > 4 and len(other) > 4 and stem[:5] == other[:5])
+               for stem in stems for other in others)  # fmt: skip
+
+
+def prose_of(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.count("|") < 2)
