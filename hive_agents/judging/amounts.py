@@ -220,12 +220,13 @@ _BOUND = re.compile(
 def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
     what two of its amounts differ by."""
-    amounts = list(quantities(source))
-    others = [one for one in amounts if one.dimension == quantity.dimension is not None]
-    if re.search(rf"\b{re.escape(quantity.text)}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I):
-        return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in combinations(amounts, 2))
-    if not re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{re.escape(quantity.text)}\b", text, re.I):
+    number = re.escape(quantity.text)
+    if re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I):
+        pairs = combinations(list(quantities(source))[:20], 2)
+        return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
+    if not re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I):
         return False
+    others = [one for one in quantities(source) if one.dimension == quantity.dimension is not None]
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 

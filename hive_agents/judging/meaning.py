@@ -66,7 +66,7 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
     whole = Clause(plain(claim), plain(claim))
     for one in parts if len(parts) > 1 and all(len(part.content) > 2 for part in parts) else [whole]:
         found: dict[str, tuple[str, str] | None] = {}
-        for clause in source.nearest(one):
+        for clause in source.nearest(one)[:12]:  # a text that repeats itself takes no longer
             contradicted = next(_contradictions(one, clause, source), None)
             after = source.after(clause)  # "spit it out; don't swallow it"
             if not contradicted and _POINTING.search(after.text) and after.stems and after.stems <= one.stems:
