@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 CODE = re.compile(r"\b(?=[\w./+-]{0,60}\d)(?=[\w./+-]{0,60}[A-Za-z])\w+(?:[-_./+]\w+)*")
@@ -162,8 +163,13 @@ def clocks(text: str) -> dict[int, str]:
     return found
 
 
-def quantities(text: str) -> Iterator[Quantity]:
+@lru_cache(maxsize=2_000)  # each check reads the same sentences
+def quantities(text: str) -> tuple[Quantity, ...]:
     """Return the numbers of a text with the unit after each, also those in words."""
+    return tuple(_quantities(text))
+
+
+def _quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
@@ -217,14 +223,23 @@ _BOUND = re.compile(
 )
 
 
+@lru_cache(maxsize=200)  # a claim is held against one sentence after the other
+def _told_as(amount: str, text: str) -> tuple[bool, bool]:
+    """Return whether a text tells an amount as a difference, and whether as that of one thing."""
+    number = re.escape(amount)
+    differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
+    one = re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
+    return differs is not None, one is not None
+
+
 def is_instance(quantity: Quantity, text: str, source: str) -> bool:
     """Return whether an amount is of one thing that a bound in the source is about, a 60 MB file, of over 50 MB; or
     what two of its amounts differ by."""
-    number = re.escape(quantity.text)
-    if re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I):
-        pairs = combinations(list(quantities(source))[:20], 2)
+    is_difference, is_one = _told_as(quantity.text, text)
+    if is_difference:
+        pairs = combinations(quantities(source)[:20], 2)
         return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
-    if not re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I):
+    if not is_one:
         return False
     others = [one for one in quantities(source) if one.dimension == quantity.dimension is not None]
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)

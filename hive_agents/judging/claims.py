@@ -91,7 +91,7 @@ def _dates(claim: str, source: PassageText) -> Iterator[Slip]:
 
 
 def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
-    for mine in quantities(claim):
+    for mine in dict.fromkeys(quantities(claim)):
         if mine.vague or any(mine.same(other) for other in source.amounts):
             continue
         bare = [other for other in source.amounts if other.value == mine.value]
@@ -234,8 +234,9 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
     speaks of what the claim does, another stands in the same place."""
     spoken = [(part, _content(part)) for sentence in source.sentences if sentence.count("|") < 2
               for part in _PARTS.split(sentence)]  # fmt: skip
+    instances = {one.text for one in set(quantities(claim)) if _instance(one, claim, source)}
     for kind, mine, in_part in _values(claim):
-        if any(mine == one.text and _instance(one, claim, source) for one in quantities(claim)):
+        if mine in instances:
             continue
         words = _content(claim) - _content(mine)
         carriers, rivals = [0], [0]
@@ -248,7 +249,7 @@ def _elsewhere(claim: str, source: PassageText) -> Iterator[Slip]:
 
 def _values(claim: str) -> Iterator[tuple[str, str, Callable[[str], list[bool]]]]:
     """Yield (kind, text, a function of a part: whether each value of the same sort in it is this one)."""
-    for mine in quantities(claim):
+    for mine in dict.fromkeys(quantities(claim)):
         sort = _sort(mine, claim)
         if not mine.vague and sort:
             yield (

@@ -24,8 +24,8 @@ _PREPOSITION = re.compile(r"\b(by|to|from|with|into|for|in|on)\b")
 
 def amounts_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) of the claim's amounts that the clause gives otherwise, or for something else."""
-    instances = {one.text for one in quantities(claim.text) if is_instance(one, claim.text, clause.sentence)}
-    told = {one.text for one in quantities(claim.text) if one.vague and source.tells(one, claim)}
+    instances = {one.text for one in set(quantities(claim.text)) if is_instance(one, claim.text, clause.sentence)}
+    told = {one.text for one in set(quantities(claim.text)) if one.vague and source.tells(one, claim)}
     yield from (each for each in _amounts(claim, clause) if each[1] not in instances | told)
     yield from _paired(claim, clause)
     for one, mine in _anchors(claim.text):

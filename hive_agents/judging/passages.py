@@ -50,7 +50,7 @@ def read(text: str) -> PassageText:
     rows = tuple(_table_rows(text))
     dates = tuple(dates_in(text))
     sentences = tuple(part for part in (part.strip() for part in _SPLIT.split(text)) if part)
-    return PassageText(text, frozenset(normal(token) for token in TOKEN.findall(text)), tuple(quantities(text)), dates,
+    return PassageText(text, frozenset(normal(token) for token in TOKEN.findall(text)), quantities(text), dates,
                    sentences, rows)  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hive_agents.judging.amounts import CODE, VERSION, quantities
+from hive_agents.judging.amounts import CODE, VERSION, Quantity, quantities
 from hive_agents.judging.meaning import LESS, MORE
 from hive_agents.judging.passages import PassageText, mentions, stem, stems
 
@@ -77,7 +77,7 @@ def comparisons_differ(claim: str, source: PassageText) -> Iterator[tuple[str, s
         falling = best[0] == "the least" or re.search(LESS, f"{best[1]}er") is not None
         spoken = stems(f"{claim} {_MEASURED.get(best[1], '')}")
         for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), spoken)}:
-            column = [(row, next(quantities(cell), None)) for row in source.rows for cell in row.under(head)]
+            column = [(row, _amount(cell)) for row in source.rows for cell in row.under(head)]
             known = [(one.value, row) for row, one in column if one]
             named = [value for value, row in known if _names(claim, row.cells[0])]
             if len(named) == 1 and named[0] != (min if falling else max)(value for value, _ in known):
@@ -87,16 +87,21 @@ def comparisons_differ(claim: str, source: PassageText) -> Iterator[tuple[str, s
     if not than or more is (re.search(LESS, left) is not None):
         return
     for head in {head for row in source.rows for head in row.heads[1:] if alike(stems(head), stems(claim))}:
-        mine, theirs = ([next(quantities(cell), None) for row in source.rows if row.cells and _names(side, row.cells[0])
+        mine, theirs = ([_amount(cell) for row in source.rows if row.cells and _names(side, row.cells[0])
                          for cell in row.under(head)] for side in (left, right))  # fmt: skip
         one, other = (found[0] if len(found) == 1 else None for found in (mine, theirs))
         if one and other and one.unit == other.unit and (one.value == other.value or more is (one.value < other.value)):
             yield "row", head
 
 
+def _amount(cell: str) -> Quantity | None:
+    """Return the first amount of a cell."""
+    return next(iter(quantities(cell)), None)
+
+
 def _worded(cell: str) -> bool:
     """Return whether a cell is no mere number: words, or a version."""
-    return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and next(quantities(cell), None) is None)
+    return VERSION.fullmatch(cell) is not None or (any(map(str.isalpha, cell)) and _amount(cell) is None)
 
 
 def alike(stems: set[str], others: set[str]) -> bool:

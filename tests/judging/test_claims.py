@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hive_agents.judging import slips
+from hive_agents.judging import amounts, slips
+from hive_agents.judging.amounts import Quantity
 
 SETS = Path(__file__).parent / "claims"
 
@@ -159,3 +161,30 @@ def test_any_text_is_read(text: str) -> None:
     assert slips(text, []) == slips(text, [])
     assert isinstance(slips(text, [text]), list)
     assert isinstance(slips("The K1 holds 5 l.", [text]), list)
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        ("1 a " * 250, "1 of a " * 1100),
+        ("every but " * 100, "all x but y " * 700),
+        ("first then " * 90, "first, then to " * 500),
+        ("It takes 5 kg of a. " * 50, "It takes 6 kg of a. " * 400),
+    ],
+)
+def test_a_claim_that_repeats_itself_is_read_in_few_passes(
+    claim: str, passage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass over a text was once a pass over each of its sentences, for each amount of the claim."""
+    passes = 0
+
+    def counted(text: str) -> Iterator[Quantity]:
+        nonlocal passes
+        passes += 1
+        return read(text)
+
+    read = amounts._quantities
+    monkeypatch.setattr(amounts, "_quantities", counted)
+    amounts.quantities.cache_clear()
+    slips(claim, [passage])
+    assert passes <= 100
