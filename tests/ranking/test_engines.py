@@ -250,16 +250,17 @@ def in_qdrant(asked: Asked) -> list[list[str]]:
         ("unlifted", 0.97),
         ("words", 0.96),
         ("meaning", 1.0),
-        ("everything_unlifted", 0.97),
-        ("hybrid", 0.94),
-        ("everything", 0.94),
+        ("everything_unlifted", 0.96),
+        ("hybrid", 0.93),
+        ("everything", 0.92),
     ],
 )
 def test_qdrant_finds_nearly_what_we_find(name: str, least: float) -> None:
     """Less than all: its statistics are of all documents, ours the reader's, and its equal scores stand otherwise.
 
     Lists are most alike where names aren't lifted: a formula there knows neither which words of a question are known
-    nor what they weigh together.
+    nor what they weigh together. A question's vector differs in its last digits between processors, and with it the
+    order of what is nearly equal: an overlap of .97 and more on one was .968 on another.
     """
     place = Workspace(indexed_sample())
     asked = Asked(place, config(name), "qdrant", known_principal(place, "dana"))
