@@ -280,7 +280,7 @@ def test_a_server_that_isn_t_there_is_told(tmp_path: Path) -> None:
 
 def test_a_server_stopped_in_mid_query_is_told_and_serves_again_when_it_is_back(tmp_path: Path) -> None:
     with opensearch() as server:
-        place = over(server, copied_sample(tmp_path / "ws"))
+        place = over(server, copied_sample(tmp_path / "ws"), "rest_seconds = 0.1")
         engine, asked = place.engine(), questions(place)
         before = [hit.chunk_id for hit in engine.search(asked[0], words_config()).hits]
         searches = iter(asked * 200)
@@ -312,7 +312,7 @@ def test_a_server_stopped_in_mid_query_is_told_and_serves_again_when_it_is_back(
 def test_a_question_is_answered_by_the_own_index_while_the_cluster_is_away(tmp_path: Path) -> None:
     """Killed, then frozen, which costs one timeout and not each question's; when it is back, it is asked again."""
     with opensearch() as server:
-        place = over(server, copied_sample(tmp_path / "ws"))
+        place = over(server, copied_sample(tmp_path / "ws"), "rest_seconds = 0.1")
         place.index()
         ask = ("chat", "How long does an API token last?", "--as", "dana", "-w", place.root, "--json")
         whole = hive(*ask).json
@@ -326,6 +326,7 @@ def test_a_question_is_answered_by_the_own_index_while_the_cluster_is_away(tmp_p
         assert hive(*ask).json["notice"] == whole["notice"]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HIVE_SEARCH__TIMEOUT_SECONDS", "2")
+            patch.setenv("HIVE_SEARCH__REST_SECONDS", "60")
             engine = Workspace(place.root).engine()
             engine.search("key", words_config())
             server.signal(signal.SIGSTOP)
