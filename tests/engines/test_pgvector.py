@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -322,7 +323,7 @@ def test_a_connection_that_was_cut_while_idle_is_replaced(place: Workspace, serv
 def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the_settings_say(
     place: Workspace, server: Postgres
 ) -> None:
-    place = with_vectors(place, server.url, namespace="mute", timeout_seconds=4.0)
+    place = with_vectors(place, server.url, namespace="mute", timeout_seconds=4.0, rest_seconds=0.1)
     place.index()
     engine = place.engine()
     assert engine.search("How do I rotate an API key?").hits
@@ -336,6 +337,7 @@ def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the
     finally:
         for process in [str(server.process), *backends]:
             os.kill(int(process), signal.SIGCONT)
+    time.sleep(0.2)  # longer than `rest_seconds`
     assert engine.search("How do I rotate an API key?").hits
 
 
