@@ -316,9 +316,9 @@ class PostgresConnection:
 
     def listen(self) -> None:
         """Receive the notices of `notify` from now on, see `heard`."""
-        self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
         name = _listener(self._place, _process())
         self.raw.execute(b"SELECT set_config('application_name', %s, false)", [name])
+        self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
 
     def heard(self) -> bool:
         """Return whether a notice has arrived since the last call, without waiting."""
