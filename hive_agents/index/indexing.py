@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -141,11 +141,15 @@ def bring_up_to_date(
             folder = _folder(workspace, connection, report, progress, thorough=rebuild)
             if not collections and folder.hashes:
                 report.warnings.append(_NO_COLLECTION)
-            names = [one.name for one in collections]
+            live = [found for one in collections if (found := store.find_generation(connection, one.name)) is not None]
+            indexed: dict[str, str] = {}
+            for generation in live:
+                indexed |= store.document_hashes(connection, generation)
             # Before a generation has the new names: were this the end, the next call would find the moves again.
-            report.labels = follow_moves(workspace, _renamed(connection, folder, names), grants=False)
+            report.labels = follow_moves(workspace, _renamed(indexed, folder), grants=False)
             if plan is not None:
-                plan(_pending_work(connection, folder, names, embedder))
+                number, seconds = _pending_work(indexed, folder, embedder)
+                plan(PendingWork(number, len(collections) * seconds, not live))
             guarded = not accept and _has_deployed(workspace)
             engines = open_engines()
             how = _How(write_seed=write_seed, quick=quick, rebuild=rebuild)
@@ -214,21 +218,12 @@ def _folder(
     return folder
 
 
-def _live_hashes(connection: sqlite3.Connection, collections: Sequence[str]) -> dict[str, str]:
-    """Return the documents of the live index with their hashes."""
-    indexed: dict[str, str] = {}
-    for name in collections:
-        if (live := store.find_generation(connection, name)) is not None:
-            indexed |= store.document_hashes(connection, live)
-    return indexed
+def _renamed(indexed: Mapping[str, str], folder: DocumentFolder) -> dict[str, str]:
+    """Return the new doc_id of each indexed document that is gone, where one new document alone has its content.
 
-
-def _renamed(connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str]) -> dict[str, str]:
-    """Return the new doc_id of each document that is gone, where one new document alone has its content.
-
-    An empty document says nothing about what it was.
+    `indexed` are the hashes of the live index. An empty document says nothing about what it was.
     """
-    indexed, present = _live_hashes(connection, collections), folder.hashes
+    present = folder.hashes
     unread = folder.unreadable.keys() | folder.links
     gone, new = defaultdict(list), defaultdict(list)
     for doc_id in indexed.keys() - present.keys() - unread:
@@ -242,15 +237,11 @@ def _renamed(connection: sqlite3.Connection, folder: DocumentFolder, collections
     }
 
 
-def _pending_work(
-    connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str], embedder: Embedder | None
-) -> PendingWork:
-    """Return the work for new and changed documents."""
-    indexed = _live_hashes(connection, collections)
+def _pending_work(indexed: Mapping[str, str], folder: DocumentFolder, embedder: Embedder | None) -> tuple[int, float]:
+    """Return the number of new and changed documents, and a rough estimate of the time for them in one collection."""
     changed = [doc_id for doc_id, digest in folder.hashes.items() if indexed.get(doc_id) != digest]
     pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
-    first = all(store.find_generation(connection, name) is None for name in collections)
-    return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, first)
+    return len(changed), sum(map(folder.size, changed)) / pace
 
 
 def is_indexed(workspace: Workspace) -> bool:
@@ -485,9 +476,7 @@ class _Indexer:
         vocabulary.save()
         return parsed
 
-    def _embed(
-        self, contents: Contents, recipe: Recipe, former: Former | None
-    ) -> NDArray[np.float32] | None:
+    def _embed(self, contents: Contents, recipe: Recipe, former: Former | None) -> NDArray[np.float32] | None:
         """Return the vectors of a new segment: those of the `former` generation, cached ones, or new ones."""
         if recipe.embedder is None:
             return None
