@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from hive_agents.documents import block_parser
-from hive_agents.readers.markdown import fence
+from hive_agents.readers.markdown import fence, plain_lines
 
 _FENCE = re.compile(
     r"^(?P<indent> {0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)", re.S | re.M
@@ -65,7 +65,7 @@ _ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*{_INSIDE_A_TAG}>")
 _ENDED = re.compile(r"</[A-Za-z][\w-]*\s*>|<br\s*/?>", re.I)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _SIGNS = frozenset("\\`*_[]<>#|~")
-_INLINE_MARK, _BLOCK_MARK, _MARKS = "\ue001", "\ue002", "\ue001\ue002"
+_INLINE_MARK, _BLOCK_MARK, _MARKS, _AFTER_A_TAG = "\ue001", "\ue002", "\ue001\ue002", "\ue003"
 
 
 def without_html(text: str) -> str:
@@ -149,12 +149,17 @@ def _marked(text: str) -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Return the text without marks; lines with only tags become empty, or are removed if all were inline."""
+    """Return the text without marks; lines with only tags become empty, or are removed if all were inline.
+
+    What follows a line's first tag begins no heading, list, quote or table, as it did not with the tag before it.
+    """
+    text = re.sub(rf"^[ \t]*[{_MARKS}][ \t{_MARKS}]*(?=[-#+*>=_|~\d])", rf"\g<0>{_AFTER_A_TAG}", text, flags=re.M)
     text = re.sub(rf"^[ \t]*{_INLINE_MARK}[ \t{_INLINE_MARK}]*(?:\n|\Z)", "", text, flags=re.M)
     for pattern in (rf"^[ \t]*[{_MARKS}][ \t{_MARKS}]*$", rf"^[ \t]*[{_MARKS}]*{_BLOCK_MARK}[ \t{_MARKS}]*"):
         text = re.sub(pattern, "", text, flags=re.M)
     text = re.sub(rf"[ \t]*{_BLOCK_MARK}[ \t{_MARKS}]*$", "", text, flags=re.M)
-    return re.sub(rf"[ \t]*{_BLOCK_MARK}[ \t{_MARKS}]*", " ", text).replace(_INLINE_MARK, "")
+    text = re.sub(rf"[ \t]*{_BLOCK_MARK}[ \t{_MARKS}]*", " ", text).replace(_INLINE_MARK, "")
+    return re.sub(rf"{_AFTER_A_TAG}(.*)", lambda line: plain_lines(line[1]), text)
 
 
 def _sign(entity: re.Match[str]) -> str:

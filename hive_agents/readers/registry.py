@@ -41,8 +41,16 @@ _OFFICE = "application/vnd.openxmlformats-officedocument."
 READERS = {
     reader.kind: reader
     for reader in (
-        Reader("markdown", ".md .markdown", "text/markdown", "from_markdown:from_markdown", extra=None, small=200_000),
-        Reader("mdx", ".mdx", "text/mdx", "from_markdown:from_mdx", extra=None),
+        Reader(
+            "markdown",
+            ".md .markdown",
+            "text/markdown",
+            "from_markdown:from_markdown",
+            extra=None,
+            small=200_000,
+            version=19,
+        ),
+        Reader("mdx", ".mdx", "text/mdx", "from_markdown:from_mdx", extra=None, version=19),
         Reader("text", ".txt .text .log", "text/plain", "from_text:from_text", extra=None, small=200_000),
         Reader("rst", ".rst", "text/x-rst", "rst:from_rst_bytes"),
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),

@@ -731,6 +731,11 @@ def test_scripts_and_styles_in_markdown_are_for_browsers() -> None:
         ("A <video-box src='x'>film</video-box> and a > b.", "A film and a > b."),
         ("Use a <script> here.", "Use a here."),
         (
+            "<div>\n<p>lamp {</p>\n<p><i># on</i></p>\n<p>- a</p>\n<p>3. b</p>\n<td>-</td>\n</div>\n\n# Boxes",
+            "\nlamp {\n\\# on\n\\- a\n3\\. b\n\\-\n\n\n# Boxes",
+        ),
+        ("<details>\n\n# Boxes\n- <b>red</b>\n\n</details>", "\n\n# Boxes\n- red\n\n"),
+        (
             "Run:\n\n<pre><code class='sh'>lamp <b>-v</b>\n\t[--to &lt;room&gt;]</code></pre>\n\nDone.",
             "Run:\n\n\n\n```\nlamp -v\n\t[--to <room>]\n```\n\n\n\nDone.",
         ),
