@@ -107,7 +107,7 @@ def tested(tree: Path, tests: Sequence[str], names: Path | None) -> int:
             sys.path[:] = [str(tree), *(entry for entry in sys.path if entry not in own)]
             # Third parties' modules are there already, to save a second for each fault.
             ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *ignored, *tests]))
+            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *ignored, *tests]))
             if names is not None:
                 names.write_text(json.dumps([name for name in sys.modules if name.partition(".")[0] not in OURS]))
         finally:

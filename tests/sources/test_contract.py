@@ -201,6 +201,21 @@ def test_who_may_read_follows_the_source_also_where_a_person_edited(remote: Remo
     assert path.read_text().endswith("A remark by hand.\n")
 
 
+def test_who_may_read_follows_the_source_also_where_an_item_has_no_text_any_more(remote: Remote) -> None:
+    """The document of before stays, as a reader that fails leaves it; its readers of before don't."""
+    if not remote.access:
+        pytest.skip("this kind doesn't know who may read")
+    filled(remote)
+    remote.permit("same.md", staff=True)
+    place = workspace(remote, options=remote.asks)
+    run(place)
+    assert readers(place, "same") == ["group:staff"]
+    remote.put("same.md", "")
+    remote.permit("same.md", staff=False)
+    run(place)
+    assert readers(place, "same") == []
+
+
 def test_no_secret_is_told(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = remote.settings.get("secret_ref")
     if not secret:

@@ -483,6 +483,31 @@ def test_a_source_that_is_gone_as_a_whole_deletes_nothing_unasked(place: Workspa
     assert run(place).unchanged == 2
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_folder_that_is_empty_now_is_asked_about_as_one_that_is_gone(
+    place: Workspace, folder: Path, files: int
+) -> None:
+    """What isn't mounted looks like an empty folder; the only file of a folder may well be deleted."""
+    own = folder / "own"
+    own.mkdir()
+    for number in range(files):
+        (own / f"{number}.md").write_text(f"# {number}\n")
+    run(place, own)
+    for file in own.iterdir():
+        file.unlink()
+    asked: list[tuple[list[str], bool]] = []
+
+    def refuse(gone: Any, everything: bool) -> bool:
+        asked.append((list(gone), everything))
+        return False
+
+    report = import_documents(place, [str(own)], may_delete=refuse)
+    assert asked == [([f"{number}.md" for number in range(files)], files > 1)]
+    assert len(documents(place)) == files
+    told = f"holds no file any more; its {files} documents stay" if files > 1 else None
+    assert messages(report).get("own") == told
+
+
 def test_what_is_no_file_and_leads_nowhere_is_told(place: Workspace, folder: Path) -> None:
     (folder / "self.md").symlink_to("self.md")
     (folder / "one.md").symlink_to("two.md")

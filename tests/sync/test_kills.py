@@ -95,6 +95,18 @@ def test_what_one_killed_write_left_is_finished(tmp_path: Path, moment: str) -> 
     assert (report.skipped, {one["doc_id"] for one in report.conflicts} <= {"edited.md"}) == ([], True)
 
 
+def test_a_document_that_a_killed_import_wrote_is_deleted_with_its_file(tmp_path: Path) -> None:
+    """Nobody edited it by hand, though its record doesn't have its text yet."""
+    place = prepared(tmp_path)
+    command = [sys.executable, "-c", PROGRAM, str(place.root), "replace changed.md", "after"]
+    assert subprocess.run(command, capture_output=True).returncode == KILLED
+    assert "second" in documents(place)["changed.md"]
+    (tmp_path / "source" / "changed.txt").unlink()
+    report = import_documents(place, [], may_delete=lambda gone, everything: True)
+    assert "changed.md" in report.deleted
+    assert "changed.md" not in documents(place)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_the_next_import_finishes_what_a_killed_one_began(tmp_path: Path, moment: str) -> None:
