@@ -14,6 +14,7 @@ import difflib
 import glob
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,7 @@ class Sync:
     def _label(self) -> None:
         """Write the labels of the source into documents that were edited by hand, or can't be made anew."""
         for record in self._records.of(self._source).values():
-            text = self._documents.text(record.doc_id) if record.doc_id is not None else None
+            text = self._text(record)
             if text is None or record.doc_id is None or (text == record.written and record.refused is None):
                 continue
             path = PurePosixPath(record.file)
@@ -162,8 +163,7 @@ class Sync:
     def there(self) -> list[str]:
         """Return the doc_ids of this source whose documents exist."""
         records = self._records.of(self._source).values()
-        names = [record.doc_id for record in records if record.doc_id is not None]
-        return [doc_id for doc_id in names if self._documents.text(doc_id) is not None]
+        return [record.doc_id for record in records if record.doc_id and self._text(record) is not None]
 
     def delete(self, gone: Sequence[Record]) -> None:
         """Delete the documents of these records, and folders that become empty."""
@@ -187,7 +187,7 @@ class Sync:
         undone = []
         for record in [known for known in self._known.values() if known.moved_from is not None]:
             old = self._known.get(record.moved_from or "")
-            if record.doc_id is None or self._documents.text(record.doc_id) is None:
+            if self._text(record) is None:
                 undone.append(record.file)
                 continue
             if old is not None:
@@ -215,12 +215,20 @@ class Sync:
         if self._is_untouched(record):
             return True
         self._records.change(self._source, drop=[record.file])
-        if record.doc_id is not None and self._documents.text(record.doc_id) is not None:
-            self._conflict(record.doc_id, "its file is gone, and it was edited by hand: it stays, as your own", None)
+        if record.doc_id is not None and os.path.lexists(self._documents.path(record.doc_id)):
+            why = "it was edited by hand" if self._text(record) is not None else "its place cannot be read"
+            self._conflict(record.doc_id, f"its file is gone, and {why}: it stays, as your own", None)
         return False
 
+    def _text(self, record: Record) -> str | None:
+        """Return a record's document; None where there is none, or a person made its place unreadable, or a link."""
+        try:
+            return self._documents.text(record.doc_id) if record.doc_id is not None else None
+        except ImportFailure:
+            return None
+
     def _is_untouched(self, record: Record) -> bool:
-        text = self._documents.text(record.doc_id) if record.doc_id is not None else None
+        text = self._text(record)
         return text is not None and text in (record.written, record.pending)
 
     def _file(self, source_file: SourceFile, moved: dict[str, list[Record]]) -> None:

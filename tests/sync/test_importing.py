@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hive_agents.base.errors import HiveError
-from hive_agents.sync import ImportReport, import_documents
+from hive_agents.sync import ImportReport, forget_sources, import_documents
 from hive_agents.workspace.workspace import Workspace
 
 
@@ -190,6 +190,34 @@ def test_a_linked_folder_below_the_documents_is_not_written_through(
     (place.documents / "hr-team").symlink_to(tmp_path / "elsewhere")
     assert "link that leaves" in messages(run(place, folder))["Leave Policy.txt"]
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_folder_of_documents_that_became_a_link_is_no_document_of_ours(
+    place: Workspace, folder: Path, tmp_path: Path
+) -> None:
+    """Neither a file that moves nor a forgotten source touches what the link leads to."""
+    run(place, folder)
+    (place.documents / "hr-team").rename(tmp_path / "elsewhere")
+    (place.documents / "hr-team").symlink_to(tmp_path / "elsewhere")
+    (folder / "HR Team" / "Leave Policy.txt").rename(folder / "policy.txt")
+    assert "link that leaves" in messages(run(place, folder, delete=True))["policy.txt"]
+    assert forget_sources(place, [str(folder)], delete=True).deleted == ["guide.md"]
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["leave-policy.md"]
+
+
+@pytest.mark.parametrize("option", ["delete", "keep"])
+def test_a_file_that_goes_while_its_document_is_behind_a_link_is_told(
+    place: Workspace, folder: Path, tmp_path: Path, option: str
+) -> None:
+    run(place, folder)
+    (place.documents / "hr-team").rename(tmp_path / "elsewhere")
+    (place.documents / "hr-team").symlink_to(tmp_path / "elsewhere")
+    (folder / "HR Team" / "Leave Policy.txt").unlink()
+    report = run(place, folder, delete=option == "delete")
+    message = "its file is gone, and its place cannot be read: it stays, as your own"
+    assert report.conflicts == [{"doc_id": "hr-team/leave-policy.md", "message": message, "note": None}]
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["leave-policy.md"]
+    assert run(place, folder, delete=True).conflicts == []
 
 
 def test_documents_are_not_imported_into_themselves(place: Workspace) -> None:
