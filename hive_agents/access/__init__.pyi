@@ -35,6 +35,7 @@ from .proofs import (
     end_all as end_all,
     forget_expired as forget_expired,
     issued_tokens as issued_tokens,
+    take_requests as take_requests,
     tell_streams as tell_streams,
 )
 from .remote import (

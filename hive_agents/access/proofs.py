@@ -1,4 +1,5 @@
-"""The records of proofs of identity: tokens made here, sessions, used sign-in links, and what was ended of them.
+"""The records of proofs of identity: tokens made here, sessions, used sign-in links, what was ended of them, and how
+much their users ask.
 
 All hosts that share the records see the same at once. Each mint, revocation and end is an event of the tenant, and in
 the audit log, from which revocations are restored where the records were lost.
@@ -18,7 +19,7 @@ from hive_agents.access.principal import LOCAL_TENANT, Principal
 from hive_agents.base import HiveError
 from hive_agents.base.files import read_bytes
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.store import RecordsConnection, audit, connected, file_identity, transaction
+from hive_agents.store import RecordsConnection, audit, clock_of, connected, file_identity, transaction
 from hive_agents.workspace import Workspace
 
 ProofKind = Literal["token", "session"]
@@ -153,6 +154,25 @@ def tell_streams(workspace: Workspace, host: str, open: Mapping[tuple[str, str],
             connection.execute(insert, (host, tenant, user, number, until))
 
 
+def take_requests(workspace: Workspace, who: Principal, capacity: int, most: int) -> tuple[int, float]:
+    """Take up to `most` requests out of a principal's bucket, which all hosts share and which gets `capacity` of them
+    in a minute; return their number and what is left in it."""
+    read = "SELECT requests, at FROM request_buckets WHERE tenant = ? AND user = ?"
+    write = (
+        "INSERT INTO request_buckets (tenant, user, requests, at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (tenant, user) DO UPDATE SET requests = excluded.requests, at = excluded.at"
+    )
+    now = clock_of(workspace.records)()
+    turn = f"requests {who.tenant} {who.user}"
+    with connected(workspace.records) as connection, transaction(connection, turn):
+        held, at = connection.execute(read, (who.tenant, who.user)).fetchone() or (capacity, now)
+        held = min(float(capacity), held + max(0.0, now - at) * capacity / 60)
+        taken = min(most, int(held))
+        if taken:
+            connection.execute(write, (who.tenant, who.user, held - taken, max(now, at)))
+    return taken, held - taken
+
+
 def issued_tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[str, Any]]:
     """Return the tokens that were made here and haven't expired, of one tenant or of all, newest first: {jti, user,
     tenant, roles, made_by, made_at, expires_at, revoked_at}."""
@@ -172,10 +192,12 @@ def issued_tokens(workspace: Workspace, tenant: str | None = None) -> list[dict[
 
 
 def forget_expired(workspace: Workspace, before: float) -> int:
-    """Delete the records of proofs that expired before a time in seconds since 1970; return their number."""
+    """Delete the records of proofs that expired before a time in seconds since 1970, and buckets of requests that have
+    been full since; return the number of proofs."""
     if not workspace.records.exists():
         return 0
     with _proofs(workspace) as connection, transaction(connection):
+        connection.execute("DELETE FROM request_buckets WHERE at < ?", (before - 60,))
         return connection.execute("DELETE FROM proofs WHERE expires_at < ?", (int(before),)).rowcount
 
 

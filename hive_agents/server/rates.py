@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import CapacityLimiter
 
+from hive_agents.access import take_requests
 from hive_agents.base import TooMany
 from hive_agents.runs import RunStore
 from hive_agents.server.shapes import OPENAI
+from hive_agents.workspace import RemoteDatabase
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
-    from hive_agents.workspace.settings import ServerSettings
 
 MAX_BUCKETS = 10_000
-"""Principals with a bucket; the least recent ones are dropped, and begin with a full bucket again."""
+"""Principals whose bucket a host knows; the least recent ones are dropped, and begin with a full bucket again."""
 AT_WORK = ("queued", "running")
 PLACES = 8
 """Threads that work for one principal at once."""
@@ -66,41 +67,81 @@ class RateHeaders:
         await self._app(scope, receive, sent)
 
 
-class Rates:
-    """A token bucket for each principal: it holds `rate_per_minute` requests, and fills up within a minute."""
+@dataclass
+class _Share:
+    """What a host knows of a principal's bucket: requests that were taken out of it until a time, and its content
+    then."""
 
-    def __init__(self, limits: ServerSettings, now: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._now = limits, now
-        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+    requests: int
+    until: float
+    bucket: float
+    at: float
+
+
+class Rates:
+    """A token bucket for each principal: it holds `rate_per_minute` requests, and fills up within a minute.
+
+    Hosts that share records on a server share the buckets. So that not each request writes there, a host takes a
+    twelfth of a minute's requests at once, and drops what it didn't use until the bucket has got as many: all hosts
+    together admit no more than one would. Beside records in a file the one server counts by itself, so that no request
+    waits for whoever writes to the file.
+    """
+
+    def __init__(self, workspace: Workspace, now: Callable[[], float] = time.monotonic) -> None:
+        self._workspace, self._limits, self._now = workspace, workspace.settings.server, now
+        self._capacity = self._limits.rate_per_minute
+        self._shared = isinstance(workspace.records, RemoteDatabase)
+        self._most = max(1, self._capacity // 12)
+        self._shares: dict[tuple[str, str], _Share] = {}
         self._lock = threading.Lock()
 
     def admit(self, principal: Principal) -> None:
-        """Count one request. Raises: HIVE-433 where the bucket is empty."""
-        capacity, now = float(self._limits.rate_per_minute), self._now()
+        """Count one request. Raises: HIVE-433 where the bucket is empty; as `take_requests`."""
         key = (principal.tenant, principal.user)
         with self._lock:
-            tokens, updated = self._buckets.pop(key, (capacity, now))
-            tokens = min(capacity, tokens + (now - updated) * capacity / 60)
-            admitted = tokens >= 1
-            self._buckets[key] = (tokens - admitted, now)
-            while len(self._buckets) > MAX_BUCKETS:
-                del self._buckets[next(iter(self._buckets))]
+            now = self._now()
+            share = self._shares.pop(key, None) or _Share(0, now, self._capacity, now)
+            self._shares[key] = share
+            while len(self._shares) > MAX_BUCKETS:
+                del self._shares[next(iter(self._shares))]
+            share.bucket, share.at = self._filled(share, now), now
+            share.requests = share.requests if now < share.until else 0
+            admitted = share.requests >= 1 or (share.bucket >= 1 and not self._shared)
+            if share.requests:
+                share.requests -= 1
+            elif admitted:
+                share.bucket -= 1
+        if not admitted and share.bucket >= 1:  # as far as is known here
+            taken, bucket = take_requests(self._workspace, principal, self._capacity, self._most)
+            admitted = taken >= 1
+            with self._lock:
+                share.requests += taken - admitted
+                share.bucket, share.at = bucket, self._now()
+                share.until = share.at + self._seconds(self._most)
         if not admitted:
-            message = f"{principal.user} has asked {int(capacity)} times within a minute"
-            raise _too_many(message, math.ceil((1 - tokens) * 60 / capacity))
+            message = f"{principal.user} has asked {self._capacity} times within a minute"
+            raise _too_many(message, math.ceil(self._seconds(1 - share.bucket)))
 
     def left(self, principal: Principal) -> RequestsLeft:
-        """Return what the principal may still ask for now."""
-        capacity, now = float(self._limits.rate_per_minute), self._now()
+        """Return what the principal may still ask for now, as far as this host knows."""
         with self._lock:
-            tokens, updated = self._buckets.get((principal.tenant, principal.user), (capacity, now))
-        tokens = min(capacity, tokens + (now - updated) * capacity / 60)
-        return RequestsLeft(int(capacity), int(tokens), math.ceil((capacity - tokens) * 60 / capacity))
+            now = self._now()
+            share = self._shares.get((principal.tenant, principal.user)) or _Share(0, now, self._capacity, now)
+            left = self._filled(share, now) + (share.requests if now < share.until else 0)
+        left = min(left, self._capacity)
+        return RequestsLeft(self._capacity, int(left), math.ceil(self._seconds(self._capacity - left)))
 
-    def require_room(self, workspace: Workspace, principal: Principal) -> None:
+    def _filled(self, share: _Share, now: float) -> float:
+        return min(self._capacity, share.bucket + (now - share.at) * self._capacity / 60)
+
+    def _seconds(self, requests: float) -> float:
+        """Return how long a bucket takes to get so many."""
+        return requests * 60 / self._capacity
+
+    def require_room(self, principal: Principal) -> None:
         """Raises: HIVE-433 where the principal has as many runs under way as they may have."""
         most = self._limits.concurrent_runs
-        if RunStore(workspace).count(AT_WORK, tenant=principal.tenant, user=principal.user) >= most:
+        if RunStore(self._workspace).count(AT_WORK, tenant=principal.tenant, user=principal.user) >= most:
             raise _too_many(f"{principal.user} has {most} runs under way", 2)
 
 

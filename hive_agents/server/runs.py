@@ -193,7 +193,7 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     key = f"{call.principal.user}/{key}" if key else None  # keys are per person
     # A repeated request gets the run of its key, also while there is no room for another.
     if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
-        call.request.app.state.rates.require_room(call.workspace, call.principal)
+        call.request.app.state.rates.require_room(call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", "only event_loop runs an agent", fix='leave "agent" out', exit_code=2)
     if wanted.graph == CHAT_GRAPH:

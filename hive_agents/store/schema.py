@@ -561,4 +561,13 @@ MIGRATIONS = (
     CREATE INDEX source_runs_by_source ON source_runs (source, id);
     CREATE TABLE source_pauses (source TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE request_buckets (
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        requests REAL NOT NULL,
+        at REAL NOT NULL,
+        PRIMARY KEY (tenant, user)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -49,7 +49,7 @@ class McpEndpoint:
         request = Request(scope, receive)
         require_same_site(request)
         call = await run_in_threadpool(Call, request)
-        call.admit(ANYBODY)
+        await run_in_threadpool(call.admit, ANYBODY)
         scope["state"]["call"] = call
         if self._running is None:
             self._begun = asyncio.Event()
