@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from hive_agents.base.files import LinkRefused, atomic_write, read_bytes
@@ -54,3 +55,11 @@ class ImportedFiles:
         path = self._workspace.state / "imports" / f"{doc_id}{suffix}"
         atomic_write(path, text.encode("utf-8", "surrogateescape"))
         return self._workspace.relative(path)
+
+
+def difference(base: str, text: str, doc_id: str) -> str:
+    """Return what changed in the source as a unified diff."""
+    lines = difflib.unified_diff(
+        base.splitlines(keepends=True), text.splitlines(keepends=True), f"{doc_id} (before)", f"{doc_id} (source now)"
+    )
+    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)

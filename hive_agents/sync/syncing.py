@@ -10,7 +10,6 @@ the old or the new text counts as unedited.
 
 from __future__ import annotations
 
-import difflib
 import glob
 import hashlib
 import json
@@ -27,7 +26,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.documents import follow_moves
 from hive_agents.readers import READERS, Imported, ImportFailure, convert_bytes, kind_of, unsupported
-from hive_agents.sync.imported_files import ImportedFiles
+from hive_agents.sync.imported_files import ImportedFiles, difference
 from hive_agents.sync.including import with_includes
 from hive_agents.sync.placing import ORIGIN, document_text, places
 from hive_agents.sync.records import Record, Records, RememberedSource
@@ -328,7 +327,7 @@ class Sync:
             self._documents.note(doc_id, current, suffix=".mine.md")
             self._batch.append((replace(record, pending=text), text, final))
         else:
-            note = self._documents.note(doc_id, _difference(record.written or "", text, doc_id), suffix=".diff")
+            note = self._documents.note(doc_id, difference(record.written or "", text, doc_id), suffix=".diff")
             self._reported.append(final)
             cause = "its file" if record.file_hash != digest else "what an import makes of its file"
             self._conflict(doc_id, f"edited by hand, and {cause} changed: your text stays", note)
@@ -447,11 +446,3 @@ def _front_matter(text: str) -> dict[str, Any]:
         return frontmatter.values(frontmatter.split(text, "")[0], "")
     except HiveError:
         return {}
-
-
-def _difference(base: str, text: str, doc_id: str) -> str:
-    """Return what changed in the source as a unified diff."""
-    lines = difflib.unified_diff(
-        base.splitlines(keepends=True), text.splitlines(keepends=True), f"{doc_id} (before)", f"{doc_id} (source now)"
-    )
-    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
