@@ -1,3 +1,7 @@
+from .editing import (
+    group_change as group_change,
+    person_change as person_change,
+)
 from .keys import (
     TOKENS as TOKENS,
     keys_of as keys_of,
@@ -44,7 +48,9 @@ from .remote import (
 from .rules import (
     AccessFile as AccessFile,
     AccessRules as AccessRules,
+    GroupEntry as GroupEntry,
     PermissionFault as PermissionFault,
+    PrincipalEntry as PrincipalEntry,
     is_open as is_open,
     known_principal as known_principal,
 )

@@ -164,6 +164,12 @@ class AccessRules:
     groups: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     @classmethod
+    def changed(cls, workspace: Workspace, file: str, text: str) -> AccessRules:
+        """Return the rules as they would be with this text in one of the files."""
+        kept = [one for one in _files(workspace) if one.name != file]
+        return _merged(tuple(sorted([*kept, _File(file, text.encode())], key=lambda one: one.name)))
+
+    @classmethod
     def load(cls, workspace: Workspace) -> AccessRules:
         """Return the rules in the files, which are read again once one of them changed. Never raises: errors are in
         `faults`."""

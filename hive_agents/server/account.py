@@ -125,27 +125,27 @@ def make_token(call: Call, body: NewToken) -> TokenMade:
 @api.get("/api/tokens", ADMIN)
 def list_tokens(call: Call) -> TokenList:
     """The tokens of the caller's tenant that were made here and haven't expired, newest first."""
-    return TokenList(tokens=[TokenRow(**row) for row in issued_tokens(call.workspace, _tenant(call))])
+    return TokenList(tokens=[TokenRow(**row) for row in issued_tokens(call.workspace, tenant_of(call))])
 
 
 @api.delete("/api/tokens/{jti}", ADMIN)
 def revoke_token(call: Call, jti: str) -> Revoked:
     """Revoke a token of the caller's tenant by its id."""
-    revoke(call.workspace, jti, by=asked_by(call.principal.user), tenant=_tenant(call))
+    revoke(call.workspace, jti, by=asked_by(call.principal.user), tenant=tenant_of(call))
     return Revoked(revoked=jti)
 
 
 @api.post("/api/people/{user}/end", ADMIN)
 def end_person(call: Call, user: str, body: Leaver) -> Ended:
     """End a person's tokens and sessions, their open streams within a heartbeat, and the runs that act as them."""
-    tenant = _tenant(call) or body.tenant or known_principal(call.workspace, user).tenant
+    tenant = tenant_of(call) or body.tenant or known_principal(call.workspace, user).tenant
     if body.tenant not in (None, tenant):
         fix = "an admin of that tenant may"
         raise HiveError.of("HIVE-415", "people are ended in one's own tenant", fix=fix, exit_code=1)
     return Ended(**control.end_person(call.workspace, user, tenant, asked_by(call.principal.user)))
 
 
-def _tenant(call: Call) -> str | None:
+def tenant_of(call: Call) -> str | None:
     """Return the caller's tenant, None for the workspace's owner, who administers all."""
     return None if call.principal.tenant == LOCAL_TENANT else call.principal.tenant
 

@@ -141,12 +141,21 @@ class Call(CallContext):
     def wake(self) -> None:
         self.host.dispatcher.wake()
 
+    def all_sent(self, name: str) -> list[str]:
+        """Return the values of a field of the page's form that was sent, without outer spaces."""
+        found: dict[str, list[str]] = getattr(self.request.state, "sent", {})
+        return [value.strip() for value in found.get(name, [])]
+
+    def sent(self, name: str) -> str:
+        """Return the value of a field of the page's form; "" without one."""
+        return next(iter(self.all_sent(name)), "")
+
     def csrf(self) -> str | None:
         """Return the token that a browser has to send with unsafe methods; None for a bearer token."""
         return csrf_of(self.session) if self.session is not None else None
 
     def _require_own_page(self, session: str) -> None:
-        sent = self.request.headers.get(CSRF, "")
+        sent = self.request.headers.get(CSRF) or self.sent("csrf")
         require_same_site(self.request)
         if not hmac.compare_digest(sent.encode(), csrf_of(session).encode()):
             raise _foreign()

@@ -1,4 +1,4 @@
-"""Bodies of `multipart/form-data`, as RFC 7578 and browsers write them, with files."""
+"""Bodies of forms, as RFC 7578 and browsers write them: `multipart/form-data`, with files, and those without."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 500
 MULTIPART = "multipart/form-data"
+URLENCODED = "application/x-www-form-urlencoded"
 M = TypeVar("M", bound="Form")
 
 
@@ -62,6 +63,24 @@ def form(model: type[M], request: Request, sent: bytes) -> M:
     except ValidationError as error:
         shown = {name: value for name, value in values.items() if name != "file"}
         raise HiveError(diagnostics_of(error, model, shown, "body"), exit_code=2) from None
+
+
+def fields(media: str, sent: bytes) -> dict[str, list[str]]:
+    """Return the fields of a form without files, each with its values in their order.
+
+    Raises: 415 for another media type, HIVE-101 for too many fields.
+
+    >>> fields("application/x-www-form-urlencoded", b"role=reader&role=admin&note=")
+    {'role': ['reader', 'admin'], 'note': ['']}
+    """
+    from urllib.parse import parse_qs
+
+    if media.partition(";")[0].strip().lower() != URLENCODED:
+        raise HTTPException(415, f"the body is not sent as {URLENCODED}")
+    try:
+        return parse_qs(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_PARTS)
+    except ValueError:
+        raise _unreadable(f"it has more than {MOST_PARTS} fields") from None
 
 
 def _json(text: str, name: str) -> Any:
@@ -114,5 +133,5 @@ def _disposition(header: str) -> Mapping[str, str]:
 
 
 def _unreadable(why: str) -> HiveError:
-    fix = f"send {MULTIPART} with a part `file` for each file"
+    fix = f"send {MULTIPART} with a part `file` for each file, or {URLENCODED}"
     return HiveError.of("HIVE-101", f"the form can't be read: {why}", path="body", fix=fix, exit_code=2)

@@ -31,6 +31,10 @@ from .database import (
     undone_by as undone_by,
     written_at_once as written_at_once,
 )
+from .edits import (
+    FileChange as FileChange,
+    write_change as write_change,
+)
 from .ledger import (
     Ledger as Ledger,
     LedgerHistory as LedgerHistory,

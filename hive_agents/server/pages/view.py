@@ -1,7 +1,8 @@
 """What all pages share: authentication, templates and texts, security headers, and error pages.
 
 A page is a function `(call, …parameters of the path…) -> context` with a template. For a request of htmx only the
-template's block `content` is rendered: one function serves the whole page and the part of it that changes.
+template's block `content` is rendered: one function serves the whole page and the part of it that changes. A form that
+works without scripts is posted to a page, with the CSRF token as its field `csrf`; `call.sent` has its fields.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
@@ -22,6 +23,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.base import HiveError, spelled
 from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.auth import Call
+from hive_agents.server.forms import fields
 from hive_agents.server.pages.assets import address
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
@@ -47,16 +49,20 @@ SIGNED_OUT = "hive:signed-out"
 
 @dataclass(frozen=True)
 class PageView:
-    """One page: its path, the function that returns its context, the roles that may see it, and its template."""
+    """One page: its path, the function that returns its context, the roles that may see it, its template, and whether
+    a form is posted there."""
 
     path: str
     show: Callable[..., Any]
     roles: frozenset[str]
     template: str
+    method: Literal["GET", "POST"] = "GET"
 
     async def __call__(self, request: Request) -> Response:
         call = None
         try:
+            if self.method == "POST":
+                request.state.sent = fields(request.headers.get("content-type", ""), await request.body())
             call = await run_in_threadpool(Call, request)
             await run_in_threadpool(call.admit, self.roles)
             parameters = dict(request.path_params)
@@ -78,15 +84,28 @@ class Pages:
         self.views: list[PageView] = []
 
     def get(self, path: str, roles: frozenset[str], template: str) -> Callable[..., Any]:
+        return self._page(path, roles, template, "GET")
+
+    def post(self, path: str, roles: frozenset[str], template: str) -> Callable[..., Any]:
+        return self._page(path, roles, template, "POST")
+
+    def _page(
+        self, path: str, roles: frozenset[str], template: str, method: Literal["GET", "POST"]
+    ) -> Callable[..., Any]:
         def register(show: Callable[..., Any]) -> Callable[..., Any]:
-            self.views.append(PageView(path, show, roles, template))
+            self.views.append(PageView(path, show, roles, template, method))
             return show
 
         return register
 
 
+def seen_other(address: str) -> Response:
+    """Return a redirect to the page that shows what a form did; reloading that does nothing again."""
+    return RedirectResponse(address, 303, headers=HEADERS)
+
+
 def routes_of(pages: Pages) -> list[BaseRoute]:
-    return [Route(view.path, _endpoint(view), methods=["GET"]) for view in pages.views]
+    return [Route(view.path, _endpoint(view), methods=[view.method]) for view in pages.views]
 
 
 def _endpoint(view: PageView) -> Callable[[Request], Any]:

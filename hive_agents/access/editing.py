@@ -1,0 +1,87 @@
+"""Changes of `access/*.json`: the text of a file with another entry of a person or a group."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.access.rules import FOLDER, AccessRules, GroupEntry, PrincipalEntry
+from hive_agents.base import HiveError, NotFound
+from hive_agents.base.files import jsontext, read_folder
+from hive_agents.store import FileChange
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+NEW = f"{FOLDER}/people.json"
+"""The file of the first entry."""
+
+
+def person_change(workspace: Workspace, user: str, entry: PrincipalEntry | None) -> FileChange:
+    """Return the change that gives a person this entry; None takes theirs away.
+
+    Raises: HIVE-409 for one without an entry, the faults of the files, those that the entry would make included.
+    """
+    return _change(workspace, "principals", user, entry)
+
+
+def group_change(workspace: Workspace, name: str, entry: GroupEntry | None) -> FileChange:
+    """Return the change that gives a group this entry; None takes it away. Raises: as `person_change`."""
+    return _change(workspace, "groups", name, entry)
+
+
+def _change(workspace: Workspace, kind: str, name: str, entry: PrincipalEntry | GroupEntry | None) -> FileChange:
+    faults = AccessRules.load(workspace).faults
+    if faults:
+        raise HiveError(faults, exit_code=1)
+    texts = _texts(workspace)
+    values = {file: jsontext.parse(text, file) for file, text in texts.items()}
+    holding = [file for file, value in values.items() if name in value.get(kind, {})]
+    if entry is None and not holding:
+        raise NotFound.of("HIVE-409", f'{FOLDER}/*.json names no "{name}"', file=FOLDER, fix="look it up in the list")
+    alike = [file for file, value in values.items() if kind in value or "principals" in value]
+    file = next(iter([*holding, *alike]), NEW)
+    value = values.get(file, {})
+    entries = {one: given for one, given in value.get(kind, {}).items() if one != name or entry is not None}
+    if entry is not None:
+        entries[name] = {key: given for key, given in entry.model_dump(mode="json").items() if given or key == "roles"}
+    after = _laid_out({**value, kind: entries})
+    faults = AccessRules.changed(workspace, file, after).faults
+    if faults:
+        raise HiveError(faults, exit_code=1)
+    return FileChange(file, texts.get(file, ""), after)
+
+
+def _texts(workspace: Workspace) -> dict[str, str]:
+    try:
+        found = read_folder(workspace.root / FOLDER, ".json")
+    except FileNotFoundError:
+        return {}
+    # Each of them was read without a fault.
+    return {f"{FOLDER}/{name}": jsontext.decode(data, name) for name, data in found if isinstance(data, bytes)}
+
+
+def _laid_out(value: dict[str, Any]) -> str:
+    """Return JSON with a line for each entry, as people write these files.
+
+    >>> print(_laid_out({"principals": {"dana": {"tenant": "acme"}}, "grants": []}), end="")
+    {
+      "principals": {
+        "dana": {"tenant": "acme"}
+      },
+      "grants": []
+    }
+    """
+    return "{\n" + ",\n".join(f"  {_line(name)}: {_entries(part)}" for name, part in value.items()) + "\n}\n"
+
+
+def _entries(part: Any) -> str:
+    if isinstance(part, dict) and part:
+        return "{\n" + ",\n".join(f"    {_line(name)}: {_line(one)}" for name, one in part.items()) + "\n  }"
+    if isinstance(part, list) and part:
+        return "[\n" + ",\n".join(f"    {_line(one)}" for one in part) + "\n  ]"
+    return _line(part)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,196 @@
+"""The settings: pages of forms that work without scripts. A change of a file is shown before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from hive_agents.access import (
+    LOCAL_TENANT,
+    AccessRules,
+    GroupEntry,
+    Principal,
+    PrincipalEntry,
+    asked_by,
+    group_change,
+    is_open,
+    issued_tokens,
+    known_principal,
+    mint,
+    owner_token,
+    person_change,
+    revoke,
+)
+from hive_agents.base import NotFound
+from hive_agents.base.files import load_value
+from hive_agents.runs import control
+from hive_agents.server.account import tenant_of
+from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.pages.view import Pages, seen_other
+from hive_agents.store import FileChange, write_change
+
+pages = Pages()
+PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
+LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
+RANKED = ("reader", "approver", "operator", "admin")
+DONE = ("written", "removed", "ended", "revoked")
+"""What a page may say that it did."""
+
+
+@pages.get("/settings", ADMIN, "settings.html")
+def overview(_: Call) -> dict[str, Any]:
+    """The parts of the settings."""
+    return {"parts": ("people", "tokens")}
+
+
+@pages.get(PEOPLE, ADMIN, "settings_people.html")
+def people(call: Call) -> dict[str, Any]:
+    """The people and groups of the caller's tenant; the owner's are all."""
+    rules, tenant = AccessRules.load(call.workspace), tenant_of(call)
+    known = [one for one in rules.principals.values() if tenant in (None, one.tenant)]
+    return {
+        "people": sorted(known, key=lambda one: (one.tenant, one.user)),
+        "groups": [(name, *found) for name, found in sorted(_groups(rules).items()) if tenant in (None, found[0])],
+        "faults": rules.faults,
+        "ranked": RANKED,
+        "whole": tenant is None,
+        "opens": is_open(call.workspace) and call.workspace.settings.access.until_named,
+        "done": done_of(call),
+    }
+
+
+@pages.get(PERSON, ADMIN, "settings_person.html")
+def person(call: Call) -> dict[str, Any]:
+    """One person's entry, to be changed."""
+    return {"person": _own_person(call, call.request.query_params.get("user", "")), "ranked": RANKED}
+
+
+@pages.post(PERSON, ADMIN, "settings_change.html")
+def change_person(call: Call) -> dict[str, Any] | Response:
+    """Write, remove or end a person; who is removed is ended, too."""
+    user, act, place = call.sent("user"), call.sent("act"), call.workspace
+    if act == "write":
+        entry = _entry(PrincipalEntry, call, groups=_names(call, "groups"), roles=call.all_sent("role"))
+        if user in AccessRules.load(place).principals:
+            _own_person(call, user)
+        return changed(call, lambda: person_change(place, user, entry), PEOPLE, "written")
+    known = _own_person(call, user)
+
+    def end() -> None:
+        control.end_person(place, user, known.tenant, asked_by(call.principal.user))
+
+    if act == "remove":
+        return changed(call, lambda: person_change(place, user, None), PEOPLE, "removed", then=end)
+    end()
+    return seen_other(f"{PEOPLE}?done=ended")
+
+
+@pages.get(GROUP, ADMIN, "settings_group.html")
+def group(call: Call) -> dict[str, Any]:
+    """A group's members, to be changed."""
+    name = call.request.query_params.get("name", "")
+    tenant, members = _own_group(call, name)
+    return {"name": name, "tenant": tenant, "members": members}
+
+
+@pages.post(GROUP, ADMIN, "settings_change.html")
+def change_group(call: Call) -> dict[str, Any] | Response:
+    """Write or remove a group."""
+    name, place, entry = call.sent("name"), call.workspace, None
+    if call.sent("act") == "write":
+        entry = _entry(GroupEntry, call, members=_names(call, "members"))
+        if name in _groups(AccessRules.load(place)):
+            _own_group(call, name)
+    else:
+        _own_group(call, name)
+    return changed(call, lambda: group_change(place, name, entry), PEOPLE, "written" if entry else "removed")
+
+
+@pages.get(TOKENS, ADMIN, "settings_tokens.html")
+def tokens(call: Call) -> dict[str, Any]:
+    """The tokens that were made here and haven't expired."""
+    return _tokens(call)
+
+
+@pages.post(TOKENS, ADMIN, "settings_tokens.html")
+def change_tokens(call: Call) -> dict[str, Any] | Response:
+    """Revoke a token, or make one, which is shown this once."""
+    if call.sent("act") == "revoke":
+        revoke(call.workspace, call.sent("jti"), by=asked_by(call.principal.user), tenant=tenant_of(call))
+        return seen_other(f"{TOKENS}?done=revoked")
+    user, ttl = call.sent("user"), LIFETIMES.get(call.sent("lifetime"), LIFETIMES["hour"])
+    if not user and call.principal.tenant == LOCAL_TENANT:
+        made = owner_token(call.workspace, ttl)
+    else:
+        made = mint(call.workspace, _own_person(call, user), ttl, maker=call.principal)
+    return _tokens(call) | {"made": made}
+
+
+def _tokens(call: Call) -> dict[str, Any]:
+    rules, tenant = AccessRules.load(call.workspace), tenant_of(call)
+    return {
+        "tokens": issued_tokens(call.workspace, tenant),
+        "people": sorted(one.user for one in rules.principals.values() if tenant in (None, one.tenant)),
+        "lifetimes": LIFETIMES,
+        "whole": tenant is None,
+        "owner": tenant is None and is_open(call.workspace),
+        "made": None,
+        "done": done_of(call),
+    }
+
+
+def _own_person(call: Call, user: str) -> Principal:
+    """Return a person that the caller administers. Raises: HIVE-409 (404) for others as for none."""
+    found, tenant = known_principal(call.workspace, user), tenant_of(call)
+    if tenant not in (None, found.tenant):
+        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access")
+    return found
+
+
+def _own_group(call: Call, name: str) -> tuple[str, list[str]]:
+    found, tenant = _groups(AccessRules.load(call.workspace)).get(name), tenant_of(call)
+    if found is None or tenant not in (None, found[0]):
+        raise NotFound.of("HIVE-409", f'there is no group "{name}"', file="access")
+    return found
+
+
+def _groups(rules: AccessRules) -> dict[str, tuple[str, list[str]]]:
+    """Return the tenant and the members of each group that names some."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for (tenant, user), names in sorted(rules.groups.items()):
+        for name in names:
+            found.setdefault(name.removeprefix("group:"), (tenant, []))[1].append(user)
+    return found
+
+
+def _entry(model: Any, call: Call, **given: Any) -> Any:
+    return load_value(model, {"tenant": tenant_of(call) or call.sent("tenant"), **given}, "access")
+
+
+def _names(call: Call, field: str) -> list[str]:
+    return [name.strip() for name in call.sent(field).split(",") if name.strip()]
+
+
+def done_of(call: Call) -> str | None:
+    done = call.request.query_params.get("done")
+    return done if done in DONE else None
+
+
+def changed(
+    call: Call, made: Callable[[], FileChange], back: str, done: str, *, then: Callable[[], object] | None = None
+) -> dict[str, Any] | Response:
+    """Return the difference with a form to write it; once that came back, write it and return to the list.
+
+    A difference that isn't the one that was read is shown anew.
+    """
+    read = call.sent("read")
+    if read and write_change(call.workspace, made, read, call.by):
+        if then is not None:
+            then()
+        return seen_other(f"{back}?{urlencode({'done': done})}")
+    sent: dict[str, Sequence[str]] = call.request.state.sent
+    kept = [(name, value) for name, values in sent.items() if name not in ("csrf", "read") for value in values]
+    return {"change": made(), "kept": kept, "back": back, "another": bool(read)}
