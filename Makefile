@@ -40,7 +40,7 @@ check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may h
 	$(BIN)/python -m pytest -q -m static $$(grep -rl --include="test_*.py" "mark\.static" tests)
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 40 -m slow
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 40 -m slow $$(grep -rl --include="test_*.py" "mark\.slow" tests)
 
 test-all: check test test-slow ## everything that CI runs
 
