@@ -7,7 +7,7 @@ WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
 # Compiled code is kept, whatever the environment says: tests and commands start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-slow test-all check example bench report questions security mutants clean
+.PHONY: help demo test test-slow test-all check example site bench report questions security mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
 	test -e examples/django_docs/configs/active.json || $(BIN)/hive deploy v1-naive -w examples/django_docs
 	$(BIN)/hive evaluate -w examples/django_docs
 	$(BIN)/hive optimize -w examples/django_docs || test $$? -eq 1
+
+site: $(READY) ## the documentation as files in build/site, with a search: open build/site/index.html
+	$(BIN)/python -m docs.site.build build/site
 
 bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/optimizer.py --short
