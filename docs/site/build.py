@@ -35,6 +35,7 @@ ROOT = HERE.parents[1]
 FIRST = HERE / "index.md"
 _ROW = re.compile(r"^\| (\w+) \| (.*) \|$", re.M)
 _PAGE = re.compile(r"\[([^\]]+)\]\(([\w/-]+\.md)\)")
+_MARKS = re.compile(r"^#+ .*$|^```.*$|[`|*]|-{3,}", re.M)
 _SHOWN = 160
 """Characters of a passage that are shown below its heading."""
 
@@ -120,7 +121,7 @@ def search_index() -> dict[str, Any]:
     passages = []
     for row in rows:
         heading = row.heading.split(" > ")[-1]
-        text = " ".join(row.text.removeprefix(row.heading).split())
+        text = " ".join(_MARKS.sub(" ", row.text).split())
         name = "" if heading in ("", row.title) else heading
         passages.append([address(Path(row.doc_id)), anchor(name), row.title, name, text[:_SHOWN]])
     return {"passages": passages, "words": known, "postings": postings}
