@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from email import message_from_bytes, policy
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -47,6 +47,10 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
     def contents(read: Callable[[], bytes]) -> list[tuple[str, bytes | None]]:
         return attachments_of(read())
 
+    @lru_cache(maxsize=1)  # a mailbox that isn't a file on disk, such as one of a revision, once for all of its mails
+    def whole(read: Callable[[], bytes]) -> bytes:
+        return read()
+
     for file in listing.found:
         kind = kind_of(file.file.name)
         packed = file.file.name.lower().endswith(".gz")
@@ -54,7 +58,7 @@ def with_parts(listing: Listing, settings: Set[str]) -> Listing:
             if is_table(file.file.name):
                 found += _rows(file, settings)
             elif kind == "mailbox" and not packed:
-                found += _mails(file, contents, refused)
+                found += _mails(file, partial(whole, file.read), contents, refused)
             elif kind == "mail" and not packed:
                 found += [file, *_attachments(file, file.read(), file.read, 0, contents)]
             else:
@@ -78,12 +82,14 @@ def _bytes(row: TableRow) -> Callable[[], bytes]:
     return lambda: f"{row.title}\n\n{row.markdown}".encode()
 
 
-def _mails(mailbox: SourceFile, contents: _Contents, refused: dict[str, str]) -> Iterator[SourceFile]:
-    """Yield the mails of a mailbox, and what is attached to them; one mail is read at a time.
+def _mails(
+    mailbox: SourceFile, whole: Callable[[], bytes], contents: _Contents, refused: dict[str, str]
+) -> Iterator[SourceFile]:
+    """Yield the mails of a mailbox, and what is attached to them; of a file on disk one mail is read at a time.
 
     A mail whose attachments can't be read is the reason for no other: `refused` has it.
     """
-    with _opened(mailbox) as stream:
+    with _opened(mailbox, whole) as stream:
         places = list(mails_of(stream))
         heads = [_head(stream, place) for place in places]
         ids = {found[1] for head in heads if (found := _ID.search(head))}
@@ -94,7 +100,7 @@ def _mails(mailbox: SourceFile, contents: _Contents, refused: dict[str, str]) ->
             taken[key] = taken.get(key, 0) + 1
             key += f"-{taken[key]}" if taken[key] > 1 else ""
             subject = " ".join(str(message_from_bytes(head, policy=policy.default).get("Subject", "")).split())
-            read = _reader(mailbox, place)
+            read = _reader(mailbox, whole, place)
             mail = SourceFile(
                 mailbox.file / f"{key}.eml",
                 f"{mailbox.shown} ({subject or 'no subject'})",
@@ -111,8 +117,8 @@ def _mails(mailbox: SourceFile, contents: _Contents, refused: dict[str, str]) ->
                     refused[str(mail.file.with_suffix(""))] = f"attachments: {failure}"
 
 
-def _opened(mailbox: SourceFile) -> AbstractContextManager[BinaryIO]:
-    return streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(mailbox.read())
+def _opened(mailbox: SourceFile, whole: Callable[[], bytes]) -> AbstractContextManager[BinaryIO]:
+    return streamed(mailbox.path) if mailbox.path is not None else io.BytesIO(whole())
 
 
 def _head(stream: BinaryIO, place: tuple[int, int]) -> bytes:
@@ -125,11 +131,11 @@ def _slice(stream: BinaryIO, place: tuple[int, int]) -> bytes:
     return unquoted_mail(stream.read(place[1]))
 
 
-def _reader(mailbox: SourceFile, place: tuple[int, int]) -> Callable[[], bytes]:
+def _reader(mailbox: SourceFile, whole: Callable[[], bytes], place: tuple[int, int]) -> Callable[[], bytes]:
     def read() -> bytes:
         if place[1] > MAX_BYTES:
             raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
-        with _opened(mailbox) as stream:
+        with _opened(mailbox, whole) as stream:
             return _slice(stream, place)
 
     return read

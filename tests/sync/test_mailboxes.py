@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hive_agents.readers import ImportFailure
 from hive_agents.sync import ImportReport, import_documents
-from hive_agents.sync.sources import list_files
+from hive_agents.sync.sources import SourceFile, list_files
 from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace.workspace import Workspace
 
@@ -101,6 +103,26 @@ def test_a_mailbox_that_is_gone_is_refused_as_any_file(tmp_path: Path) -> None:
     for mail_or_attachment in read:
         with pytest.raises(ImportFailure, match=r"^no such file$"):
             mail_or_attachment()
+
+
+def test_a_mailbox_of_a_revision_is_read_once_for_all_of_its_mails(tmp_path: Path) -> None:
+    mails = [FIRST.replace("<1@", f"<{number}@") for number in range(3)]
+    (tmp_path / "office.mbox").write_text(mbox(*mails))
+    (tmp_path / "second.mbox").write_text(mbox(ANSWER))
+    command = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(tmp_path)]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "mails"]):
+        subprocess.run([*command, *arguments], check=True)
+    listing, read = list_files(tmp_path, rev="HEAD"), list[str]()
+
+    def counted(file: SourceFile) -> SourceFile:
+        return replace(file, read=lambda: (read.append(file.file.name), file.read())[1])
+
+    found = with_parts(replace(listing, found=[counted(file) for file in listing.found]), frozenset()).found
+    listed = len(read)
+    texts = [file.read() for file in found]
+    assert [text for text in texts if text.startswith(b"Year")] == [b"Year,Days\n2024,29"] * 3
+    assert [text[:10] for text in texts if not text.startswith(b"Year")] == [b"From: Dana"] * 3 + [b"From: Mei "]
+    assert (listed, len(read)) == (2, 4)
 
 
 def test_who_may_view_a_mailbox_may_view_its_mails_and_attachments(place: Workspace, tmp_path: Path) -> None:
