@@ -131,6 +131,8 @@ class Provider:
         claims = await self._verified(answer.get("id_token"))
         if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
             raise refused("its ID token is for another sign-in")
+        if int(claims["iat"]) < time.time() - SIGN_IN_SECONDS - _LEEWAY:
+            raise refused("its ID token is older than this sign-in")
         who = await self._told(answer, claims)
         session = await run_in_threadpool(session_of_provider, self._workspace, who)
         if isinstance(refresh_token := answer.get("refresh_token"), str):
@@ -239,7 +241,8 @@ class Provider:
             raise
         except Exception:  # whatever the parser's error: fail closed, and quote nothing of the token
             raise refused("its ID token is not valid") from None
-        if claims.get("azp", settings.client_id) != settings.client_id:
+        several = not isinstance(audience := claims["aud"], str) and len(audience) > 1
+        if claims.get("azp", None if several else settings.client_id) != settings.client_id:
             raise refused("its ID token is for another client")
         return claims
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hmac
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -25,7 +26,7 @@ from hive_agents.runs import control
 from hive_agents.server import signin
 from hive_agents.server.auth import COOKIE
 from tests.pages.browser import chromium, needs_chromium, reached
-from tests.server.provider import SECRET, OpenIdProvider, open_id_provider
+from tests.server.provider import CLIENT, SECRET, OpenIdProvider, open_id_provider
 from tests.server.serving import SETTINGS, sample, served
 
 WITH_SECRET = {"secret_ref": '"env:HIVE_PROVIDER"'}
@@ -241,25 +242,51 @@ async def test_the_provider_is_asked_for_the_scopes_of_the_settings(tmp_path: Pa
 FALSE: dict[str, dict[str, Any]] = {
     "another audience": {"aud": "others"},
     "another client of several": {"aud": ["hive-pages", "others"], "azp": "others"},
+    "no client of several": {"aud": ["hive-pages", "others"]},
+    "another client of one": {"azp": "others"},
+    "no audience": {"aud": None},
     "another issuer": {"iss": "http://127.0.0.1:1"},
+    "no issuer": {"iss": None},
+    "an issuer that others may be, too": {"iss": ["http://127.0.0.1:1"]},
     "another sign-in": {"nonce": "old"},
     "no nonce": {"nonce": None},
     "expired": {"iat": 1, "exp": 2},
     "no expiry": {"exp": None},
+    "no time": {"iat": None},
+    "a time that is none": {"iat": "now"},
     "nobody": {"sub": None},
     "no name": {"sub": "a\nb"},
 }
 
 
-@pytest.mark.parametrize("what", FALSE)
 async def test_an_id_token_that_does_not_fit_signs_nobody_in(
-    client: httpx.AsyncClient, provider: OpenIdProvider, what: str
+    client: httpx.AsyncClient, provider: OpenIdProvider
 ) -> None:
-    provider.changes = FALSE[what]
-    refused = await signed_in(client)
-    assert refused.status_code == 401
-    assert "HIVE-417" in refused.text
-    assert COOKIE not in client.cookies
+    for what, changes in [*FALSE.items(), ("the issuer by another spelling", {"iss": f"{provider.issuer}/"})]:
+        provider.changes = changes
+        refused = await signed_in(client)
+        assert (refused.status_code, "HIVE-417" in refused.text) == (401, True), what
+        assert COOKIE not in client.cookies, what
+
+
+async def test_clocks_differ_by_a_minute_and_no_more(client: httpx.AsyncClient, provider: OpenIdProvider) -> None:
+    now = int(time.time())
+    for issued, expires, status in [
+        (300, 360, 401),
+        (-400, -300, 401),
+        (-90_000, 60, 401),
+        (30, 90, 200),
+        (-90, -30, 200),
+    ]:
+        provider.changes = {"iat": now + issued, "exp": now + expires}
+        assert (await signed_in(client)).status_code == status, (issued, expires)
+
+
+async def test_an_id_token_for_several_may_name_this_client(
+    client: httpx.AsyncClient, provider: OpenIdProvider
+) -> None:
+    provider.changes = {"aud": ["others", CLIENT], "azp": CLIENT}
+    assert (await signed_in(client)).status_code == 200
 
 
 @pytest.mark.parametrize("signed_by", ["nothing", "the public key", "the client's secret"])
