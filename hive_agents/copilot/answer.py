@@ -22,18 +22,18 @@ MAX_CLAIMS = 40
 MAX_ANSWER = 20_000
 MAX_RANGE = 20
 
-_RANGE = re.compile(r"(\d+)\s*[‐‑–—-]\s*(\d+)")
+_RANGE = re.compile(r"(?<!\d)(\d+)\s*[‐‑–—-]\s*(\d+)")
 _PLAIN = re.compile(r" ?\[(\d+)\]")
 _AFTER_STOP = re.compile(r"([.!?。！？…][\"'”’)]*)((?:\s*\[\d+\])+)")
 _LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
 _LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
 
 _OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
-_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
-_LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
+_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*+)?[#^]?\s*+"
+_LIST = rf"\d+(?:\s*+(?:[,;&/+‐‑–—-]|and|und)\s*+{_NAMED}\d+)*"
 # Some models write a dagger and a source inside the brackets; a link behind them is invented, so it is matched, too.
 CITATION = re.compile(
-    rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
+    rf"{_OPEN}\s*+{_NAMED}({_LIST})\s*+(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
 )
 
 
@@ -164,7 +164,7 @@ def _resolved(claim: Claim, numbers: Collection[int]) -> tuple[Claim, int]:
     cites = tuple(each for each in claim.cites if each in numbers)
     text = _PLAIN.sub(lambda citation: citation[0] if int(citation[1]) in cites else "", claim.text)
     text = re.sub(r"(\[\d+\])(?:\s?\1)+", r"\1", text)
-    return Claim(re.sub(r"\s+([.,;:!?])", r"\1", text).strip(), cites, claim.line), len(claim.cites) - len(cites)
+    return Claim(re.sub(r"(?<!\s)\s+([.,;:!?])", r"\1", text).strip(), cites, claim.line), len(claim.cites) - len(cites)
 
 
 def _as_numbers(citation: re.Match[str]) -> str:

@@ -155,7 +155,9 @@ def _joined(letters: str, source: PassageText) -> bool:
     return re.search(rf"(?<![^\W_]){pattern}(?![^\W_]|[.]\d)", source.text, re.I) is not None
 
 
-_CLAUSE = re.compile(r";\s+|,? (?:and|but|while) (?=[^.;]*\b(?:is|are|means|mean|takes|has|was)\b)|(?<=[.!?])\s+|\n+")
+_CLAUSE = re.compile(
+    r";\s+|,? (?:and|but|while) (?=[^.;]{0,500}\b(?:is|are|means|mean|takes|has|was)\b)|(?<=[.!?])\s+|\n+"
+)
 
 
 def _descriptions(claim: str, source: PassageText) -> Iterator[Slip]:
@@ -327,7 +329,7 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     often, theirs = rates(claim), [rates(sentence) for sentence in near]
     if often and theirs and all(other and not often & other for other in theirs):
         yield Slip("unit", "how often")
-    for word, number in re.findall(r"\b([^\W\d_][\w.]*) (\d+(?:\.\d+)*)\b(?! ?[%°])", claim):
+    for word, number in re.findall(r"\b([^\W\d_][\w.]{0,60}) (\d+(?:\.\d+)*)\b(?! ?[%°])", claim):
         if word.casefold() in STOP or word.casefold() in MONTHS or normal(word) not in source.tokens or len(word) < 3:
             continue
         numbers = set(re.findall(rf"\b{re.escape(word)} (\d+(?:\.\d+)*)\b", source.text, re.I))

@@ -48,7 +48,9 @@ _BOUND = re.compile(
     r"\b(?:(atleast|(?:more|longer|later|larger|greater) than|over|above|exceeds?)"
     r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
 )
-_EXCEPTED = re.compile(r"\b(?:unless|except(?: for)?|without|excluding|other than) ([^,;]*)|((?:\w+ ){1,3})excepted\b")
+_EXCEPTED = re.compile(
+    r"\b(?:unless|except(?: for)?|without|excluding|other than) ([^,;]*)|\b((?:\w+ ){1,3})excepted\b"
+)
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
@@ -352,7 +354,7 @@ def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     joined = Clause(clause.text.partition(" and ")[2]).stems
     if "only" in claim.words and joined and not joined & claim.stems and not _ONLY.search(clause.sentence):
         yield "quantity", "only"
-    last = re.search(r"((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
+    last = re.search(r"\b((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
     stems = Clause(last[1]).stems if last else frozenset()
     parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
     if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -31,8 +30,6 @@ PATH = "/chat/completions"
 _DISPENSABLE = ("max_tokens", "temperature", "stream_options")
 _NOT_TAKEN = ("unsupported", "garbage", "truncated")
 """Failures of a server that doesn't support a way of structured answers."""
-
-_THOUGHTS = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 
 
 class EndpointModel:
@@ -123,7 +120,7 @@ class EndpointModel:
         """Return the result with its text parsed as the answer, unless the model called tools instead."""
         if result.tool_calls:
             return result
-        text = _THOUGHTS.sub("", result.text, count=1)
+        text = _without_thoughts(result.text)
         try:
             structured = validated(text, schema, usage=result.usage)
         except ModelError as error:
@@ -326,6 +323,17 @@ def _text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""
+
+
+def _without_thoughts(text: str) -> str:
+    """Return an answer without the thoughts that a model wrote into it.
+
+    >>> _without_thoughts(" <think>blue</think>{}"), _without_thoughts("<think>{}")
+    ('{}', '<think>{}')
+    """
+    before, _, rest = text.partition("<think>")
+    _, end, after = rest.partition("</think>")
+    return before.rstrip() + after if end else text
 
 
 def _written(text: str, calls: Any) -> str:

@@ -35,7 +35,7 @@ _NUMBERING = re.compile(r"^\W*(?:(?:step\s+)?\d+(?:\.\d+)*[.):]?\s+)?", re.I)
 _LINK = re.compile(r"\]\([^)]*\)|https?://\S+")
 _CODE = re.compile(r"^(```+|~~~+).*?(?:^\1|\Z)", re.M | re.S)
 _ENDS = re.compile(r"(?<=[.!?;])\s+")
-_VERSION = re.compile(r"v?\d+(?:\.\d+)+")
+_VERSION = re.compile(r"v?(?<!\d)\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)

@@ -88,14 +88,15 @@ def _width(line: str) -> int:
 
 _KEY = re.compile(r"[\w\"'.-]+:(?:\s|$)")
 _ACCESS = re.compile(r"(?m)^[ \t\"']*(?:view|tenant)\b")
-_DATE = re.compile(r"(?m)^([\w-]+:[ \t]*)(\d{4}-\d\d?-\d\d?(?:[Tt \t][\d:.Zz+ -]+)?)[ \t]*$")
+_DATE = re.compile(r"(?m)^([\w-]+:[ \t]*)(\d{4}-\d\d?-\d\d?(?:[Tt \t][\d:.Zz+ -]*[\d:.Zz+-])?)[ \t]*$")
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
 # Calls in templates of Hugo, Jekyll and Liquid, and comments. Text between an opening and a closing call stays.
 _SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
 _SHORTCODE_ENDS = {"{{<": ("%}}", ">}}"), "{{%": ("%}}", ">}}"), "{%": ("%}",), "{/*": ("*/}",), "<!--": ("-->",)}
 _SHORTCODE_WORDS = re.compile(r'\b(?:title|caption|alt|summary)\s*=\s*"([^"]*)"')
 _MDX_STATEMENT = re.compile(
-    r"^(?:import\s.+?(?:from\s+)?['\"][^'\"\n]+['\"];?|export\s.+?)(?=\n\s*\n|\n(?:import|export)\s|\Z)", re.S | re.M
+    r"^(?:import\s.{1,2000}?(?:from\s+)?['\"][^'\"\n]+['\"];?|export\s.+?)(?=\n\s*\n|\n(?:import|export)\s|\Z)",
+    re.S | re.M,
 )
 # Possessive throughout: a tag that never ends must not cause backtracking.
 _JSX_TAG = re.compile(
@@ -136,7 +137,7 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
             raise ImportFailure(f"its front matter is not valid TOML: {error}") from None
         except RecursionError:
             raise ImportFailure("its front matter is nested too deeply") from None
-    if re.match(r"\{[ \t]*\n?\s*\"", text):
+    if re.match(r"\{\s*\"", text):
         try:
             values, end = json.JSONDecoder(parse_float=frontmatter.number_text).raw_decode(text)
         except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ from hive_agents.documents import block_parser
 from hive_agents.readers.markdown import fence, plain_lines
 
 _FENCE = re.compile(
-    r"^(?P<indent> {0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)", re.S | re.M
+    r"^(?P<indent> {0,3})(?P<mark>`{3,}+|~{3,}+)[^\n]*\n.*?(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)", re.S | re.M
 )
 _CODE = re.compile(rf"{_FENCE.pattern}|(?P<ticks>`+)", re.S | re.M)
 
@@ -61,7 +61,7 @@ _TAG = re.compile(
 _OWN_TAG = re.compile(rf"<[A-Za-z][\w.-]*\s+[\w:.-]+={_INSIDE_A_TAG}>|</[A-Za-z][\w.-]*\s*>")
 """A site's custom tag, by its attribute or end tag: a placeholder such as <name> has neither."""
 _CAPTION = re.compile(r"\b(?:title|caption)=\"([^\"]*)\"")
-_ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*{_INSIDE_A_TAG}>")
+_ANY_TAG = re.compile(rf"</?[A-Za-z][\w-]*+{_INSIDE_A_TAG}>")
 _ENDED = re.compile(r"</[A-Za-z][\w-]*\s*>|<br\s*/?>", re.I)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _SIGNS = frozenset("\\`*_[]<>#|~")

@@ -23,7 +23,8 @@ from hive_agents.sources.contract import (
 )
 
 _SECONDS = 60
-_SIZE = re.compile(rb"UID (\d+).*?RFC822\.SIZE (\d+)|RFC822\.SIZE (\d+).*?UID (\d+)")
+_UID, _SIZE = (re.compile(rb"\b%s (\d{1,18})\b" % name) for name in (b"UID", rb"RFC822\.SIZE"))
+_NUMBER = re.compile(rb"\d{1,18}")
 _BATCH = 500
 
 
@@ -69,17 +70,17 @@ class ImapSource(DocumentSource[ImapOptions]):
         if status != "OK":
             raise Denied(f"the server has no mailbox {folder} for this user")
         told: Any = self._server.untagged_responses.get("UIDVALIDITY", [b"0"])
-        validity = told[-1].decode()
+        validity = told[-1].decode() if _NUMBER.fullmatch(told[-1]) else "0"
         _, found = self._asked("uid", "SEARCH", None, "ALL")
-        uids = [int(uid) for line in found if line for uid in line.split()]
+        uids = [int(uid) for line in found if line for uid in line.split() if _NUMBER.fullmatch(uid)]
         for start in range(0, len(uids), _BATCH):
             batch = uids[start : start + _BATCH]
             _, lines = self._asked("uid", "FETCH", ",".join(map(str, batch)), "(UID RFC822.SIZE)")
             sizes = {}
             for line in lines:
-                match = _SIZE.search(line if isinstance(line, bytes) else b"")
-                if match:
-                    sizes[int(match[1] or match[4])] = int(match[2] or match[3])
+                told_of = line if isinstance(line, bytes) else b""
+                if (number := _UID.search(told_of)) and (size := _SIZE.search(told_of)):
+                    sizes[int(number[1])] = int(size[1])
             for uid in batch:
                 yield SourceItem(f"{folder}/{validity}-{uid}.eml", "whole", sizes.get(uid, 0))
 

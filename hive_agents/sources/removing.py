@@ -17,8 +17,8 @@ from hive_agents.sync import ForgetReport, ImportReport, Records, Sync
 from hive_agents.workspace import Workspace, trust
 from hive_agents.workspace.settings import FILE
 
-_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*(?:\.|\Z)""")
+_HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]+)\]\]?\s*(?:#.*)?")
+_KEY = re.compile(r"""(?:"([^"]*)"|'([^']*)'|(?<![\w-])([\w-]+))\s*(?:\.|\Z)""")
 
 
 def remove_source(workspace: Workspace, name: str, *, delete: bool, by: str) -> ForgetReport:

@@ -25,7 +25,7 @@ _OTHER_TABLES = (
 )
 _FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\((.*?)\).*?LANGUAGE (\w+).*?AS\s*\$\$(.*?)\$\$", re.DOTALL)
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
-_CALL = re.compile(r'(\w+|")\s*\(|[A-Za-z_"]\s*\.')
+_CALL = re.compile(r'(\b\w+|")\s*\(|[A-Za-z_"]\s*\.')
 """A function call or a qualified name: on this connection every name outside of pg_catalog is qualified."""
 _CALLED = {"COALESCE", "WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT"}
 

@@ -12,7 +12,7 @@ from hive_agents.readers import ImportFailure, decode, kind_of
 from hive_agents.sync.sources import SourceFile
 
 _CALL = re.compile(
-    r"(?P<escape>\\)?\{\{\s*#(?:include|rustdoc_include|playground|playpen)\s+(?P<target>[^\s{}]+)[^{}\n]*\}\}"
+    r"(?P<escape>\\)?\{\{\s*#(?:include|rustdoc_include|playground|playpen)\s+(?P<target>[^\s{}]++)[^{}\n]*\}\}"
 )
 _ANCHOR = re.compile(r"\bANCHOR(?P<end>_END)?:\s*(?P<name>[\w-]+)")
 _MARKDOWN = ("markdown", "mdx")

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 _WORD = re.compile(r"\w+")
 _MARK = re.compile(r"</?mark>")
-_CITED = re.compile(r"\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
+_CITED = re.compile(r"(?<!\s)\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
 _TABLE_ROW = re.compile(r"^[ ]*\|.*$", re.M)
 _SEED = 3
 """Consecutive words by which a place is found; a shorter passage is found by all its words."""

@@ -177,7 +177,7 @@ class Answers:
         return f'There is no agent "{one_line(intent.about, 60)}".{named}'
 
     def _decide(self, intent: Intent) -> None:
-        found = re.search(r"\ba[0-9a-f-]*\d[0-9a-f]*\b", intent.about)
+        found = re.search(r"\ba[0-9a-f-]{0,60}\d[0-9a-f]*\b", intent.about)
         name = found[0] if found else "ID"
         self.reply.say(
             "I can't decide what a person must.",

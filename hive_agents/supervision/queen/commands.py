@@ -37,7 +37,10 @@ _POLITE = re.compile(
     r"|give me)\b[\s,:!.-]*)*",
     re.IGNORECASE,
 )
-_END = re.compile(r"(?:[\s,]+(?:please|now|thanks|thank you))?[\s.!?\uff1f]*$", re.IGNORECASE)
+_SIGNS = r"[\s.!?\uff1f]"
+_END = re.compile(
+    rf"(?:(?<![\s,])[\s,]+(?:please|now|thanks|thank you){_SIGNS}*|(?<!{_SIGNS}){_SIGNS}*)$", re.IGNORECASE
+)
 _REQUEST = re.compile(r"\b(?:could|can|would|will) you\b", re.IGNORECASE)
 _RUN = r"(?:the )?(?P<about>[\w.-]*\w)(?: runs?)?"
 _STATUS = rf"(?P<about>active|{'|'.join(STATUSES)})"
@@ -135,7 +138,7 @@ def target(about: str, rows: Sequence[RunRow], last: Sequence[str]) -> Target:
     An agent's name means its active run, else its latest. `last` are the runs last spoken of, which "it" means, and
     also a text that names nothing.
     """
-    words = re.findall(r"[\w.-]*\w", about)
+    words = re.findall(r"[\w.-]{0,200}\w", about)
     named = {row.run_id: row for word in words for row in rows if _is_id(word, row)}
     if named:
         return _one(list(named.values()))

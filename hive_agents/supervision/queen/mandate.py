@@ -25,7 +25,7 @@ _VERBS = {
 }
 _CHANGES = frozenset({"stop", "pause", "resume", "start", "steer"})
 _CLAUSE = re.compile(
-    r"(?:^|[.,;!\n]|\b(?:and|then|but|please)\b)\s*(?P<verb>[a-z]+)(?!['’])(?:\s+(?P<doing>[a-z]+ing)\b)?"
+    r"(?:^|[.,;!\n]|\b(?:and|then|but|please)\b)[^\S\n]*(?P<verb>[a-z]+)(?!['’])(?:\s+(?P<doing>[a-z]+ing)\b)?"
 )
 _POLITE = re.compile(
     r"\b(?:(?:could|can|would|will) you|please|yes|ok|okay|now|so|hey|queen|go ahead"

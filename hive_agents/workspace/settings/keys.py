@@ -435,7 +435,7 @@ class ServerSettings(Format):
 
 
 def _source_url(url: str) -> str:
-    if re.search(r"://[^/@?#]*:[^/@?#]*@", url):
+    if re.search(r"://[^/@?#:]*:[^/@?#]*@", url):
         raise PydanticCustomError("may_hold_secret", "take the password out: it belongs in secret_ref")
     return url
 
