@@ -47,7 +47,8 @@ from hive_agents.cli.main import main as hive  # noqa: E402
 
 QUESTIONS = ("how do I rotate an API token?", "which documents are effective?")
 SERVER = (
-    "[server]\nrate_per_minute = 100000\nconcurrent_runs = 100\nconnections_per_address = 4000\nconnections = 4000\n"
+    "[server]\nrate_per_minute = 100000\nconcurrent_runs = 100\nstreams_per_caller = 4000\n"
+    "connections_per_address = 4000\nconnections = 4000\n"
 )
 BARE = """
 import sys, uvicorn

@@ -135,6 +135,7 @@ body_seconds = 30.0
 read_seconds = 30.0
 rate_per_minute = 120
 concurrent_runs = 4
+streams_per_caller = 100
 [signin]
 issuer = ""
 client_id = ""

@@ -20,7 +20,7 @@ from hive_agents.server.metrics import MeasuredRequests, Metrics
 from hive_agents.server.middleware import AccessLog, BodyLimit, Compressed, KnownHosts, Versioned
 from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
-from hive_agents.server.rates import RATE_HEADERS, Places, RateHeaders, Rates
+from hive_agents.server.rates import RATE_HEADERS, Places, RateHeaders, Rates, Streams
 
 if TYPE_CHECKING:
     from hive_agents.workspace.settings import ServerSettings
@@ -61,6 +61,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app.state.metrics, app.state.mcp = metrics, mcp
     app.state.feed = Feed(host)
     app.state.rates, app.state.places = Rates(host.workspace), Places()
+    app.state.streams = Streams(limits.streams_per_caller)
     app.state.freshness = Freshness(host.workspace)
     app.state.signin = signin.Provider(host.workspace)
     app.state.engine = host.dispatcher.engine

@@ -31,7 +31,7 @@ async def follow_changes(call: Call) -> Response:
     Events hold names alone, and none is repeated: the first one of each connection, `all`, says to read everything
     anew.
     """
-    return streams.response(_frames(call))
+    return streams.response(call, _frames(call))
 
 
 async def _frames(call: Call) -> AsyncIterator[bytes]:

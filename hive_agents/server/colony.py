@@ -124,7 +124,7 @@ async def follow_events(call: Call) -> Response:
     """A stream of the events of the caller's tenant; with Last-Event-ID those after it."""
     last_id = call.request.headers.get("last-event-id")
     after = streams.position(last_id)[0] if last_id else await run_in_threadpool(EventLog(call.workspace).last_seq)
-    return streams.response(_frames(call, after))
+    return streams.response(call, _frames(call, after))
 
 
 async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:

@@ -198,7 +198,7 @@ def show_import(call: Call, import_id: str) -> ImportShown:
 async def follow_import(call: Call, import_id: str) -> Response:
     """A stream of the import: as it is now, then after each change until it is over."""
     first = await run_in_threadpool(show_import, call, import_id)
-    return streams.response(_frames(call, first))
+    return streams.response(call, _frames(call, first))
 
 
 async def _frames(call: Call, shown: ImportShown) -> AsyncIterator[bytes]:

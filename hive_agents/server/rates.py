@@ -1,4 +1,4 @@
-"""Limits of each principal: requests in a minute, threads at work for them, and runs under way."""
+"""Limits of each principal: requests in a minute, threads at work for them, open streams, and runs under way."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -182,6 +183,32 @@ class Places:
             leave()
             raise
         return give_back
+
+
+class Streams:
+    """The open streams of each principal. For one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[tuple[str, str]] = Counter()
+
+    def require_room(self, principal: Principal) -> None:
+        """Raises: HIVE-433 where the principal has as many streams open as they may have."""
+        if self._open[principal.tenant, principal.user] >= self._most:
+            raise _too_many(f"{principal.user} has {self._most} streams open", 5)
+
+    def begin(self, principal: Principal) -> Callable[[], None]:
+        """Count a stream, and return what counts its end. Raises: as `require_room`."""
+        self.require_room(principal)
+        key = (principal.tenant, principal.user)
+        self._open[key] += 1
+
+        def end() -> None:
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
+
+        return end
 
 
 def _too_many(message: str, seconds: int) -> TooMany:

@@ -274,7 +274,7 @@ async def run_events(call: Call, run_id: str) -> Response:
 def follow(
     call: Call, row: RunRow, after: tuple[int, int] = (0, 0), names: tuple[str, str] | None = None
 ) -> StreamingResponse:
-    return streams.response(RunStream(call, call.request.app.state.feed, row, after, names=names).frames())
+    return streams.response(call, RunStream(call, call.request.app.state.feed, row, after, names=names).frames())
 
 
 @api.get("/api/runs/{run_id}/trials", OPERATOR)

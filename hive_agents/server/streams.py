@@ -56,23 +56,30 @@ def position(text: str | None) -> tuple[int, int]:
 
 
 class EventStream(StreamingResponse):
-    """A response that closes its generator of frames when it ends, also after a disconnection."""
+    """A response that closes its generator of frames, and tells so, when it ends, also after a disconnection."""
 
-    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], ended: Callable[[], None]) -> None:
         super().__init__(frames, media_type="text/event-stream", headers=HEADERS)
-        self._frames = frames
+        self._frames, self._ended = frames, ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
+            self._ended()
             with CancelScope(shield=True):
                 await self._frames.aclose()
 
 
-def response(frames: AsyncIterator[bytes]) -> StreamingResponse:
+def response(call: Call, frames: AsyncIterator[bytes]) -> StreamingResponse:
+    """Return a stream to the caller. Raises: as `require_room`."""
     assert isinstance(frames, AsyncGenerator)
-    return EventStream(frames)
+    return EventStream(frames, call.request.app.state.streams.begin(call.principal))
+
+
+def require_room(call: Call) -> None:
+    """Raises: HIVE-433 where the caller has as many streams open as they may have."""
+    call.request.app.state.streams.require_room(call.principal)
 
 
 async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterator[Event | None]:

@@ -155,6 +155,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
         for key in (
             *("port", "body_bytes", "bodies_bytes", "connections", "connections_per_address", "header_seconds"),
             *("upload_bytes", "body_seconds", "read_seconds", "rate_per_minute", "concurrent_runs"),
+            "streams_per_caller",
         )
     },
 }

@@ -17,7 +17,7 @@ from hive_agents.runs import RunStore, end_person
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE, csrf_of
 from hive_agents.server.meta import OPERATIONS
-from tests.server.serving import SETTINGS, sample, served
+from tests.server.serving import SETTINGS, bearer, sample, served
 
 SENT: dict[str, Any] = {
     "/agui": {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
@@ -56,9 +56,7 @@ def test_every_stream_is_tried() -> None:
 
 
 @pytest.mark.parametrize("what", ENDS)
-async def test_a_stream_ends_with_its_callers_rights(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+async def test_a_stream_ends_with_its_callers_rights(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.3)
     place = sample(tmp_path / "ws", SETTINGS)
     root = known_principal(place, "root")
@@ -92,6 +90,35 @@ async def test_a_stream_ends_with_its_callers_rights(
         assert [task.exception() for task in done] == [None] * len(done)
         again = await client.get("/api/events", headers=headers)
         assert again.status_code in (401, 403)
+
+
+async def test_every_stream_counts_for_its_caller_alone(tmp_path: Any) -> None:
+    """With as many open as may be, one more of any kind is 429 and begins nothing; who closes one may open another."""
+    place = sample(tmp_path / "ws", SETTINGS + "streams_per_caller = 2\n")
+    root = known_principal(place, "root")
+    row, _ = RunStore(place).insert("agent", {}, agent="digest", owner=root, status="waiting")
+    upload = DocumentImports(place).add(root, "user:root", [("a.md", b"# A")])
+    (place.root / upload.files[0].path).unlink()  # it is on another host, which carries it out
+    ids = {"run_id": row.run_id, "import_id": upload.import_id}
+    async with served(place, roles=("http",)) as client:
+        first, second = client.stream("GET", "/api/changes", headers=bearer(place, "root")), None
+        async with first, client.stream("GET", "/api/events/stream", headers=bearer(place, "root")):
+            for method, path in STREAMS:
+                sent = {"json": SENT["/agui" if "agui" in path else path]} if method == "POST" else {}
+                url = path.format(agent="digest", **ids)
+                refused = await client.request(method, url, headers=bearer(place, "root"), **sent)
+                assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (429, True), (
+                    path,
+                    refused.text,
+                )
+                assert "2 streams open" in refused.text
+            async with client.stream("GET", "/api/changes", headers=bearer(place, "hana")) as other:
+                assert other.status_code == 200
+        assert [one.run_id for one in RunStore(place).list()] == [row.run_id]
+        while second is None or second.status_code == 429:  # the server sees that one is closed when it next looks
+            async with client.stream("GET", "/api/changes", headers=bearer(place, "root")) as second:
+                pass
+        assert second.status_code == 200
 
 
 async def test_who_leaves_is_ended_over_http(tmp_path: Any) -> None:

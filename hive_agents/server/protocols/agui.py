@@ -40,6 +40,7 @@ async def agui_agent(call: Call, agent: str) -> Response:
 
 async def _run(call: Call, agent: str | None) -> Response:
     sent = await call.in_thread(foreign, RunAgentInput, call.request, await call.request.body())
+    streams.require_room(call)  # before a run begins that nobody would follow
     if sent.resume:
         row, after = await call.in_thread(_resumed, call, sent)
     else:
@@ -48,7 +49,7 @@ async def _run(call: Call, agent: str | None) -> Response:
     stream = RunStream(
         call, call.request.app.state.feed, row, after, names=names, until_rest=True, resumed=bool(sent.resume)
     )
-    return streams.response(stream.frames())
+    return streams.response(call, stream.frames())
 
 
 def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRun, str]:

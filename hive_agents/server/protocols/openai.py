@@ -180,10 +180,12 @@ async def complete(call: Call) -> ChatCompletion | Response:
     """Answer the last message, with the questions before it as context, wherever they were answered."""
     # What doesn't fit is 400 in OpenAI's protocol.
     wanted = await call.in_thread(foreign, Completion, call.request, await call.request.body(), 2)
+    if wanted.stream:
+        streams.require_room(call)  # before a run begins that nobody would follow
     row = await started(call, *await call.in_thread(_wanted, call, wanted))
     answer = _Answer(call, wanted, row)
     if wanted.stream:
-        return streams.response(answer.chunks())
+        return streams.response(call, answer.chunks())
     try:
         text = "".join([piece async for piece in answer.pieces() if piece is not None])
     except RunFailed as failure:

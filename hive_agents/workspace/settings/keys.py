@@ -432,6 +432,7 @@ class ServerSettings(Format):
     read_seconds: Seconds = 30.0
     rate_per_minute: Positive = 120
     concurrent_runs: Positive = 4
+    streams_per_caller: Positive = 100
 
 
 def _source_url(url: str) -> str:
