@@ -58,6 +58,10 @@ class CallContext:
         """The caller's name in rows and events. Raises: HIVE-415 where the workspace requires a token."""
         return self.asker.requester()
 
+    def own_key(self, sent: str) -> str:
+        """Return the key that a client sent, as one of the caller's own: names may hold a slash, too."""
+        return f"{self.principal.user.replace('%', '%25').replace('/', '%2F')}/{sent}"
+
     def require(self, roles: frozenset[str]) -> None:
         """Raises: HIVE-415 for a caller with none of the roles."""
         if not roles & self.principal.roles:

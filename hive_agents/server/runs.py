@@ -190,7 +190,7 @@ async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRo
 
 
 def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
-    key = f"{call.principal.user}/{key}" if key else None  # keys are per person
+    key = call.own_key(key) if key else None
     # A repeated request gets the run of its key, also while there is no room for another.
     if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
         call.request.app.state.rates.require_room(call.principal)

@@ -23,6 +23,7 @@ from hive_agents.runs.driver import leases_of
 from hive_agents.server import feed, streams
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
+from tests.people import token_of
 from tests.server.serving import SETTINGS, asked, bearer, followed, frames, sample, served
 
 QUESTION = "what returns a fresh token?"
@@ -36,6 +37,20 @@ async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
 
 def text_of(found: list[Any]) -> str:
     return "".join(one.value["delta"] for one in found if one.type == "TEXT_MESSAGE_CONTENT")
+
+
+async def test_no_name_makes_a_key_that_is_somebody_elses(place: Workspace, client: httpx.AsyncClient) -> None:
+    """Names may hold a slash: `team` with the key `amy/k` isn't `team/amy` with the key `k`."""
+    amy, team = (
+        {"Authorization": f"Bearer {token_of(place, Principal('acme', user, roles=frozenset({'reader'})))}"}
+        for user in ("team/amy", "team")
+    )
+    hers = await asked(client, amy | {"Idempotency-Key": "k"}, QUESTION)
+    other = await client.post(
+        "/api/runs", json={"input": {"text": QUESTION}}, headers=team | {"Idempotency-Key": "amy/k"}
+    )
+    assert other.status_code == 202
+    assert {hers["run_id"], hers["thread_id"]} & set(other.json().values()) == set()
 
 
 async def test_a_question_is_answered_as_a_stream(place: Workspace, client: httpx.AsyncClient) -> None:
