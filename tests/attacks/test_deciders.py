@@ -153,7 +153,7 @@ async def test_no_page_shows_a_sign_that_hides(place: Workspace) -> None:
     requests += ApprovalStore(place).list(run_ids=[asked])
     async with served(place, roles=("http",)) as client:
         root = bearer(place, "root", "reader", "operator", "approver", "admin")
-        views = [view for pages in PARTS for view in pages.views if not view.template.startswith("chat")]
+        views = [view for part in PARTS for view in part.pages.views if not view.template.startswith("chat")]
         assert len(views) > 12
         for view in views:
             for one in requests:

@@ -23,7 +23,7 @@ from tests.server.serving import sample, served, token
 ROLES = ("admin", "reader", "operator", "approver")
 CHANGES = sorted((one.method, re.sub(r"\{\w+(:\w+)?\}", "x1", one.path)) for one in OPERATIONS if one.method != "GET")
 CHANGES += [("POST", "/logout"), ("POST", "/mcp")]
-PAGES = sorted({re.sub(r"\{\w+(:\w+)?\}", "x1", view.path) for pages in PARTS for view in pages.views} | {"/login"})
+PAGES = sorted({re.sub(r"\{\w+(:\w+)?\}", "x1", view.path) for part in PARTS for view in part.pages.views} | {"/login"})
 
 
 @pytest.fixture
