@@ -32,6 +32,7 @@ otlp_endpoint = ""
 url = ""
 password_ref = ""
 namespace = "hive"
+synchronous = "normal"
 workspace = ""
 [index]
 language = "english"
@@ -100,6 +101,7 @@ delta = 0.10
 audit_rate = 0.05
 audit_rate_security = 0.10
 tick_seconds = 120
+retention_days = 365
 [approvals]
 due_hours = 72
 remind_hours = 24

@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import logging
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,10 @@ from hive_agents.base.files import atomic_write, disk_errors, read_bytes
 from hive_agents.events import EventLog
 from hive_agents.gate import decide_canary
 from hive_agents.host.dispatcher import KINDS
+from hive_agents.judging import DecisionLog
 from hive_agents.memory import AcceptedNotes, forget_queen, run_folder
-from hive_agents.runs import RunStore, checkpointer, leases_of
-from hive_agents.store import connected, transaction
+from hive_agents.runs import RunRow, RunStore, forget_threads, leases_of
+from hive_agents.store import connected, give_back, transaction
 from hive_agents.supervision.queen import ActionLog
 
 if TYPE_CHECKING:
@@ -30,16 +32,19 @@ if TYPE_CHECKING:
 DAY, MINUTE = 86_400.0, 60.0
 STRIDE = dt.timedelta(days=2)
 LIVE = ("queued", "running", "waiting")
+AT_ONCE = 50
+"""Runs that are deleted in one transaction, for which other writers wait."""
 _OLD = "SELECT run_id FROM runs WHERE ended_at < ? AND status IN ('done', 'failed', 'stopped') ORDER BY ended_at"
 _log = logging.getLogger("hive_agents.host")
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many runs and events were deleted."""
+    """How many runs, events and decisions of judges were deleted."""
 
     runs: int = 0
     events: int = 0
+    decisions: int = 0
 
 
 def delete_run(workspace: Workspace, run_id: str) -> None:
@@ -62,44 +67,82 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
             message, fix = f"run {run_id} is {status}, but its thread is being worked on", "try again in a moment"
         raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
     try:
-        for owner in (row.user, f"thread:{row.thread_id}"):
-            notes = AcceptedNotes(workspace, tenant=row.tenant, agent_id=row.agent or row.graph, of=owner)
-            if notes.path.exists():
-                notes.remove(run_id=run_id)
-        _delete_folder(run_folder(workspace, run_id))
-        with checkpointer(workspace) as saver:
-            saver.delete_thread(KINDS[row.graph].checkpoints(row) if row.graph in KINDS else row.thread_id)
-        store.withdraw(run_id, f"run {run_id} was deleted")
-        store.delete(run_id, also=Effects.forget)
+        _delete_files(workspace, row)
+        _delete_records(workspace, [row])
     finally:
         lease.release()
 
 
 def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
-    """Delete ended runs, events, and the queen's messages and actions older than `runs.retention_days`; 0 keeps all.
+    """Delete ended runs, events, and the queen's messages and actions older than `runs.retention_days`, and decisions
+    older than `judge.retention_days` that are no evidence; 0 keeps all. Give back what the files don't need any more.
+
+    Each transaction is short, so that runs and requests go on meanwhile.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
-    days = workspace.settings.runs.retention_days
-    if not days or not workspace.records.exists():
+    if not workspace.records.exists():
         return Pruned()
-    limit = (now or dt.datetime.now(dt.UTC)) - dt.timedelta(days=days)
-    moment = limit.isoformat(timespec="milliseconds")
+    now, settings = now or dt.datetime.now(dt.UTC), workspace.settings
+    runs = events = decisions = 0
+    if days := settings.runs.retention_days:
+        limit = now - dt.timedelta(days=days)
+        moment = limit.isoformat(timespec="milliseconds")
+        runs = _prune_runs(workspace, moment)
+        with connected(workspace.records) as connection, transaction(connection):
+            forget_queen(connection, moment)
+            ActionLog.forget(connection, moment)
+        log = EventLog(workspace)
+        try:
+            events = log.prune(limit)
+        finally:
+            log.close()
+    if days := settings.judge.retention_days:
+        decisions = DecisionLog(workspace).prune(now - dt.timedelta(days=days))
+    for file in (workspace.database, workspace.state / "checkpoints.db"):
+        give_back(file)
+    return Pruned(runs, events, decisions)
+
+
+def _prune_runs(workspace: Workspace, before: str) -> int:
+    """Delete the runs that ended before a moment, `AT_ONCE` at a time; return their number."""
+    store, leases, deleted = RunStore(workspace), leases_of(workspace), 0
     with connected(workspace.records) as connection:
-        old = [row[0] for row in connection.execute(_OLD, (moment,))]
-    deleted = 0
-    for run_id in old:
-        with suppress(HiveError):  # it was resumed meanwhile
-            delete_run(workspace, run_id)
-            deleted += 1
-    with connected(workspace.records) as connection, transaction(connection):
-        forget_queen(connection, moment)
-        ActionLog.forget(connection, moment)
-    log = EventLog(workspace)
-    try:
-        return Pruned(deleted, log.prune(limit))
-    finally:
-        log.close()
+        old = [row[0] for row in connection.execute(_OLD, (before,))]
+    for start in range(0, len(old), AT_ONCE):
+        rows = store.of(old[start : start + AT_ONCE])
+        held = leases.acquire_each([*{row.thread_id: row.run_id for row in rows}.items()])
+        try:
+            free, gone = {lease.thread_id for lease in held}, []
+            for row in store.of([row.run_id for row in rows]):
+                if row.thread_id in free and row.status not in LIVE:  # it may have been resumed meanwhile
+                    with suppress(HiveError):  # a link is in its folder's place
+                        _delete_files(workspace, row)
+                        gone.append(row)
+            _delete_records(workspace, gone)
+            deleted += len(gone)
+        finally:
+            for lease in held:
+                lease.release()
+    return deleted
+
+
+def _delete_files(workspace: Workspace, row: RunRow) -> None:
+    for owner in (row.user, f"thread:{row.thread_id}"):
+        notes = AcceptedNotes(workspace, tenant=row.tenant, agent_id=row.agent or row.graph, of=owner)
+        if notes.path.exists():
+            notes.remove(run_id=row.run_id)
+    _delete_folder(run_folder(workspace, row.run_id))
+
+
+def _delete_records(workspace: Workspace, rows: Sequence[RunRow]) -> None:
+    """Delete what the databases have of runs whose threads are held; their rows go last, in one transaction."""
+    forget_threads(
+        workspace, [KINDS[one.graph].checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows]
+    )
+    store, ids = RunStore(workspace), [row.run_id for row in rows]
+    store.withdraw(ids, "its run was deleted")
+    store.delete(ids, also=Effects.forget)
 
 
 def steady_now(workspace: Workspace, wall: dt.datetime) -> dt.datetime:
@@ -139,7 +182,7 @@ async def keep_house(workspace: Workspace) -> None:
             pruned = await asyncio.to_thread(prune, workspace, now)
             due = loop.time() + DAY
             if pruned != Pruned():
-                _log.info("pruned %d runs and %d events", pruned.runs, pruned.events)
+                _log.info("pruned %d runs, %d events, %d decisions", pruned.runs, pruned.events, pruned.decisions)
             with suppress(HiveError):  # the next check of a token reports it
                 await asyncio.to_thread(forget_expired, workspace, (now - STRIDE).timestamp())
         await asyncio.sleep(MINUTE)

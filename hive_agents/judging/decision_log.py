@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 import json
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hive_agents.judging.verdict import Judgment
 
 _MOST_BYTES = 65_536
+_PRUNED_AT_ONCE = 1000
 
 
 class Spent(Protocol):
@@ -145,6 +147,27 @@ class DecisionLog:
                     connection.execute(
                         "UPDATE judge_decisions SET result = ? WHERE id = ?", (_without_question(text), number)
                     )
+
+    def prune(self, before: dt.datetime) -> int:
+        """Delete older decisions that prove nothing, in short transactions; return their number.
+
+        What a person labelled, decided or is to look at stays, and what has an outcome: the judge is calibrated by it.
+        """
+        limit = before.astimezone(dt.UTC).isoformat(timespec="milliseconds")
+        unproving = (
+            "SELECT id FROM judge_decisions WHERE id > ? AND at < ? AND audit = 0 AND outcome IS NULL AND"
+            " action <> 'escalate' AND NOT EXISTS (SELECT 1 FROM human_labels WHERE decision = judge_decisions.id)"
+            " ORDER BY id LIMIT ?"
+        )
+        pruned = last = 0
+        while True:
+            with connected(self.workspace.records) as connection, transaction(connection):
+                found = [row[0] for row in connection.execute(unproving, (last, limit, _PRUNED_AT_ONCE))]
+                connection.executemany("DELETE FROM judge_decisions WHERE id = ?", [(number,) for number in found])
+            pruned += len(found)
+            if len(found) < _PRUNED_AT_ONCE:
+                return pruned
+            last = found[-1]
 
     def rows(
         self,

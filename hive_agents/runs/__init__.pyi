@@ -7,6 +7,7 @@ from .beside import (
 from .checkpoints import (
     async_checkpointer as async_checkpointer,
     checkpointer as checkpointer,
+    forget_threads as forget_threads,
     load_graph as load_graph,
     on_its_own as on_its_own,
 )

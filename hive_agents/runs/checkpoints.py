@@ -14,7 +14,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from hive_agents.base import Damaged, HiveError
 from hive_agents.base.files import unlinked
 from hive_agents.runs.leases import Lease
-from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors
+from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors, synchronous
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
             yield SqliteSaver(connection, serde=_serializer())
         finally:
             connection.close()
+
+
+def forget_threads(workspace: Workspace, thread_ids: Sequence[str]) -> None:
+    """Delete the checkpoints of threads whose leases the caller holds, in one transaction."""
+    if isinstance(workspace.records, RemoteDatabase):
+        _fenced_on_server()(workspace.records, None).forget(thread_ids)
+        return
+    path = unlinked(workspace.state / "checkpoints.db")
+    with _set_aside_if_damaged(path):
+        _fenced()(path, None).forget(thread_ids)
 
 
 async def on_its_own(graph: Any, value: Any) -> Any:
@@ -198,6 +208,12 @@ class _Leased(_Saver):
             self._due = tuple(due for due in self._due if due.place[0] != thread_id)
             self._work(partial(super().delete_thread, thread_id), writes=True)
 
+    def forget(self, thread_ids: Sequence[str]) -> None:
+        """Delete threads in one transaction."""
+        delete = super().delete_thread
+        with self._guard:
+            self._work(lambda: [delete(thread_id) for thread_id in thread_ids], writes=True)
+
     async def aflush(self) -> None:
         """Write what is due."""
         await self._awaited(self._flush)
@@ -310,8 +326,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            # As in hive.db: a killed process loses nothing, and steps don't wait for the disk.
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
             SqliteSaver(connection).setup()
         except BaseException:
             connection.close()

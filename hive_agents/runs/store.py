@@ -206,6 +206,12 @@ class RunStore:
         fix = did_you_mean(run_id, known, "`hive runs`, or GET /api/runs, lists the runs")
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
+    def of(self, run_ids: Sequence[str]) -> list[RunRow]:
+        """Return those of these runs that exist."""
+        with connected(self.workspace.records, rows=True) as connection:
+            query = f"SELECT * FROM runs WHERE run_id IN ({', '.join('?' * len(run_ids))})"
+            return [RunRow.of(found) for found in connection.execute(query, run_ids)] if run_ids else []
+
     def has_key(self, key: str, *, tenant: str) -> bool:
         """Return whether a run of the tenant has the key, so that `insert` would return that run."""
         with connected(self.workspace.records) as connection:
@@ -301,7 +307,7 @@ class RunStore:
             if done and told is not None:
                 events.EventLog.record(connection, [told])
         if done and status == "failed":
-            self.withdraw(run_id, f"run {run_id} failed")
+            self.withdraw([run_id], f"run {run_id} failed")
         return done
 
     def move(
@@ -357,24 +363,25 @@ class RunStore:
         where = "tenant = ? AND user = ? AND thread_id = ?"
         connection.execute(f"DELETE FROM runs WHERE {where}", (tenant, user, thread_id))
 
-    def delete(self, run_id: str, also: Callable[[RecordsConnection, str], object] | None = None) -> None:
-        """Delete the row, its conversations and its values, and what `also` deletes in the same transaction.
+    def delete(self, run_ids: Sequence[str], also: Callable[[RecordsConnection, str], object] | None = None) -> None:
+        """Delete the rows, their conversations and values, and what `also` deletes, in one transaction.
 
-        Its events stay in the log.
+        Their events stay in the log.
         """
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
-            if also is not None:
-                also(connection, run_id)
-            forget_run(connection, run_id)
-            connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
-            # The lease's row stays: if fences restarted, a stale worker could hold a valid one.
-            connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
+            for run_id in run_ids:
+                if also is not None:
+                    also(connection, run_id)
+                forget_run(connection, run_id)
+                connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+                # The lease's row stays: if fences restarted, a stale worker could hold a valid one.
+                connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
 
-    def withdraw(self, run_id: str, why: str) -> None:
-        """Supersede the pending requests of a run."""
+    def withdraw(self, run_ids: Sequence[str], why: str) -> None:
+        """Supersede the pending requests of runs."""
         with suppress(HiveError):  # a damaged request must not prevent the run's end
             store = approvals.ApprovalStore(self.workspace)
-            for request in store.list("pending", run_ids=[run_id]):
+            for request in store.list("pending", run_ids=run_ids):
                 with suppress(HiveError):  # it was answered meanwhile
                     store.supersede(request.id, why)
 

@@ -20,6 +20,7 @@ from hive_agents.base.files import locked, unlinked
 from hive_agents.store.moved import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
+from hive_agents.workspace.settings import load_settings
 
 if TYPE_CHECKING:
     from hive_agents.store.postgres import PostgresConnection
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 10.0
 CLOCK_SECONDS = 60.0
 _PAUSE = 0.1
+_PAGES_AT_ONCE = 1000
+"""Pages that a file is shortened by in one transaction, for which other writers wait."""
 T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
@@ -51,7 +54,7 @@ def connect(path: Path) -> sqlite3.Connection:
         file = unlinked(path)
         connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA synchronous = {synchronous(path)}")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version < len(MIGRATIONS):
                 _migrate(connection, path)
@@ -69,9 +72,22 @@ def connect(path: Path) -> sqlite3.Connection:
         return connection
 
 
+def synchronous(path: Path) -> str:
+    """Return when SQLite waits for the disk, by the settings of the workspace whose `.hive` has the file.
+
+    "normal" is at checkpoints of its journal: a killed process loses nothing, a power cut the last transactions. "full"
+    is at each transaction.
+    """
+    try:
+        return load_settings(path.parent.parent, os.environ).storage.synchronous
+    except HiveError:  # whoever reads the settings for more is told
+        return "normal"
+
+
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     # SQLite doesn't wait for a lock while it changes the journal mode.
     with locked(path.with_name("migration.lock"), "preparing the database", BUSY_SECONDS):
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # counts only before the first table
         connection.execute("PRAGMA journal_mode = WAL")
     path.chmod(0o600)
     connection.execute("BEGIN EXCLUSIVE")
@@ -89,6 +105,22 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         for _, sql in seals:
             connection.execute(sql)
         connection.execute("COMMIT")
+
+
+def give_back(path: Path) -> None:
+    """Shorten a file by the pages that it doesn't use, in short transactions between those of other writers.
+
+    A file that was made before this could be done keeps them, and uses them for what comes.
+    """
+    if not path.exists():
+        return
+    with database_errors(path), closing(sqlite3.connect(unlinked(path), BUSY_SECONDS, isolation_level=None)) as file:
+        file.execute(f"PRAGMA synchronous = {synchronous(path)}")
+        unused, last = file.execute("PRAGMA freelist_count").fetchone()[0], None
+        while unused and unused != last:
+            # It is one step a page, of which `execute` takes the first alone.
+            file.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            unused, last = file.execute("PRAGMA freelist_count").fetchone()[0], unused
 
 
 class Cursor(Protocol):

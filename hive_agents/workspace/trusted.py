@@ -39,11 +39,12 @@ INERT: Mapping[str, str] = {
     "canary": "share settle_minutes",
     "optimizer": "iterations patience seconds evaluations llm_calls max_usd seed",
     "judge": "llm_confidence_threshold alpha delta average_run audit_rate audit_rate_security tick_seconds"
-    " prompts examples_until weights",
+    " prompts examples_until weights retention_days",
     "health": "loop_times loop_seconds stall_seconds stall_high_seconds retries retries_high errors errors_high budget"
     " budget_high breaks_critical lease_seconds",
     "approvals": "due_hours remind_hours on_timeout require_token",
     "agents": "context_tokens spillover_chars loop_repeats",
+    "storage": "synchronous",
     "runs": "max_steps max_tokens max_usd max_tool_calls max_seconds patience_seconds lease_seconds retention_days",
 }
 """Keys by section that need no trust. They reach nothing, run nothing and show nobody more: they bound, measure and

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from hive_agents.models import Message
 from hive_agents.runs import RunStore
 from hive_agents.runs.checkpoints import checkpointer
 from hive_agents.runs.driver import leases_of
-from hive_agents.store import connected
+from hive_agents.store import connected, give_back
 from tests.host.hosting import prepared, queued, seams
 
 TALKS = (("queen", "queen:dana"), ("queen", "queen:omar"), ("digest", "r1"))
@@ -144,7 +146,7 @@ async def test_after_a_long_rest_pruning_catches_up_by_and_by(place: Workspace) 
 
 async def test_without_a_retention_all_is_kept(place: Workspace) -> None:
     toml = place.root / "hive.toml"
-    toml.write_text(toml.read_text() + "retention_days = 0\n")
+    toml.write_text(toml.read_text() + "retention_days = 0\n[judge]\nretention_days = 0\n")
     await done(place)
     assert prune(Workspace(place.root), dt.datetime.now(dt.UTC) + dt.timedelta(days=9_999)) == Pruned()
 
@@ -173,3 +175,60 @@ def test_what_the_queen_heard_and_did_long_ago_is_forgotten_and_the_rest_goes_on
     assert left.append(going_on, Message(role="user", content="again")).n == 3
     with connected(place.records) as connection:
         assert [row[0] for row in connection.execute("SELECT key FROM queen_actions")] == ["begun", "new"]
+
+
+async def test_runs_of_one_thread_go_together_and_one_at_work_stays(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.host.housekeeping.AT_ONCE", 2)
+    runs = [await done(place) for _ in range(3)]
+    threads = [RunStore(place).get(run).thread_id for run in runs]
+    with connected(place.records) as connection:  # as questions of a chat
+        connection.execute("UPDATE runs SET thread_id = ? WHERE run_id = ?", (threads[0], runs[1]))
+    worked = leases_of(place).acquire(threads[2], runs[2])
+    assert prune(place, dt.datetime.now(dt.UTC) + dt.timedelta(days=91)).runs == 2
+    assert [row.run_id for row in RunStore(place).list()] == [runs[2]]
+    assert worked is not None
+    assert leases_of(place).acquire(threads[0], "another")
+
+
+async def test_a_run_behind_a_link_does_not_keep_others(place: Workspace) -> None:
+    kept, gone = await done(place), await done(place)
+    folder = place.state / "runs" / kept
+    folder.symlink_to(folder.rename(place.root / "elsewhere"), target_is_directory=True)
+    assert prune(place, dt.datetime.now(dt.UTC) + dt.timedelta(days=91)).runs == 1
+    assert [row.run_id for row in RunStore(place).list()] == [kept]
+    assert set(left_of(place, gone).values()) == {0}
+
+
+async def test_what_was_pruned_is_given_back_to_the_disk(place: Workspace) -> None:
+    run = await done(place)
+    with connected(place.records) as connection:
+        connection.execute("UPDATE messages SET parts = ?", ("x" * 100_000,))
+    files = (place.database, place.state / "checkpoints.db")
+    for file in files:
+        with closing(sqlite3.connect(file)) as opened:
+            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = [file.stat().st_size for file in files]
+    assert prune(place, dt.datetime.now(dt.UTC) + dt.timedelta(days=91)).runs == 1
+    for file, size in zip(files, before, strict=True):
+        with closing(sqlite3.connect(file)) as opened:
+            assert opened.execute("PRAGMA freelist_count").fetchone() == (0,)
+            opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert file.stat().st_size < size
+    with pytest.raises(HiveError):
+        RunStore(place).get(run)
+
+
+@pytest.mark.parametrize("file", ["hive.db", "checkpoints.db"])
+def test_a_file_of_before_keeps_its_pages(place: Workspace, file: str) -> None:
+    path = place.state / file
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE big (x)")
+        made.execute("INSERT INTO big VALUES (zeroblob(1000000))")
+        made.execute("DROP TABLE big")
+        made.commit()
+        unused = made.execute("PRAGMA freelist_count").fetchone()[0]
+    give_back(path)
+    with closing(sqlite3.connect(path)) as same:
+        assert same.execute("PRAGMA freelist_count").fetchone()[0] == unused > 0

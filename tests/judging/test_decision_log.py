@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from hive_agents.base.errors import HiveError
 from hive_agents.judging import audits
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.verdict import Judgment, JudgmentAction, Signal
+from hive_agents.store import connected
 from tests.judging.recorded import load_recorded
 
 
@@ -144,3 +146,20 @@ def test_rows_can_be_narrowed(text_workspace: Workspace) -> None:
     assert rows
     assert {row.goal_type for row in rows} == {"security"}
     assert {row.at[:10] for row in rows} == {"2026-01-10", "2026-01-11"}
+
+
+def test_old_decisions_go_and_what_proves_something_stays(text_workspace: Workspace) -> None:
+    with (text_workspace.root / "hive.toml").open("a", encoding="utf-8") as file:
+        file.write("[judge]\naudit_rate = 0.0\n")
+    log = DecisionLog(Workspace(text_workspace.root))
+    gone, labelled, followed, drawn = (logged(log, accepted()) for _ in range(4))
+    asked = logged(log, unsure())
+    log.label(labelled, "accept", by="dana")
+    log.outcome(followed, "succeeded")
+    with connected(text_workspace.records) as connection:
+        connection.execute("UPDATE judge_decisions SET audit = 1 WHERE id = ?", (drawn,))
+    now = dt.datetime.now(dt.UTC)
+    assert log.prune(now - dt.timedelta(days=1)) == 0
+    assert log.prune(now + dt.timedelta(days=1)) == 1
+    assert [row.id for row in log.rows()] == [labelled, followed, drawn, asked]
+    assert gone not in {row.id for row in log.rows()}

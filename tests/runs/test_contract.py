@@ -73,7 +73,7 @@ def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) ->
     for row in (kept, gone):
         runs.say(place, row.run_id, "hello")
         assert Leases(place).acquire(row.thread_id, row.run_id) is not None
-    store.delete(gone.run_id)
+    store.delete([gone.run_id])
     assert [row.run_id for row in store.list()] == [kept.run_id]
     with connected(place.records) as connection:
         for table in ("runs", "conversations", "messages"):
@@ -84,7 +84,7 @@ def test_whoever_had_a_deleted_run_does_not_pass_for_the_next_worker_of_its_thre
     store, leases = RunStore(place), Leases(place, seconds=0)
     run = store.insert("event_loop", {}, thread_id="t")[0].run_id
     silent = leases.acquire("t", run)
-    store.delete(run)
+    store.delete([run])
     other = Leases(place).acquire("t", "r2")
     assert silent is not None
     assert other is not None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -367,3 +368,11 @@ def test_a_block_whose_commit_fails_is_undone(path: Path) -> None:
     assert undone == ["undone"]
     with connected(path) as own:
         assert terms(own) == []
+
+
+@pytest.mark.parametrize(("text", "level"), [("", 1), ('[storage]\nsynchronous = "full"\n', 2), ("[storage", 1)])
+def test_a_setting_says_when_the_disk_is_waited_for(tmp_path: Path, text: str, level: int) -> None:
+    (tmp_path / "hive.toml").write_text(text)
+    (tmp_path / ".hive").mkdir()
+    with closing(connect(tmp_path / ".hive" / "hive.db")) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)

@@ -149,13 +149,15 @@ class StorageSettings(Format):
     """Where the records are: "" is with the index in `.hive`, `postgresql://user@host:5432/database` there.
 
     `namespace` is the schema of that database, `password_ref` a reference to its user's password. `workspace` is a name
-    of this workspace, the same on all of its hosts: a schema belongs to the first that gives its name.
+    of this workspace, the same on all of its hosts: a schema belongs to the first that gives its name. With
+    `synchronous` "normal" a power cut may lose the last transactions of files in `.hive`, and with "full" none.
     """
 
     url: PostgresUrl = ""
     password_ref: str = ""
     workspace: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")] = ""
     namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive"
+    synchronous: Literal["normal", "full"] = "normal"
 
 
 class Index(Format):
@@ -334,7 +336,9 @@ class Judge(Format):
     about security `audit_rate_security`, and false alarms of drift are `average_run` audits apart, 1,000 where it
     isn't set. Runs are looked after each `tick_seconds`. `weights`, {rule, llm, evidence} by goal type or for all, "*",
     stand in place of learned ones. A model is asked as often as `prompts` says, and its verdicts are averaged; labelled
-    decisions up to number `examples_until` are shown to it as examples, and certify it no more."""
+    decisions up to number `examples_until` are shown to it as examples, and certify it no more. Decisions that prove
+    nothing, since no person has to do with them and they have no outcome, are forgotten after `retention_days`, and
+    with 0 never."""
 
     llm_confidence_threshold: Share = 0.7
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -346,6 +350,7 @@ class Judge(Format):
     examples_until: Annotated[int, Field(ge=1, lt=2**63)] | None = None
     weights: dict[str, dict[Literal["rule", "llm", "evidence"], Amount]] | None = None
     tick_seconds: Seconds = 120.0
+    retention_days: Annotated[float, Field(ge=0, le=36_500)] = 365.0
 
 
 class Health(Format):
