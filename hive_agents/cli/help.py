@@ -44,8 +44,8 @@ def ask(
     text.encode()  # HIVE-112: a shell passes on any bytes
     with TemporaryDirectory(prefix="hive-help-") as folder, _apart(Path(folder) / "home"):
         chat = Chat(documentation_workspace(Path(folder) / "workspace"), owner())
-        value: dict[str, Any] = {"query": text, "config": chat.active.name}
-        value["results"] = asyncio.run(search(chat.workspace, chat.reader, text, engine=chat.engine))
+        found = asyncio.run(search(chat.workspace, chat.reader, text, engine=chat.engine))
+        value: dict[str, Any] = {"query": text, "config": chat.active.name, **found._asdict()}
         if not value["results"]:
             loose = chat.active.config.model_dump() | {"abstain": {}}
             hits = chat.engine.search(text, loose).hits[:PAGES]

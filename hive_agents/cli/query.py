@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import WHO_READS, FilterOption, Surface, count, figure, with_surface
+from hive_agents.cli.surface import WHO_READS, FilterOption, Surface, count, figure, styled, with_surface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,10 @@ def _search_as_reader(surface: Surface, text: str, filters: list[str]) -> None:
         pinned = chat.filters(filters) if filters else []
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
-    results = asyncio.run(search(chat.workspace, chat.reader, text, pinned, engine=chat.engine))
-    value = {"query": text, "config": chat.active.name, "results": results}
-    surface.show(value, *results_table(results), count(len(results), "document"), LIMITED)
+    found = asyncio.run(search(chat.workspace, chat.reader, text, pinned, engine=chat.engine))
+    value = {"query": text, "config": chat.active.name, "results": found.results, "notice": found.notice}
+    told = [styled(found.notice, "yellow")] if found.notice else []
+    surface.show(value, *told, *results_table(found.results), count(len(found.results), "document"), LIMITED)
 
 
 _ENDINGS = {

@@ -20,6 +20,7 @@ from .plan import (
     SearchStrategy as SearchStrategy,
 )
 from .query import (
+    SearchReply as SearchReply,
     search as search,
 )
 from .reply import (

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.base import one_line
 from hive_agents.copilot.outcome import TurnOutcome
 from hive_agents.copilot.vocabulary import date_role_of, role_of, version_parts
 
+if TYPE_CHECKING:
+    from hive_agents.copilot.session import TurnSession
+
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
 UNSURE = "The judge wasn't sure of this answer: check it against the passages."
 UNAVAILABLE = "A model can't be asked at the moment, so there is no answer: these are the passages that were found."
-BY_WORDS = (
-    "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
-    "question's words."
-)
-OWN_INDEX = "The search engine can't be asked at the moment: this was found in this host's own index."
+BY_WORDS = "Nothing can be searched by meaning {when}{answer}: these are the passages that have the question's words."
+OWN_INDEX = "The search engine can't be asked {when}: this was found in this host's own index."
 WITHHELD = "Rejected: the judge doesn't accept a model's answer, so these are the passages that were found."
 LEFT_OUT = "There are documents that meet the filter, but the search that serves here leaves them out."
 NEAREST = "None of the question's words is in a document that you may read: this is what is nearest by meaning."
@@ -30,14 +30,22 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*")
 
 
+def absence(of: TurnOutcome | TurnSession, answer: str = "") -> str | None:
+    """Return which substitute answered, and since when an engine is away; None where nothing is."""
+    when = "at the moment" if of.away_since is None else f"since {of.away_since}"
+    if of.by_words:
+        return BY_WORDS.format(when=when, answer=answer)
+    return OWN_INDEX.format(when=when) if of.by_own_index else None
+
+
 def notice(outcome: TurnOutcome, results: Sequence[dict[str, Any]]) -> str | None:
     """Return what has to be said beside a reply with these results, as they are shown now; None for nothing."""
     if outcome.status == "unavailable":
-        return BY_WORDS if outcome.by_words else UNAVAILABLE
+        return absence(outcome, ", so there is no answer") if outcome.by_words else UNAVAILABLE
     notices = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     if outcome.unknown_version is not None:
         notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
-    notices += [OWN_INDEX] if outcome.by_own_index else []
+    notices += filter(None, [absence(outcome)])
     notices += [LEFT_OUT] if outcome.left_out else []
     if outcome.status != "answered":
         notices += [FOREIGN] if outcome.by_meaning == "language" else _unknown_words(outcome.unknown)

@@ -59,10 +59,10 @@ class TurnOutcome(Format):
     the turn reveals beyond the reader's words; `corrected` maps mistyped words to corrections; `unknown` are words that
     no document has, `unknown_version` a version that none is of. `left_out` tells that the active config's filters
     exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable, `by_own_index`
-    that the engine of words was, `by_meaning` that results could only be found by meaning: no document has the words,
-    or they are of another language. `count` is the number of documents where that was asked; `tally` a figure over the
-    documents that meet the filters, computed when the turn is rendered. With `unfold` passages are shown at their
-    greater length.
+    that the engine of words was, `away_since` since when an engine is, `by_meaning` that results could only be found by
+    meaning: no document has the words, or they are of another language. `count` is the number of documents where that
+    was asked; `tally` a figure over the documents that meet the filters, computed when the turn is rendered. With
+    `unfold` passages are shown at their greater length.
     """
 
     decision: RouterDecision
@@ -81,6 +81,7 @@ class TurnOutcome(Format):
     count: int | None = None
     by_words: bool = False
     by_own_index: bool = False
+    away_since: str | None = None
     by_meaning: Literal["words", "language"] | None = None
     removed_citations: int = 0
     judgment: AnswerJudgment | None = None

@@ -173,6 +173,7 @@ class TurnSession:
         self.outage = False  # of the embedding model, the reranker or an engine of vectors
         self.by_words = False  # because nothing could be searched by meaning
         self.by_own_index = False  # because the engine of words could not be asked
+        self.away_since: str | None = None
         self.impression: Impression | None = None  # where the turn takes part in a canary
         self.drafted_with: dict[str, Any] = {}
         self.build_judge = build_judge
@@ -253,6 +254,7 @@ class TurnSession:
         own = open_scope(self.workspace, self.engine.here, self.reader, self.config.collection)
         if own.index_hash != self.index.index_hash:
             raise StaleIndex from error
+        self.away_since = self._away_since("opensearch")
         self.engine, self.by_own_index = self.engine.here, True
         self.__dict__["index"] = own
         self.__dict__.pop("known", None)
@@ -277,8 +279,13 @@ class TurnSession:
         if not (of_engine or is_outage(error.__cause__)):
             raise error
         self.outage = True
+        self.away_since = self._away_since("pgvector") if of_engine else self.away_since
         self.trace.notes.append(f"search: {'an engine' if of_engine else 'a model'} could not be asked")
         self.config = self.config.model_copy(update=update)
+
+    def _away_since(self, kind: str) -> str | None:
+        since = self.engine.breakers[kind].since
+        return None if since is None else f"{since:%Y-%m-%d %H:%M} UTC"
 
     def cursors(self, filters: Sequence[DocumentFilter]) -> Cursors:
         """Return the cursors of this reader's list by these filters."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hive_agents.base import HiveError
 from hive_agents.base.files import AnyCase, LongText, QuestionText, Reference, ShortName
-from hive_agents.copilot import Request, search
+from hive_agents.copilot import Request, SearchReply, search
 from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
@@ -61,6 +61,7 @@ class ResultShape(Value):
 class Results(Value):
     query: str
     results: list[ResultShape]
+    notice: str | None
 
 
 class ThreadRow(Value):
@@ -167,11 +168,11 @@ class Review(Body):
 async def query(call: CallContext, body: SearchRequest) -> Results:
     """Search once with the active config, without a conversation."""
     await call.freshness.current()
-    results = await call.beside(partial(_found, call, body))
-    return Results(query=body.query, results=[ResultShape(**one) for one in results])
+    found = await call.beside(partial(_found, call, body))
+    return Results(query=body.query, results=[ResultShape(**one) for one in found.results], notice=found.notice)
 
 
-async def _found(call: CallContext, body: SearchRequest) -> list[dict[str, Any]]:
+async def _found(call: CallContext, body: SearchRequest) -> SearchReply:
     pinned = [*(call.chat().filters(body.filters) if body.filters else ()), *body.pinned]
     return await search(call.workspace, call.principal, body.query, pinned, engine=call.engine, unfold=body.unfold)
 

@@ -50,7 +50,7 @@ async def test_the_library_refuses_a_question_that_is_too_long(tmp_path: Path) -
         await search(place, dana, TOO_LONG)
     with pytest.raises(HiveError, match="8,000 are the most"):
         await Chat(place, dana).ask(Request(text=TOO_LONG))
-    assert await search(place, dana, LONG)
+    assert (await search(place, dana, LONG)).results
 
 
 SPELLED_OUT = "ﷺ" * (LONGEST_QUESTION - 10)

@@ -16,7 +16,7 @@ from hive_agents import HiveError, Workspace
 from hive_agents.access import Asker, Principal, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.surface import Surface
-from hive_agents.copilot import DocumentFilter, Request, ThreadStore
+from hive_agents.copilot import DocumentFilter, Request, ThreadStore, search
 from hive_agents.copilot.chat import Chat
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
@@ -443,10 +443,14 @@ def test_a_dead_database_of_vectors_leaves_a_search_by_words_and_says_so(
 ) -> None:
     place = copied_sample(tmp_path / "ws")
     monkeypatch.setenv("HIVE_VECTORS__URL", "postgresql://127.0.0.1:1/hive")
-    reply = ask(Workspace(place.root), "dana", "How do I rotate an API key?")
+    place, text = Workspace(place.root), "How do I rotate an API key?"
+    reply = ask(place, "dana", text)
     assert (reply["status"], bool(reply["results"])) == ("unavailable", True)
     assert {result["relevance_source"] for result in reply["results"]} == {"none"}
     assert "by meaning" in reply["notice"]
+    found = asyncio.run(search(place, known_principal(place, "dana"), text))
+    assert found.results
+    assert (found.notice or "").startswith("Nothing can be searched by meaning at the moment: these are the passages")
 
 
 def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) -> None:

@@ -56,7 +56,7 @@ def test_questions_find_the_page_that_answers_them(place: Workspace) -> None:
     found, missed = Counter[str](), []
     engine = place.engine()
     for query in load_golden(place).queries:
-        pages = [result["doc_id"] for result in asyncio.run(search(place, owner(), query.query, engine=engine))]
+        pages = [result["doc_id"] for result in asyncio.run(search(place, owner(), query.query, engine=engine)).results]
         right = not set(query.relevant).isdisjoint(pages) if query.relevant else not pages
         found[query.tags[0]] += right
         if not right:

@@ -66,10 +66,14 @@ class Reader:
         reply: dict[str, Any] = found["result"]
         return reply
 
+    async def looks_up(self, text: str) -> dict[str, Any]:
+        answer = await self._client.post("/api/query", json={"query": text}, headers=self._headers)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
     async def finds(self, text: str) -> list[str]:
-        found = await self._client.post("/api/query", json={"query": text}, headers=self._headers)
-        assert found.status_code == 200, found.text
-        return [one["doc_id"] for one in found.json()["results"]]
+        return [one["doc_id"] for one in (await self.looks_up(text))["results"]]
 
 
 @asynccontextmanager
@@ -83,9 +87,10 @@ async def test_questions_are_answered_by_the_own_index_and_the_engine_is_left_al
     cluster: PlayedCluster, tmp_path: Path, goes_away: Callable[[PlayedCluster], None]
 ) -> None:
     place = over(cluster, tmp_path / "ws")
-    async with hosted(place) as (dana, _):
+    async with hosted(place) as (dana, client):
         whole = await dana.asks()
         assert OWN not in (whole["notice"] or "")
+        assert (await dana.looks_up(QUESTION))["notice"] is None
         goes_away(cluster)
         for _ in range(3):  # so many refusals, or one silence, and nothing is sent any more
             await dana.asks()
@@ -93,7 +98,13 @@ async def test_questions_are_answered_by_the_own_index_and_the_engine_is_left_al
         assert breaker.state == "open"
         sent = cluster.asked.total()
         told = await asyncio.gather(*(dana.asks(f"{QUESTION} {number}") for number in range(5)), dana.asks())
-        assert all(OWN in reply["notice"] for reply in told)
+        assert breaker.since is not None
+        since = f"since {breaker.since:%Y-%m-%d %H:%M} UTC"
+        told.append(await dana.looks_up(QUESTION))
+        assert all(OWN in reply["notice"] and since in reply["notice"] for reply in told)
+        page = await client.get("/documents/try", params={"query": QUESTION}, headers=bearer(place))
+        assert since in page.text
+        told.pop()
         assert told[-1]["status"] == whole["status"]
         assert {one["doc_id"] for one in told[-1]["results"]} & {one["doc_id"] for one in whole["results"]}
         assert cluster.asked.total() == sent

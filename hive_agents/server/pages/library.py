@@ -39,10 +39,11 @@ async def tried(call: Call) -> dict[str, Any]:
     """What a question finds."""
     question = " ".join(call.request.query_params.get("query", "").split())[:1000]
     if not question:
-        return {"results": [], "question": ""}
+        return {"results": [], "question": "", "notice": None}
     found = await copilot.query(call, copilot.SearchRequest(query=question))
     best = [next((one.marked for one in each.windows if one.best), each.excerpt) for each in found.results]
-    return {"results": list(zip(found.results, map(marked, best), strict=True)), "question": question}
+    results = list(zip(found.results, map(marked, best), strict=True))
+    return {"results": results, "question": question, "notice": found.notice}
 
 
 @pages.get("/documents/{doc_id:path}", READERS, "library_document.html")
