@@ -89,5 +89,7 @@ async def _counted(once: Callable[[], Awaitable[ChatResult]], tell: Tell) -> Cha
     try:
         result = await retried(attempt, PATIENCE, on_retry=failed)
     except ModelError as error:
-        raise ModelError(error.kind, error.message, usage=wasted + error.usage) from error
+        spent = wasted + error.usage
+        again = error.retry_after
+        raise ModelError(error.kind, error.message, usage=spent, retry_after=again, outage=error.outage) from error
     return result.model_copy(update={"usage": wasted + result.usage})

@@ -88,7 +88,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
             )
         except ModelError as error:
             if error.outage and error.kind != "authentication":  # waiting doesn't help a refused login
-                await session.wait_out(f"{key}/model", str(error))
+                await session.wait_out(f"{key}/model", str(error), error.retry_after)
             reason = "unavailable" if error.outage else "model_error"
             failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
             return Done(failed | {"sent": estimated(messages, tools)}, error.usage)

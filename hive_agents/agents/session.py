@@ -181,14 +181,17 @@ class AgentSession:
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
 
-    async def wait_out(self, key: str, why: str) -> None:
-        """Raise Outage, with a growing pause, until the effect at `key` has waited for the run's whole `patience`."""
+    async def wait_out(self, key: str, why: str, asked: float = 0.0) -> None:
+        """Raise Outage, with a growing pause, until the effect at `key` has waited for the run's whole `patience`.
+
+        A server that asked for a longer rest than is left of it isn't waited for.
+        """
         if not self.patience:
             return
         waited = await asyncio.to_thread(self.effects.waited, key)
-        if waited < self.patience:
+        if waited + asked < self.patience:
             outage = Outage.of("HIVE-422", f"no model answers: {why}"[:500], fix="see `hive models test`", exit_code=3)
-            outage.pause = min(max(FIRST_PAUSE, waited), LONGEST_PAUSE, self.patience - waited)
+            outage.pause = max(asked, min(max(FIRST_PAUSE, waited), LONGEST_PAUSE, self.patience - waited))
             raise outage
 
     def withdraw(self, why: str) -> None:

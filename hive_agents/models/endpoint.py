@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import json
+import math
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -266,7 +267,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     header = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (header, 1.0)):
         with suppress(ValueError):
-            return max(0.0, float(value) * unit)
+            return max(0.0, seconds) if math.isfinite(seconds := float(value) * unit) else 0.0
     try:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError):

@@ -207,6 +207,8 @@ class EndpointModel:
             why = _text(message.get("refusal")) or "its content filter stopped the answer"
             raise ModelError("refusal", f"{self.name} refused: {why[:300]}", usage=spent)
         calls = self._calls(message.get("tool_calls"), finish, spent)
+        if finish == "length" and not text and not calls:
+            raise ModelError("truncated", f"{self.name}: its thoughts took all tokens that it may write", usage=spent)
         return ChatResult(text=text, tool_calls=calls, usage=spent, model=self.name)
 
     def _calls(self, tool_calls: Any, finish: Any, spent: Usage) -> list[ToolCall]:
@@ -290,12 +292,15 @@ class _StreamedMessage:
         name, id = function.get("name") or "", part.get("id") or ""
         key = part.get("index", len(self.calls) if name else len(self.calls) - 1)
         call = self._latest.get(key)
-        # Ollama gives every call the index 0: a name under another id begins the next one.
-        if call is None or (name and id and call["id"] not in ("", id)):
+        # Ollama gives every call the index 0: a name begins the next one under another id, or without ids after a whole
+        # call. Others repeat the name with each piece of the arguments.
+        ended = call is not None and (call["id"] not in ("", id) if id else _is_whole(call))
+        if call is None or (name and ended):
             call = self._latest[key] = {"id": "", "function": {"name": "", "arguments": ""}}
             self.calls.append(call)
         call["id"] = call["id"] or id
-        call["function"]["name"] += name
+        if name != call["function"]["name"]:
+            call["function"]["name"] += name
         arguments = function.get("arguments")
         call["function"]["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
@@ -305,6 +310,15 @@ class _StreamedMessage:
 
     def message(self) -> dict[str, Any]:
         return {"content": self.text, "refusal": self.refusal, "tool_calls": self.calls}
+
+
+def _is_whole(call: Mapping[str, Any]) -> bool:
+    """Return whether a streamed call has its name and all of its arguments."""
+    try:
+        json.loads(call["function"]["arguments"])
+    except ValueError:
+        return False
+    return True
 
 
 def _breaks_off(text: str) -> bool:

@@ -21,7 +21,8 @@ def refused(status: int, message: str, *, code: str = "", retry_after: float = 0
     if status == 404:
         fix = "check the name and the address; `hive models test` says what answers"
         return HiveError.of("HIVE-401", message, file="hive.toml", path="models", fix=fix, exit_code=3)
-    return ModelError(_kind(status, f"{code} {message}"), message, retry_after=retry_after)
+    told = f"{message}; it asks for {retry_after:,.0f} s without a request" if retry_after >= 60 else message
+    return ModelError(_kind(status, f"{code} {message}"), told, retry_after=retry_after)
 
 
 def _kind(status: int, words: str) -> ErrorKind:

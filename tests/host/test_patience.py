@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hive_agents.agents import ToolRegistry, session
 from hive_agents.agents.run import AgentRun
 from hive_agents.models import Chain, Message, ModelError, Tool
 from hive_agents.runs import RunQueue, RunStore, leases_of
+from hive_agents.store import connected
 from tests.agents.conftest import make_workspace, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
 
@@ -81,3 +83,24 @@ def test_a_refused_login_is_not_waited_for(place: Workspace) -> None:
     refused = Told(lambda _, __: ModelError("authentication", "no", outage=True))
     run = start(place, SPEC, refused, hold=False)
     assert hosted(run, refused)["stopped_by"] == "unavailable"
+
+
+def tired(seconds: float) -> Told:
+    return Told(lambda _, __: ModelError("throttling", "429: later", retry_after=seconds))
+
+
+def test_a_rest_that_the_server_asked_for_is_kept(place: Workspace) -> None:
+    model, began = tired(600.0), time.time()
+    run = start(place, SPEC, model, hold=False)
+    assert hosted(run, model)["status"] == "waiting"
+    assert len(model.prompts) == 1
+    with connected(place.records) as connection:
+        (wakes,) = connection.execute("SELECT wake_at FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+    assert wakes >= began + 600.0
+
+
+def test_a_rest_beyond_all_patience_fails_the_run_at_once(place: Workspace) -> None:
+    model = tired(86_400.0)
+    run = start(place, SPEC, model, hold=False)
+    ended = hosted(run, model)
+    assert (ended["status"], ended["stopped_by"], len(model.prompts)) == ("failed", "unavailable", 1)

@@ -336,6 +336,76 @@ async def test_calls_with_ids_of_their_own_are_calls_of_their_own(
     assert [(call.id, call.args) for call in result.tool_calls] == [("c0", {"q": "one"}), ("c1", {"q": "two"})]
 
 
+def streamed_body(*deltas: dict[str, Any], finish: str) -> Body:
+    lines = [json.dumps({"choices": [{"delta": delta}]}) for delta in deltas]
+    lines += [json.dumps({"choices": [{"delta": {}, "finish_reason": finish}]}), "[DONE]"]
+    return Body("".join(f"data: {line}\n\n" for line in lines).encode(), "text/event-stream")
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one event", "two events"])
+async def test_calls_without_ids_are_calls_of_their_own_under_one_index(
+    serve: Any, opened: Opening, together: bool
+) -> None:
+    calls = [
+        {"index": 0, "function": {"name": "look_up", "arguments": json.dumps({"q": word})}} for word in ("one", "two")
+    ]
+    server = serve()
+    events = [{"tool_calls": calls}] if together else [{"tool_calls": [call]} for call in calls]
+    server.fail(streamed_body(*events, finish="tool_calls"))
+    _, result = await streamed(opened(server), [LOOK_UP])
+    assert [(call.name, call.args) for call in result.tool_calls] == [("look_up", {"q": w}) for w in ("one", "two")]
+
+
+@pytest.mark.parametrize("id", [{"id": "c1"}, {}], ids=["with ids", "without"])
+async def test_a_name_that_comes_with_each_piece_is_one_name(serve: Any, opened: Opening, id: dict[str, str]) -> None:
+    server = serve()
+    pieces = [
+        {"tool_calls": [id | {"index": 0, "function": {"name": "look_up", "arguments": piece}}]}
+        for piece in ('{"q": ', '"one"}')
+    ]
+    server.fail(streamed_body(*pieces, finish="tool_calls"))
+    _, result = await streamed(opened(server), [LOOK_UP])
+    assert [(call.name, call.args) for call in result.tool_calls] == [("look_up", {"q": "one"})]
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_thoughts_beside_an_answer_are_no_part_of_it(
+    serve: Any, opened: Opening, name: str, streams: bool
+) -> None:
+    server = serve()
+    whole = {"choices": [{"message": {"content": "yes", name: "hm"}, "finish_reason": "stop"}]}
+    body = streamed_body({name: "hm", "content": None}, {"content": "yes"}, finish="stop")
+    server.fail(body if streams else Body(json.dumps(whole).encode()))
+    chain = opened(server)
+    text = (await streamed(chain))[1].text if streams else (await chain.complete(ASK)).text
+    assert text == "yes"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_thoughts_that_leave_no_room_for_an_answer_are_none(serve: Any, opened: Opening, streams: bool) -> None:
+    server = serve()
+    whole = {"choices": [{"message": {"content": None, "reasoning": "hm"}, "finish_reason": "length"}]}
+    server.fail(streamed_body({"reasoning": "hm"}, finish="length") if streams else Body(json.dumps(whole).encode()))
+    chain = opened(server)
+    with pytest.raises(ModelError) as caught:
+        await (streamed(chain) if streams else chain.complete(ASK))
+    assert caught.value.kind == "truncated"
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("86400", 86_400.0), ("inf", 0.0), ("nan", 0.0)])
+async def test_a_rest_of_a_day_is_told_and_one_without_an_end_is_none(
+    serve: Any, opened: Opening, value: str, seconds: float
+) -> None:
+    server = serve()
+    server.fail(*[Status(429, headers={"Retry-After": value})] * 3)
+    with pytest.raises(ModelError) as caught:
+        await opened(server).complete(ASK)
+    assert caught.value.retry_after == seconds
+    assert ("86,400 s" in str(caught.value)) is (seconds > 0)
+    assert len(server.requests) == (1 if seconds else 3)
+
+
 async def test_an_event_that_is_no_json_is_garbage(serve: Any, opened: Opening) -> None:
     server = serve()
     server.fail(Body(b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"cho\n\n', "text/event-stream"))

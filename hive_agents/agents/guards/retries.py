@@ -58,15 +58,15 @@ class RetryPolicy:
     cap: float = 20.0
 
     def wait(self, failed: int, chance: float, asked: float = 0.0) -> float:
-        """Return the seconds to wait after `failed` attempts; `chance` is from 0 to 1, `asked` the server's Retry-After
+        """Return the seconds to wait after `failed` attempts; `chance` is in [0, 1), `asked` the server's Retry-After.
 
         >>> [RetryPolicy().wait(failed, 1.0) for failed in (1, 2, 3, 10)]
         [0.5, 1.0, 2.0, 20.0]
-        >>> RetryPolicy().wait(1, 0.0), RetryPolicy().wait(1, 0.0, asked=5), RetryPolicy().wait(1, 0.0, asked=900)
-        (0.25, 5, 20.0)
+        >>> RetryPolicy().wait(1, 0.0), RetryPolicy().wait(1, 0.0, asked=5)
+        (0.25, 5)
         """
         grown = min(self.cap, self.base * 2.0 ** min(failed - 1, 60))
-        return max(grown * (0.5 + chance / 2), min(asked, self.cap))
+        return max(grown * (0.5 + chance / 2), asked)
 
 
 async def retried(
@@ -79,7 +79,7 @@ async def retried(
 ) -> T:
     """Return the result of `call`, retried after transient errors; `on_retry` gets (failed attempts, error, seconds).
 
-    Raises: the last error, at once where it is not transient.
+    Raises: the last error, at once where it is not transient, or the server asks for more rest than `policy.cap`.
     """
     failed = 0
     while True:
@@ -87,9 +87,10 @@ async def retried(
             return await call()
         except Exception as error:
             failed += 1
-            if failed >= policy.attempts or not is_transient(error):
+            asked = _retry_after(error)
+            if failed >= policy.attempts or not is_transient(error) or asked > policy.cap:
                 raise
-            wait = policy.wait(failed, chance(), _retry_after(error))
+            wait = policy.wait(failed, chance(), asked)
             if on_retry is not None:
                 on_retry(failed, error, wait)
         await sleep(wait)
