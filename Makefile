@@ -4,6 +4,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Of three tests, one waits for another process. Long suites end together where who is done takes from the others.
 WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
+# Tests have records reach the disk by the hundred thousand: their folders are in memory where it has 16 GB for them.
+MEMORY = $(shell free=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1); \
+	awk -v free="$$free" '/^MemAvailable/ && $$2 > 16e6 && free > 16e6 { print "/dev/shm" }' /proc/meminfo 2>/dev/null)
+PYTEST = folder=$$(mktemp -d $(MEMORY:%=-p %)) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --basetemp "$$folder/tests"
 # Compiled code is kept, whatever the environment says: tests and commands start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -31,7 +36,7 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not static"
+	$(PYTEST) --dist loadfile -m "not slow and not static"
 
 check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may hold
 	$(BIN)/ruff check .
@@ -40,7 +45,7 @@ check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may h
 	$(BIN)/python -m pytest -q -m static $$(grep -rl --include="test_*.py" "mark\.static" tests)
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 40 -m slow $$(grep -rl --include="test_*.py" "mark\.slow" tests)
+	$(PYTEST) --dist worksteal --durations 40 -m slow $$(grep -rl --include="test_*.py" "mark\.slow" tests)
 
 test-all: check test test-slow ## everything that CI runs
 
