@@ -7,10 +7,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate
 from statistics import median
 
 import pypdfium2
@@ -30,7 +30,6 @@ _JOINED = re.compile("(?<=[A-Za-z])[\x1b-\x1f]|[\x1b-\x1f](?=[a-z])")
 _ACCENTS = dict(
     zip("`´¨ˆ˜¯˘˙˚ˇ˝¸", "\u0300\u0301\u0308\u0302\u0303\u0304\u0306\u0307\u030a\u030c\u030b\u0327", strict=True)
 )
-_ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([^\\W\\d_])")
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
 LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?P<page>\d+|[ivxl]+)?$")
 _BOLD = re.compile(r"(?i)bold|black|heavy|demi|medi\b|cmbx|sfbx")
@@ -100,20 +99,28 @@ def _placed(text: pypdfium2.PdfTextPage) -> Iterator[_PlacedLine]:
         inner = raw.strip()
         begin = at + _units(raw[: len(raw) - len(raw.lstrip())])
         first = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text, begin)) if inner else -1
-        breaks = _lost_spaces(text, inner, first) if loses and first >= 0 else []
-        shown = " ".join(
-            _with_accents(text, inner[start:stop], begin + _units(inner[:start]))
-            for start, stop in pairwise([0, *breaks, len(inner)])
-        )
-        shown = _HYPHENS_OF_ONE.sub(
-            "-",
-            _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], shown))
-            + ("-" if end and end != "\n" else ""),
-        )
-        shown = " ".join(shown.split())
+        signs = _signs(text, inner, first, loses=loses) if first >= 0 else list(inner)
+        shown = _said("".join(signs) + ("-" if end and end != "\n" else ""))
         at += _units(match[0])
         if shown:
-            yield _printed(text, shown, inner, first, breaks) if first >= 0 else _PlacedLine(PrintedLine(shown))
+            yield _printed(text, shown, inner, first, signs) if first >= 0 else _PlacedLine(PrintedLine(shown))
+
+
+def _said(signs: str) -> str:
+    text = _CONTROL.sub("", _JOINED.sub(lambda ligature: _LETTERS[ligature[0]], signs))
+    return " ".join(_HYPHENS_OF_ONE.sub("-", text).split())
+
+
+def _signs(text: pypdfium2.PdfTextPage, inner: str, first: int, *, loses: bool) -> list[str]:
+    """Return what each sign of a line stands for: with a space before it where one was lost, with its accent, or ""."""
+    signs = list(inner)
+    if not _ACCENTS.keys().isdisjoint(inner):
+        _put_accents(text, signs, first)
+    last = first + _units(inner) - 1
+    if loses or _has_gap(text, first, last, _size(text, first)):
+        for place in _lost_spaces(text, inner, first, spread=loses):
+            signs[place] = f" {signs[place]}"
+    return signs
 
 
 def _mixes_spaces(text: pypdfium2.PdfTextPage, plain: str) -> bool:
@@ -126,44 +133,62 @@ def _mixes_spaces(text: pypdfium2.PdfTextPage, plain: str) -> bool:
     return False
 
 
-def _lost_spaces(text: pypdfium2.PdfTextPage, inner: str, first: int) -> list[int]:
+def _lost_spaces(text: pypdfium2.PdfTextPage, inner: str, first: int, *, spread: bool) -> list[int]:
     """Return the places in a line where two letters stand as far apart as words do, with no space between them.
 
-    Letters may be spread as well: then words are further apart than these.
+    Without `spread` only columns count; with it letters may be apart as well, and words are further apart than these.
     """
+    matrix = _matrix(text, first)
+    if abs(matrix.b) > abs(matrix.a):  # of a line that leads up or down only the size of its signs would show
+        return []
     size = _size(text, first)
     gaps: dict[int, float] = {}
-    left, right, *_ = box = tuple(ctypes.c_double() for _ in range(4))
-    edges = [ctypes.byref(edge) for edge in box]
     reached = None
     at = first
     for place, sign in enumerate(inner):
         if sign.isalnum():
-            pdfium.FPDFText_GetCharBox(text, at, *edges)
+            left, right = _advance(text, at)
             if reached is not None:
-                gaps[place] = left.value - reached
-            reached = right.value
+                gaps[place] = left - reached
+            reached = right
         else:
             reached = None
         at += _units(sign)
-    least = median(gaps.values()) + size * _SPACE if gaps else 0.0
+    least = median(gaps.values()) + size * _SPACE if gaps and spread else size * _APART
     return [place for place, gap in gaps.items() if gap > least]
 
 
-def _with_accents(text: pypdfium2.PdfTextPage, raw: str, begin: int) -> str:
-    """Return a line with accents that stand over the next letter, as TeX's older fonts print them, as one sign with it.
+def _put_accents(text: pypdfium2.PdfTextPage, signs: list[str], first: int) -> None:
+    """Make one sign of a letter and the accent that is printed over it, as TeX's older fonts do.
 
-    `begin` is the line's place in the page's text. An accent beside a letter is an apostrophe, or a quote.
+    The accent may be anywhere in the line, with spaces around it that aren't printed. One that is over no letter is an
+    apostrophe, or a quote.
     """
+    places = list(accumulate(map(_units, signs), initial=first))
+    boxes = {at: _box(text, places[at]) for at, sign in enumerate(signs) if sign.isalpha() or sign in _ACCENTS}
+    for at in [at for at, sign in enumerate(signs) if sign in _ACCENTS]:
+        middle = (boxes[at][0] + boxes[at][2]) / 2
+        below = {
+            letter: whole
+            for letter, (left, _, right, _) in boxes.items()
+            if left <= middle <= right and letter != at and len(whole := _accented(signs[letter], signs[at])) == 1
+        }
+        if below:
+            letter = min(below, key=lambda each: abs(boxes[each][0] + boxes[each][2] - 2 * middle))
+            signs[letter], signs[at] = below[letter], ""
+            _close_up(signs, boxes, at, _size(text, places[letter]) * _SPACE)
 
-    def one(match: re.Match[str]) -> str:
-        whole = unicodedata.normalize("NFC", match[2].replace("ı", "i") + _ACCENTS[match[1]])
-        at = [begin + _units(raw[: match.start(part)]) for part in (1, 2)]
-        accent, letter = (_box(text, pdfium.FPDFText_GetCharIndexFromTextIndex(text, each)) for each in at)
-        is_over = letter[0] <= (accent[0] + accent[2]) / 2 <= letter[2]
-        return whole if len(whole) == 1 and is_over else match[0]
 
-    return _ACCENTED.sub(one, raw)
+def _accented(letter: str, accent: str) -> str:
+    return unicodedata.normalize("NFC", letter.replace("ı", "i") + _ACCENTS[accent])
+
+
+def _close_up(signs: list[str], boxes: Mapping[int, tuple[float, ...]], gone: int, least: float) -> None:
+    """Take the spaces around a sign that is gone out of the word that it was put in."""
+    before = next((at for at in range(gone - 1, -1, -1) if signs[at].strip()), -1)
+    after = next((at for at in range(gone + 1, len(signs)) if signs[at].strip()), -1)
+    if before in boxes and after in boxes and boxes[after][0] - boxes[before][2] < least:
+        signs[before + 1 : after] = [""] * (after - before - 1)
 
 
 def _units(text: str) -> int:
@@ -171,7 +196,7 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int, breaks: Sequence[int]) -> _PlacedLine:
+def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int, signs: Sequence[str]) -> _PlacedLine:
     last = first + _units(raw) - 1
     size = _size(text, first)
     name = _font(text, first)
@@ -179,7 +204,7 @@ def _printed(text: pypdfium2.PdfTextPage, shown: str, raw: str, first: int, brea
     line = PrintedLine(shown, round(size, 1), bold, _TYPEWRITER.search(name) is not None)
     left, top, _, bottom = _box(text, first)
     apart = not line.typewriter and not LEADER.search(shown) and _has_gap(text, first, last, size)
-    cells = tuple(_cells(text, raw, first, size, breaks)) if apart else ()
+    cells = tuple(_cells(text, raw, first, size, signs)) if apart else ()
     return _PlacedLine(line, left, (bottom + top) / 2, cells if len(cells) > 1 else (), raw, first)
 
 
@@ -232,10 +257,22 @@ def _with_entries(text: pypdfium2.PdfTextPage, line: _PlacedLine, entries: Seque
     return replace(line, line=replace(line.line, text=_CONTROL.sub("", shown), is_filled=True), cells=())
 
 
-def _size(text: pypdfium2.PdfTextPage, at: int) -> float:
-    """Return the size in points in which a character is shown."""
+def _matrix(text: pypdfium2.PdfTextPage, at: int) -> pdfium.FS_MATRIX:
     matrix = pdfium.FS_MATRIX()
     pdfium.FPDFText_GetMatrix(text, at, matrix)
+    return matrix
+
+
+def _advance(text: pypdfium2.PdfTextPage, at: int) -> tuple[float, float]:
+    """Return where a character begins and where the next one would; its ink may be narrower, as that of a 1."""
+    box = pdfium.FS_RECTF()
+    pdfium.FPDFText_GetLooseCharBox(text, at, box)
+    return float(box.left), float(box.right)
+
+
+def _size(text: pypdfium2.PdfTextPage, at: int) -> float:
+    """Return the size in points in which a character is shown."""
+    matrix = _matrix(text, at)
     return float(pdfium.FPDFText_GetFontSize(text, at)) * math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
 
 
@@ -267,25 +304,24 @@ def _has_gap(text: pypdfium2.PdfTextPage, first: int, last: int, size: float) ->
     return False
 
 
-def _cells(text: pypdfium2.PdfTextPage, raw: str, first: int, size: float, breaks: Sequence[int]) -> Iterator[_Cell]:
+def _cells(text: pypdfium2.PdfTextPage, raw: str, first: int, size: float, signs: Sequence[str]) -> Iterator[_Cell]:
     """Yield the parts of a line between wide gaps."""
     part, start, reached = "", 0.0, 0.0
     at = first
-    for place, sign in enumerate(raw):
-        part += " " * (place in breaks)
-        if sign.isspace():
-            part += " "
+    for sign, shown in zip(raw, signs, strict=True):
+        if not shown.strip():
+            part += shown
         else:
             left, _, right, _ = _box(text, at)
             if part.strip() and left - reached > size * _APART:
-                yield _Cell(" ".join(part.split()), start, reached)
+                yield _Cell(_said(part), start, reached)
                 part = ""
             if not part.strip():
                 start = left
-            part, reached = part + sign, right
+            part, reached = part + shown, right
         at += _units(sign)
     if part.strip():
-        yield _Cell(" ".join(part.split()), start, reached)
+        yield _Cell(_said(part), start, reached)
 
 
 def _with_tables(placed: list[_PlacedLine], grids: list[DrawnTable]) -> Iterator[PrintedLine]:

@@ -62,7 +62,7 @@ READERS = {
         Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"})),
         Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
-        Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False, version=20),
+        Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False, version=21),
         Reader(
             "docx",
             ".docx",

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -22,15 +22,17 @@ from hive_agents.sources.contract import (
     SourceOptions,
     SourcePlace,
 )
-from hive_agents.sources.from_folder import posix_access
+from hive_agents.sources.from_folder import posix_access, posix_groups
 
 _SECONDS = 30
 _SETTLED = 3.0
+_USERS, _GROUPS = "/etc/passwd", "/etc/group"
+_LONGEST = 10_000_000
 
 
 class SftpOptions(SourceOptions):
     """`known_hosts` is a file of keys of hosts, by default the user's own. With `access` "posix" modes say who reads a
-    file, as `user:UID`, `group:GID` and everyone."""
+    file, as `user:UID`, `group:GID` and everyone; the members of groups are the server's, where it lists them."""
 
     known_hosts: str = "~/.ssh/known_hosts"
     access: Literal["", "posix"] = ""
@@ -118,6 +120,31 @@ class SftpSource(DocumentSource[SftpOptions]):
         if not self.options.access:
             return None
         return posix_access(entry.st_mode, str(entry.st_uid), str(entry.st_gid))
+
+    def groups(self) -> Mapping[str, Collection[str]] | None:
+        if not self.options.access:
+            return None
+        users, groups = self._entries(_USERS), self._entries(_GROUPS)
+        if users is None or groups is None:  # a server that shows its folders alone
+            return None
+        ids = {name: uid for name, _, uid, *_ in users}
+        listed = ((gid, gid, [ids[one] for one in names.split(",") if one in ids]) for _, _, gid, names, *_ in groups)
+        return posix_groups(listed, ((uid, gid) for _, _, uid, gid, *_ in users))
+
+    def _entries(self, path: str) -> list[list[str]] | None:
+        """Return the fields of each line of a list that the server shows, which name, password and number begin."""
+
+        def read(path: str) -> bytes | None:
+            try:
+                with self._sftp.open(path, "rb") as file:
+                    return bytes(file.read(_LONGEST))
+            except (FileNotFoundError, PermissionError):
+                return None
+
+        content = self._asked(read, PurePosixPath(path))
+        lines = content.decode("utf-8", "replace").splitlines() if content is not None else []
+        entries = [line.split(":") for line in lines]
+        return None if content is None else [each for each in entries if len(each) > 3 and each[2].isdigit()]
 
     def fetch(self, item: SourceItem) -> bytes:
         def read(path: str) -> bytes:

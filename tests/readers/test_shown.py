@@ -398,3 +398,37 @@ def test_accents_that_a_pdf_prints_over_letters_are_one_sign_with_them() -> None
     canvas._code.append(f"BT /F1 12 Tf 72 700 Td [{line}] TJ ET")
     canvas.save()
     assert convert_bytes("a.pdf", data.getvalue()).markdown == "können und l´eau, it´s, école\n"
+
+
+def drawn(*texts: tuple[float, str], font: str = "Helvetica", page: str = "") -> str:
+    """Return the Markdown of a PDF with texts on one line, each begun at a place of its own, and more on its page."""
+    data = io.BytesIO()
+    canvas = Canvas(data)
+    canvas.setFont(font, 12)
+    (name,) = canvas._code[-1].split()[1:2]
+    canvas._code += [f"BT {name} 12 Tf {left} 700 Td ({text}) Tj ET" for left, text in texts]
+    canvas._code.append(page.replace("FONT", f"{name} 12 Tf"))
+    canvas.save()
+    return convert_bytes("a.pdf", data.getvalue()).markdown
+
+
+def test_accents_that_a_pdf_prints_after_their_lines_are_put_over_their_letters() -> None:
+    assert drawn((72, "fur die Prufung"), (76.5, r"\250"), (121.8, r"\250")) == "für die Prüfung\n"
+    # The place where an accent was is no space in a word.
+    assert drawn((72, "fur die Pru"), (121.8, r"\250"), (127.4, "fung")) == "fur die Prüfung\n"
+    assert drawn((72, "fur die Pru"), (121.8, r"\250"), (131, "fung")) == "fur die Prü fung\n"
+    assert drawn((72, "fur"), (90, r"\250")) == "fur ¨\n"  # over nothing
+
+
+def test_letters_in_columns_of_a_pdf_are_no_word() -> None:
+    assert drawn(page="BT FONT 20 Tc 72 700 Td (ABCD) Tj 160 0 Td (EFGH) Tj ET").split() == list("ABCDEFGH")
+
+
+def test_a_narrow_digit_ends_no_word() -> None:
+    page = "BT FONT 72 680 Td (some) Tj 40 0 Td (words) Tj ET"  # here a distance is the space
+    assert drawn((72, "Notes for X11R7.11"), font="Times-Roman", page=page) == "Notes for X11R7.11 some words\n"
+
+
+def test_words_of_a_pdf_that_lead_up_stay_whole() -> None:
+    up = "BT FONT 0 1 -1 0 200 72 Tm (a billable hill) Tj ET BT FONT 72 40 Td (some) Tj 40 0 Td (words) Tj ET"
+    assert drawn(page=up).split() == "a billable hill some words".split()

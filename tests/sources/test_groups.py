@@ -13,6 +13,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.sources import add_source, remove_source, run_source, sync_groups
 from hive_agents.workspace import Workspace, trust
+from tests.sources.remotes import Sftp
 
 LOADER = """
 import json, pathlib
@@ -113,3 +114,30 @@ def test_a_removed_source_takes_its_groups_along(place: Workspace) -> None:
     remove_source(place, "wiki", delete=False, by="user:dana")
     assert viewers(place) == []
     assert os.listdir(place.root / "access") == []
+
+
+def test_the_groups_of_a_server_are_those_that_it_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "passwd").write_text("# people\ndana:x:7:0::/:\nlee:x:8:9::/:\nstranger:x:6:0::/:\n+::::::\n")
+    (tmp_path / "group").write_text("root:x:0:lee,nobody-knows\nqa:x:9:\n")
+    monkeypatch.setattr("hive_agents.sources.from_sftp._USERS", str(tmp_path / "passwd"))
+    monkeypatch.setattr("hive_agents.sources.from_sftp._GROUPS", str(tmp_path / "group"))
+    remote = Sftp(tmp_path)
+    try:
+        remote.put("a.md", "# A\n\nThe text.\n")
+        remote.permit("a.md", staff=True)
+        (tmp_path / "ws" / "collections").mkdir(parents=True)
+        place = Workspace(tmp_path / "ws")
+        subjects = {"user:7": ["user:dana"], "user:8": ["user:lee"]}
+        options = remote.settings["options"] | {"access": "posix", "subjects": subjects}
+        add_source(place, "wiki", remote.settings | {"tenant": "acme", "options": options})
+        trust(place)
+        place = Workspace(place.root)
+        assert run_source(place, "wiki").status == "done"
+        assert viewers(place) == ["dana of acme", "lee of acme"]
+        (tmp_path / "group").write_text("root:x:0:\nqa:x:9:\n")
+        assert sync_groups(place, "wiki") == {"wiki/0": ["dana"], "wiki/9": ["lee"]}
+        assert viewers(place) == ["dana of acme"]
+        (tmp_path / "group").unlink()  # it shows them to nobody any more
+        assert (sync_groups(place, "wiki"), viewers(place)) == ({}, [])
+    finally:
+        remote.close()
