@@ -21,7 +21,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from hive_agents.models.embedding.minilm import LocalMiniLM, WordPieces, installed_weights
+from hive_agents.models.embedding.minilm import LocalMiniLM, installed_weights
+from hive_agents.models.embedding.wordpieces import WordPieces
 
 WORDS = 200
 PLAIN = re.compile(r"(?<!\S)[A-Za-z]+[.,:;]?(?!\S)")

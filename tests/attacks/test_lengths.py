@@ -14,7 +14,8 @@ from hive_agents.access import known_principal
 from hive_agents.base.files.lengths import LONGEST_QUESTION
 from hive_agents.copilot import Request, search
 from hive_agents.models.embedding import WordPieces
-from hive_agents.models.embedding.minilm import QUESTION_WINDOWS, LocalMiniLM
+from hive_agents.models.embedding.minilm import LocalMiniLM
+from hive_agents.models.embedding.wordpieces import QUESTION_WINDOWS
 from hive_agents.ranking.config import point_active
 from hive_agents.workspace.trusted import trust
 from tests.sample import copied_sample, hive

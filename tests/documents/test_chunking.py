@@ -5,7 +5,7 @@ from markdown_it import MarkdownIt
 from hive_agents.documents.blocks import section_of
 from hive_agents.documents.chunking import Chunk, chunk_markdown, first_heading, head_of
 from hive_agents.documents.documents import Chunking
-from hive_agents.models.embedding.minilm import WordPieces
+from hive_agents.models.embedding.wordpieces import WordPieces
 
 PIECES = WordPieces()
 

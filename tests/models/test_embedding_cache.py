@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hive_agents import Workspace
 from hive_agents.models.embedding.embedding_cache import SHARD, EmbeddingCache, text_hash
-from hive_agents.models.embedding.minilm import WordPieces
+from hive_agents.models.embedding.wordpieces import WordPieces
 from hive_agents.ranking import build_index
 from tests.conftest import make_workspace, write_document
 

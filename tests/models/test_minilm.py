@@ -12,10 +12,11 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from hive_agents.base.errors import HiveError
-from hive_agents.models.embedding import minilm
-from hive_agents.models.embedding.minilm import LocalMiniLM, WordPieces, installed_weights
+from hive_agents.models.embedding import minilm, wordpieces
+from hive_agents.models.embedding.minilm import LocalMiniLM, installed_weights
 from hive_agents.models.embedding.minilm_graph import faster, probe
 from hive_agents.models.embedding.providers import Embedder
+from hive_agents.models.embedding.wordpieces import WordPieces
 
 TEXTS = [
     "How do I rotate an API key?",
@@ -125,7 +126,7 @@ def test_as_many_pieces_begin_between_two_words_as_the_tokenizer_finds(parts: li
 
 
 def test_the_tokenizer_file_is_the_expected_one() -> None:
-    vocabulary = json.loads(minilm.TOKENIZER_FILE.read_text(encoding="utf-8"))["model"]["vocab"]
+    vocabulary = json.loads(wordpieces.TOKENIZER_FILE.read_text(encoding="utf-8"))["model"]["vocab"]
     assert (vocabulary["[CLS]"], vocabulary["[SEP]"], len(vocabulary)) == (101, 102, 30_522)
 
 
@@ -167,9 +168,9 @@ def test_a_wrong_hash_of_the_installed_weights_is_refused(monkeypatch: pytest.Mo
 def test_a_wrong_hash_of_the_tokenizer_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "tokenizer.json"
     other.write_text("{}")
-    monkeypatch.setattr(minilm, "TOKENIZER_FILE", other)
+    monkeypatch.setattr(wordpieces, "TOKENIZER_FILE", other)
     with pytest.raises(HiveError, match="HIVE-401"):
-        minilm._tokenizer.__wrapped__()
+        wordpieces._vocabulary.__wrapped__()
 
 
 def test_a_model_without_token_vectors_is_refused(tmp_path: Path) -> None:

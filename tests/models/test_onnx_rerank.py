@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,11 @@ def test_files_that_are_missing_or_are_no_model_are_told(tmp_path: Path) -> None
     with pytest.raises(HiveError, match="cannot be used") as caught:
         reranker_of(tmp_path).relevance("a", ["b"])
     assert caught.value.exit_code == 3
+
+
+def test_without_the_extra_a_reranker_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_cross_encoder(tmp_path / "models" / "small")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(HiveError, match="HIVE-411") as caught:
+        reranker_of(tmp_path).relevance("a", ["b"])
+    assert caught.value.diagnostics[0].fix == 'pip install "hive-agents[rerank]"'

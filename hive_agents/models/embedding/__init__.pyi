@@ -3,9 +3,6 @@ from .embedding_cache import (
     question_vectors as question_vectors,
     text_hash as text_hash,
 )
-from .minilm import (
-    WordPieces as WordPieces,
-)
 from .providers import (
     LOCAL as LOCAL,
     MULTILINGUAL as MULTILINGUAL,
@@ -22,4 +19,7 @@ from .recent import (
 from .rerank_cache import (
     CachedReranker as CachedReranker,
     Relevance as Relevance,
+)
+from .wordpieces import (
+    WordPieces as WordPieces,
 )

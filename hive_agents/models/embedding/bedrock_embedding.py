@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hive_agents.base import HiveError
 from hive_agents.models.bedrock import attempts_until, failure, open_client
 from hive_agents.models.embedding.batched_embedding import embedded, sendable
-from hive_agents.models.embedding.minilm import WordPieces
+from hive_agents.models.embedding.wordpieces import WordPieces
 from hive_agents.models.model import ModelError
 
 TITAN, COHERE = "amazon.titan-embed-text-v2", "cohere.embed-"

@@ -13,7 +13,7 @@ from hive_agents.base import HiveError
 from hive_agents.models.abilities import AbilityFile
 from hive_agents.models.breaker import breaker_of
 from hive_agents.models.embedding.batched_embedding import embedded, sendable
-from hive_agents.models.embedding.minilm import WordPieces
+from hive_agents.models.embedding.wordpieces import WordPieces
 from hive_agents.models.endpoint import Endpoint
 from hive_agents.models.model import ModelError
 

