@@ -29,14 +29,17 @@ TABLE = Path(__file__).with_name("promises.toml")
 FOLDER = ROOT / "build" / "measured"
 _COMPARE: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
-_NONE = "not measured"
+_NONE, _SHORT = "not measured", "FALLS SHORT"
 
 Step = str | int
 
 
 @dataclass(frozen=True)
 class Promise:
-    """`field` leads to the figure in the JSON of `measure`, `over` to one that it is divided by."""
+    """`field` leads to the figure in the JSON of `measure`, `over` to one that it is divided by.
+
+    `why` is the reason where it is known to fall short.
+    """
 
     what: str
     where: str
@@ -45,6 +48,7 @@ class Promise:
     reach: str = ""
     over: tuple[Step, ...] = ()
     unit: str = ""
+    why: str = ""
 
     def kept(self, figure: float) -> bool:
         sign, _, limit = self.reach.partition(" ")
@@ -133,7 +137,8 @@ def rows(promises: Sequence[Promise], measures: dict[str, Measure], folder: Path
     for promise in promises:
         figure, day = measured(promise, folder)
         shown = _NONE if figure is None else f"{figure:,.4g}{promise.unit and ' ' + promise.unit}"
-        state = "" if figure is None or not promise.reach else "kept" if promise.kept(figure) else "FALLS SHORT"
+        state = "" if figure is None or not promise.reach else "kept" if promise.kept(figure) else _SHORT
+        state += f": {promise.why}" if state == _SHORT and promise.why else ""
         command = measures[promise.measure].command.format(file=f"{promise.measure}.json")
         yield promise.what, promise.where, promise.reach, shown, state, f"`{command}`", day
 
@@ -145,7 +150,8 @@ def markdown(found: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(HEAD) + " |", "|" + " --- |" * len(HEAD)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in found]
     states, shown = [row[4] for row in found], [row[3] for row in found]
-    told = f"{states.count('kept')} kept, {states.count('FALLS SHORT')} fall short, {shown.count(_NONE)} not measured"
+    short = sum(state.startswith(_SHORT) for state in states)
+    told = f"{states.count('kept')} kept, {short} fall short, {shown.count(_NONE)} not measured"
     return "\n".join(["# Promises and figures", "", told, "", *lines, ""])
 
 

@@ -40,6 +40,16 @@ def test_a_figure_that_misses_its_bound_falls_short(tmp_path: Path) -> None:
     assert "1 kept, 1 fall short, 0 not measured" in markdown(found)
 
 
+def test_what_falls_short_says_why_where_that_is_known_and_what_is_kept_does_not(tmp_path: Path) -> None:
+    (tmp_path / "gate.json").write_text('{"seconds": 12}')
+    short, kept = (
+        Promise("fast", "README", "gate", ("seconds",), reach, why="a slow peer") for reach in ("<= 9", "<= 12")
+    )
+    found = list(rows([short, kept], {"gate": GATE}, tmp_path))
+    assert [row[4] for row in found] == ["FALLS SHORT: a slow peer", "kept"]
+    assert "1 kept, 1 fall short" in markdown(found)
+
+
 def test_a_figure_can_be_the_median_of_a_list_and_the_ratio_of_two(tmp_path: Path) -> None:
     (tmp_path / "gate.json").write_text(json.dumps({"peer": 2, "times": {"ours": [0.1, 0.5, 0.2]}}))
     figure, day = measured(promise(field=("peer",), over=("times", "ours")), tmp_path)
