@@ -26,6 +26,7 @@ ALLOWED = {
     "hive_agents/models/prices.py": "shipped with the package",
     "hive_agents/models/embedding/minilm.py": "the model's weights, by the path of the settings",
     "hive_agents/models/embedding/e5.py": "the weights of an installed package",
+    "hive_agents/models/embedding/wordpieces.py": "the vocabulary of the package",
     "hive_agents/cli/sample.py": "a workspace that is being made",
     "hive_agents/server/pages/assets.py": "the package's own files",
     "hive_agents/server/pages/language.py": "the package's own texts",
