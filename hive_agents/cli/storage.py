@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,26 +204,11 @@ def _setting(to: str) -> str:
 def _write(place: Workspace, values: dict[str, str]) -> None:
     """Replace settings of [storage] in hive.toml, and nothing else."""
     from hive_agents.base.files import atomic_write_text, read_bytes
+    from hive_agents.workspace.settings import with_values
 
     path = place.root / "hive.toml"
     text = read_bytes(path).decode() if path.exists() else ""
-    atomic_write_text(path, with_storage(text, values))
-
-
-def with_storage(text: str, values: dict[str, str]) -> str:
-    """Return the text of a settings file with these values under [storage]; an empty one is left out.
-
-    >>> with_storage("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", {"url": "new"})
-    '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
-    """
-    lines = "".join(f"{key} = {json_text(value).strip()}\n" for key, value in values.items() if value)
-    head = re.search(r"^\[storage\][^\n]*\n?", text, re.MULTILINE)
-    if head is None:
-        return f"{text.rstrip()}\n\n[storage]\n{lines}".lstrip() if lines else text
-    end = re.search(r"^\[", text[head.end() :], re.MULTILINE)
-    stop = head.end() + end.start() if end else len(text)
-    body = re.sub(rf"^[ \t]*({'|'.join(values)})[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
-    return f"{text[: head.end()].rstrip()}\n{lines}{body}{text[stop:]}"
+    atomic_write_text(path, with_values(text, "storage", values))
 
 
 @with_surface()

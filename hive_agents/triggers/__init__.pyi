@@ -5,7 +5,9 @@ from .files import (
     reaches as reaches,
     remove_trigger as remove_trigger,
     sound_trigger as sound_trigger,
+    trigger_change as trigger_change,
     trigger_ids as trigger_ids,
+    trigger_removal as trigger_removal,
     write_trigger as write_trigger,
 )
 from .firing import (
@@ -21,6 +23,7 @@ from .spec import (
 )
 from .store import (
     TriggerStore as TriggerStore,
+    coming as coming,
     trigger_row as trigger_row,
 )
 from .subscriptions import (

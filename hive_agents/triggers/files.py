@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import Diagnostic, HiveError, NotFound, did_you_mean, has_errors
 from hive_agents.base.files import atomic_write_text, disk_errors, jsontext, load_value, remove
-from hive_agents.store import audit
+from hive_agents.store import FileChange, audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
 from hive_agents.workspace import trust, trusted_bytes
 from hive_agents.workspace.credentials import is_reference
@@ -119,17 +119,31 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
 
     Raises: HIVE-111 (exit code 2) where it exists, every error of `check_trigger`, HIVE-114 where the folder is a link.
     """
+    change = trigger_change(workspace, spec)
+    atomic_write_text(workspace.root / change.file, change.after or "")
+    if secret_of(spec) is not None:  # its owner has just made it
+        trust(workspace, [change.file])
+    return change.file
+
+
+def trigger_change(workspace: Workspace, spec: TriggerSpec, *, anew: bool = False) -> FileChange:
+    """Return the change that makes `triggers/<id>.json`, or writes it `anew`. Raises: as `write_trigger`."""
     file = f"{FOLDER}/{spec.id}.json"
-    if spec.id in trigger_ids(workspace):
+    if not anew and spec.id in trigger_ids(workspace):
         fix = f"use another id, edit {file}, or `hive trigger remove {spec.id}` first"
         raise HiveError.of("HIVE-111", f'there is a trigger "{spec.id}"', file=file, path="id", fix=fix, exit_code=2)
     found = check_trigger(spec, workspace, file=file)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
-    atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
-    if secret_of(spec) is not None:  # its owner has just made it
-        trust(workspace, [file])
-    return file
+    before = jsontext.load_text(workspace.root / file, file) if anew else ""
+    return FileChange(file, before, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
+
+
+def trigger_removal(workspace: Workspace, id: str) -> FileChange:
+    """Return the change that removes `triggers/<id>.json`. Raises: HIVE-107 (exit code 2)."""
+    _require_known(workspace, id)
+    file = f"{FOLDER}/{id}.json"
+    return FileChange(file, jsontext.load_text(workspace.root / file, file), None)
 
 
 def remove_trigger(workspace: Workspace, id: str) -> str:

@@ -140,19 +140,29 @@ def _missed_event(state: TriggerState, missed: Ticks, policy: str, tenant: str) 
 
 def trigger_row(workspace: Workspace, spec: TriggerSpec) -> dict[str, Any]:
     """Return {id, type, agent, enabled, next_at, last_at, missed, last_run_id} of a trigger, as lists show it."""
-    state, now, next_at = TriggerStore(workspace).get(spec.id), dt.datetime.now(dt.UTC), None
-    known = state is not None and state.digest == spec.digest
-    if spec.enabled and is_scheduled(spec):
-        since = state.since if state is not None and known else now
-        seen = state.seen_until if state is not None and known else now
-        next_at = next_tick(spec, max(seen, now), since=since)
+    state = TriggerStore(workspace).get(spec.id)
     return {
         "id": spec.id,
         "type": spec.type,
         "agent": spec.agent,
         "enabled": spec.enabled,
-        "next_at": next_at.isoformat() if next_at else None,
+        "next_at": next((at.isoformat() for at in coming(workspace, spec, 1)), None),
         "last_at": state.last_at.isoformat() if state is not None and state.last_at else None,
         "missed": state.missed if state is not None else 0,
         "last_run_id": state.last_run_id if state is not None else None,
     }
+
+
+def coming(workspace: Workspace, spec: TriggerSpec, count: int) -> list[dt.datetime]:
+    """Return the next times of a schedule, at most `count`; none of what is no schedule, or rests."""
+    state, now = TriggerStore(workspace).get(spec.id), dt.datetime.now(dt.UTC)
+    known = state if state is not None and state.digest == spec.digest else None
+    ticks: list[dt.datetime] = []
+    after = max(known.seen_until, now) if known is not None else now
+    while spec.enabled and is_scheduled(spec) and len(ticks) < count:
+        at = next_tick(spec, after, since=known.since if known is not None else now)
+        if at is None:
+            break
+        ticks.append(at)
+        after = at
+    return ticks

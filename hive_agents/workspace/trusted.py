@@ -170,9 +170,9 @@ def parts(workspace: Workspace) -> list[Part]:
     return all_parts
 
 
-def trust(workspace: Workspace, names: Collection[str] | None = None) -> set[str]:
+def trust(workspace: Workspace, names: Collection[str] | None = None, *, read: str | None = None) -> set[str]:
     """Record the current parts as trusted, all of them or those of these names, and return them; a `.hive` that was not
-    made on this machine is adopted.
+    made on this machine is adopted. Of parts whose text was `read`, by its SHA-256, no others.
 
     A name is that of a part, or a folder or key that parts are below. Raises: HIVE-403, HIVE-107 for an unknown name.
     """
@@ -182,6 +182,8 @@ def trust(workspace: Workspace, names: Collection[str] | None = None) -> set[str
         workspace.__dict__.pop("state", None)
     current, before = dict(_acting(workspace)), dict(_recorded(workspace))
     chosen = {*current, *before} if names is None else _chosen(names, {*current, *before})
+    if read is not None:
+        chosen = {name for name in chosen if sha256(current.get(name, "")) == read}
     kept = {name: digest for name, digest in before.items() if name not in chosen or _is_agents_model(name)}
     hashes = kept | {name: sha256(text) for name, text in current.items() if name in chosen}
     record = {"root": str(workspace.root), "parts": dict(sorted(hashes.items()))}

@@ -17,7 +17,7 @@ from hive_agents.server.auth import csrf_of
 from hive_agents.store import audit
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 
-HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
+HIDDEN = re.compile(r'<input type="hidden" name="([\w.]+)" value="([^"]*)">')
 
 
 @pytest.fixture

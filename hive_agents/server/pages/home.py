@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hive_agents.base import HiveError
 from hive_agents.server import approvals, configs, copilot, golden, runs
-from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
+from hive_agents.server.auth import ADMIN, ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.pages import library
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.shapes import PageQuery
@@ -57,12 +57,13 @@ def _steps(call: Call, empty: bool) -> list[tuple[str, str, bool]]:
     count = len(labelled.queries) + labelled.holdout if labelled else 0
     deployed = _tried(lambda: configs.history(call, PageQuery(limit=1)).versions)
     asked = runs.runs_of(call, runs.RunsPage(limit=1), "worker").runs
+    connected = bool(call.workspace.settings.models.of("answer"))
     return [
         ("documents", "/documents", not empty),
         ("ask", "/chat", bool(asked)),
         ("label", "/golden/label", count >= ENOUGH),
         ("improve", "/optimize", bool(deployed)),
-        ("model", "", bool(call.workspace.settings.models.of("answer"))),
+        ("model", "/settings/models" if ADMIN & call.principal.roles else "", connected),
     ]
 
 

@@ -36,14 +36,14 @@ pages = Pages()
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
 RANKED = ("reader", "approver", "operator", "admin")
-DONE = ("written", "removed", "ended", "revoked")
+DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "another")
 """What a page may say that it did."""
 
 
 @pages.get("/settings", ADMIN, "settings.html")
 def overview(_: Call) -> dict[str, Any]:
     """The parts of the settings."""
-    return {"parts": ("people", "tokens")}
+    return {"parts": ("people", "tokens", "models", "trust", "schedules", "judge", "records")}
 
 
 @pages.get(PEOPLE, ADMIN, "settings_people.html")

@@ -18,4 +18,5 @@ from .sources import (
     FILE as FILE,
     describe_settings as describe_settings,
     load_settings as load_settings,
+    with_values as with_values,
 )

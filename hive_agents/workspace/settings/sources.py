@@ -7,6 +7,7 @@ each command 40 ms.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -192,3 +193,35 @@ def _without(base: dict[str, Any], over: Mapping[str, Any], depth: int = 3) -> d
         else:
             left.pop(key, None)
     return left
+
+
+def with_values(text: str, table: str, values: Mapping[str, str | list[str]]) -> str:
+    """Return the text of a settings file with these values in a table; an empty one is left out.
+
+    Raises: HIVE-409 where the file writes the table in a way that isn't known here.
+
+    >>> with_values("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", "storage", {"url": "new"})
+    '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
+    """
+    import tomllib
+
+    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items() if value)
+    head = re.search(rf"^\[{re.escape(table)}\][^\n]*\n?", text, re.MULTILINE)
+    if head is None:
+        after = f"{text.rstrip()}\n\n[{table}]\n{lines}".lstrip() if lines else text
+    else:
+        end = re.search(r"^\[", text[head.end() :], re.MULTILINE)
+        stop = head.end() + end.start() if end else len(text)
+        line = rf"^[ \t]*({'|'.join(values)})[ \t]*=[^\n]*\n?"
+        body = re.sub(line, "", text[head.end() : stop], flags=re.MULTILINE)
+        after = f"{text[: head.end()].rstrip()}\n{lines}{body}{text[stop:]}"
+    named = {f"{table}.{key}": value for key, value in values.items()}
+    kept = {key: value for key, value in _flat(tomllib.loads(text)).items() if key not in named}
+    try:
+        is_meant = _flat(tomllib.loads(after)) == kept | {key: value for key, value in named.items() if value}
+    except ValueError:
+        is_meant = False
+    if not is_meant:
+        fix = f"write it by hand: [{table}] with {lines.strip()}"
+        raise HiveError.of("HIVE-409", f"{FILE} isn't written as it could be changed here", file=FILE, fix=fix)
+    return after

@@ -1,0 +1,240 @@
+"""The settings of the workspace and its machine: models, trust, schedules, the judge's thresholds, and the records.
+
+What reaches elsewhere or runs code is the workspace owner's to change; other admins see it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import tomllib
+from contextlib import suppress
+from typing import Any
+
+from starlette.responses import Response
+
+from hive_agents.access import LOCAL_TENANT
+from hive_agents.base import HiveError, sha256
+from hive_agents.base.files import jsontext, load_value, read_bytes
+from hive_agents.host import record_counts, where
+from hive_agents.judging import judge_stats
+from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
+from hive_agents.server import colony
+from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.pages.settings import changed, done_of
+from hive_agents.server.pages.view import Pages, seen_other
+from hive_agents.store import FileChange, audit
+from hive_agents.triggers import (
+    TriggerStore,
+    all_triggers,
+    coming,
+    parse_trigger,
+    reached_trigger,
+    reaches,
+    trigger_change,
+    trigger_removal,
+    trigger_row,
+)
+from hive_agents.workspace import Workspace, is_trusted, trust, trusted
+from hive_agents.workspace.credentials import CredentialStore
+from hive_agents.workspace.settings import FILE, Settings, describe_settings, with_values
+
+pages = Pages()
+MODELS, TRUST, SCHEDULES = "/settings/models", "/settings/trust", "/settings/schedules"
+NEXT = 5
+OFTEN = {"hour": "{minute} * * * *", "day": "{minute} {hour} * * *", "workday": "{minute} {hour} * * 1-5",
+         "week": "{minute} {hour} * * 1", "month": "{minute} {hour} 1 * *"}  # fmt: skip
+
+
+@pages.get(MODELS, ADMIN, "settings_models.html")
+def models(call: Call) -> dict[str, Any]:
+    """The configured models with their roles, as the file says now."""
+    return _models(call)
+
+
+@pages.post(MODELS, ADMIN, "settings_models.html")
+def change_models(call: Call) -> dict[str, Any] | Response:
+    """Test the models, which asks each of them."""
+    place = _anew(call)
+    tried = [(one.name, one.ok, told_of(one) if one.ok else one.error, one.fix or _advice(one))
+             for one in probed(place, list(configured_chat(place)))]  # fmt: skip
+    embedding = tried_embedding(place)
+    tried.append((embedding.name, embedding.ok, embedding.error, embedding.fix))
+    return _models(call) | {"tried": tried}
+
+
+@pages.post("/settings/model", ADMIN, "settings_change.html")
+def connect(call: Call) -> dict[str, Any] | Response:
+    """Write an endpoint and its model to the settings, as the first that is asked, and trust both."""
+    _require_owner(call)
+    name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), _anew(call)
+    for field in ("name", "url", "model"):
+        if not call.sent(field):
+            raise HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
+    if call.sent("key"):
+        CredentialStore(place).set(f"model-{name}", call.request.state.sent.pop("key")[0].strip())
+        call.request.state.sent["keyed"] = ["1"]
+    reference = f"credential:model-{name}" if call.sent("keyed") else ""
+
+    def made() -> FileChange:
+        before = ""
+        with suppress(FileNotFoundError):
+            before = jsontext.decode(read_bytes(place.root / FILE), FILE)
+        chain = [f"{name}:{model}", *(one for one in place.settings.models.chat if one != f"{name}:{model}")]
+        after = with_values(before, "models", {"chat": chain})
+        after = with_values(after, f"models.endpoints.{name}", {"base_url": url, "api_key_ref": reference})
+        load_value(Settings, tomllib.loads(after), FILE)
+        return FileChange(FILE, before, after)
+
+    def trusted_now() -> None:
+        trust(_anew(call), ["models.chat", f"models.endpoints.{name}"])
+
+    return changed(call, made, MODELS, "connected", then=trusted_now)
+
+
+@pages.get(TRUST, ADMIN, "settings_trust.html")
+def trust_of(call: Call) -> dict[str, Any]:
+    """What may act here, each part with what it says now; first those that wait."""
+    found = sorted(trusted.parts(call.workspace), key=lambda one: one.status == "trusted")
+    parts = [(one, sha256(one.text)) for one in found]
+    return {"parts": parts, "owner": _is_owner(call), "done": done_of(call)}
+
+
+@pages.post(TRUST, ADMIN, "settings_trust.html")
+def give_trust(call: Call) -> Response:
+    """Trust a part as it was shown; one that has changed meanwhile is shown anew."""
+    _require_owner(call)
+    name, read = call.sent("name"), call.sent("read")
+    given = trust(call.workspace, [name], read=read)
+    if not given:
+        return seen_other(f"{TRUST}?done=another")
+    audit.append(call.workspace, "trusted", parts=sorted(given), by=call.by)
+    return seen_other(f"{TRUST}?done=trusted")
+
+
+@pages.get(SCHEDULES, ADMIN, "settings_schedules.html")
+def schedules(call: Call) -> dict[str, Any]:
+    """The triggers, with the next times of each schedule."""
+    sound, faulty = all_triggers(call.workspace)
+    mine = [one for one in sound if reaches(call.workspace, one, call.reaches())]
+    return {
+        "rows": [(trigger_row(call.workspace, one), coming(call.workspace, one, NEXT)) for one in mine],
+        "faults": [one for error in faulty.values() for one in error.diagnostics],
+        "agents": [one.id for one in colony.list_agents(call).agents if not one.diagnostics],
+        "done": done_of(call),
+    }
+
+
+@pages.get("/settings/schedule", ADMIN, "settings_schedule.html")
+def schedule(call: Call) -> dict[str, Any] | Response:
+    """A new schedule of an agent, with the inputs that it needs."""
+    wanted = call.request.query_params.get("agent", "")
+    found = next((one for one in colony.list_agents(call).agents if one.id == wanted and not one.diagnostics), None)
+    return seen_other(SCHEDULES) if found is None else {"agent": found, "often": OFTEN}
+
+
+@pages.post("/settings/schedule", ADMIN, "settings_change.html")
+def change_schedule(call: Call) -> dict[str, Any] | Response:
+    """Write a new schedule, let one rest or go on, or remove one."""
+    id, act, place = call.sent("id"), call.sent("act"), call.workspace
+    if act == "write":
+        spec = parse_trigger(json.dumps(_wanted(call)), f"triggers/{id}.json")
+        return changed(
+            call,
+            lambda: trigger_change(place, spec),
+            SCHEDULES,
+            "written",
+            then=lambda: TriggerStore(place).begin(spec, dt.datetime.now(dt.UTC)),
+        )
+    known = reached_trigger(place, id, call.reaches())
+    if act == "remove":
+        return changed(
+            call, lambda: trigger_removal(place, id), SCHEDULES, "removed", then=lambda: TriggerStore(place).forget(id)
+        )
+    other = known.model_copy(update={"enabled": act == "resume"})
+    return changed(call, lambda: trigger_change(place, other, anew=True), SCHEDULES, "written")
+
+
+@pages.get("/settings/judge", ADMIN, "settings_judge.html")
+def judge(call: Call) -> dict[str, Any]:
+    """The judge's thresholds, and what each rests on."""
+    stats = judge_stats(call.workspace, tenant=None if _is_owner(call) else call.principal.tenant)
+    certified = {one["goal_type"]: one for one in audit.recorded(call.workspace, "judge.threshold")}
+    return {"stats": stats, "certified": certified, "alpha": call.workspace.settings.judge.alpha}
+
+
+@pages.get("/settings/records", ADMIN, "settings_records.html")
+async def records(call: Call) -> dict[str, Any]:
+    """Where the records are, whether this host can work, and what its settings say."""
+    _require_owner(call)
+    place = call.workspace
+    counts = await call.in_thread(record_counts, place)
+    described = await call.in_thread(describe_settings, place.root, os.environ)
+    return {
+        "where": where(place),
+        "counts": [(name, number) for name, number in counts.items() if number],
+        "faults": await call.host.faults(),
+        "chosen": [one for one in described if one.source != "default"],
+    }
+
+
+def _models(call: Call) -> dict[str, Any]:
+    place = _anew(call)
+    settings = place.settings.models
+    rows = [(name, roles, price_of(place.settings, name), _waits(place, name, roles))
+            for name, roles in configured_chat(place).items()]  # fmt: skip
+    others = (("embedding", settings.embedding), ("reranker", settings.reranker))
+    return {
+        "rows": rows,
+        "others": [(kind, name) for kind, name in others if name],
+        "stale": settings != call.workspace.settings.models,
+        "owner": _is_owner(call),
+        "tried": [],
+        "done": done_of(call),
+    }
+
+
+def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
+    """Return whether a model isn't asked before it is trusted."""
+    endpoint = name.partition(":")[0]
+    keys = [f"models.{role}" for role in ("chat", *roles)]
+    if endpoint in place.settings.models.endpoints:
+        keys.append(f"models.endpoints.{endpoint}")
+    return not all(is_trusted(place, key) for key in keys)
+
+
+def _advice(one: Any) -> str:
+    return "" if is_fit(one) or not one.ok else TAKE_A_LARGER
+
+
+def _anew(call: Call) -> Workspace:
+    """Return the workspace with the settings that the file has now; the host goes on with those of its start."""
+    return Workspace(call.workspace.root)
+
+
+def _wanted(call: Call) -> dict[str, Any]:
+    """Return the schedule that a form describes. Raises: HIVE-409 for a time that is none."""
+    try:
+        at = dt.time.fromisoformat(call.sent("at") or "00:00")
+    except ValueError:
+        fix = "write it as 08:30"
+        raise HiveError.of("HIVE-409", "that is no time of day", path="at", fix=fix, exit_code=2) from None
+    form = OFTEN.get(call.sent("often"), OFTEN["day"])
+    sent: dict[str, list[str]] = call.request.state.sent
+    inputs = {name.removeprefix("input."): values[0] for name, values in sent.items() if name.startswith("input.")}
+    named = {"id": call.sent("id"), "type": "cron", "agent": call.sent("agent"), "input": inputs}
+    return named | {
+        "schedule": form.format(minute=at.minute, hour=at.hour),
+        "timezone": call.sent("timezone") or "UTC",
+    }
+
+
+def _is_owner(call: Call) -> bool:
+    return call.principal.tenant == LOCAL_TENANT
+
+
+def _require_owner(call: Call) -> None:
+    if not _is_owner(call):
+        fix = "sign in with a link of `hive open`, made on the machine that serves these pages"
+        raise HiveError.of("HIVE-415", "the workspace's owner may do this", fix=fix, exit_code=1)

@@ -1,0 +1,152 @@
+"""The settings of models, trust, schedules, judge and records, by forms alone."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import html
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import login_code
+from hive_agents.store import audit
+from hive_agents.workspace import is_trusted, trusted
+from tests.models.openai_server import KEY, model_server
+from tests.pages.people import noting_agent
+from tests.pages.test_settings import sent, written
+from tests.server.serving import bearer, sample, served, token
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return sample(tmp_path / "ws")
+
+
+@pytest.fixture
+async def owner(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser in which the workspace's owner has signed in."""
+    async with served(place, roles=("http",)) as client:
+        await client.get("/login", params={"code": login_code(place)})
+        yield client
+
+
+async def test_a_part_is_trusted_as_it_was_read(place: Workspace, owner: httpx.AsyncClient) -> None:
+    (place.root / "tools").mkdir()
+    tool = place.root / "tools" / "mine.py"
+    tool.write_text("WORD = 'one'\n", encoding="utf-8")
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text(encoding="utf-8") + '[tools]\npython = ["tools/*.py"]\n', encoding="utf-8")
+    shown = (await owner.get("/settings/trust")).text
+    assert "WORD = &#39;one&#39;" in shown
+    (read,) = [hash for name, hash in parts(shown) if name == "tools/mine.py"]
+    tool.write_text("WORD = 'two'\n", encoding="utf-8")
+    answer = await sent(owner, "/settings/trust", name="tools/mine.py", read=read)
+    assert answer.headers["location"] == "/settings/trust?done=another"
+    assert status(place, "tools/mine.py") == "new"
+    (again,) = [hash for name, hash in parts((await owner.get("/settings/trust")).text) if name == "tools/mine.py"]
+    answer = await sent(owner, "/settings/trust", name="tools/mine.py", read=again)
+    assert answer.headers["location"] == "/settings/trust?done=trusted"
+    assert status(place, "tools/mine.py") == "trusted"
+    (entry,) = audit.recorded(place, "trusted")
+    assert entry["parts"] == ["tools/mine.py"]
+
+
+def parts(shown: str) -> list[tuple[str, str]]:
+    form = r'name="name" value="([^"]*)"><input type="hidden" name="read" value="([^"]*)"'
+    return [(html.unescape(name), read) for name, read in re.findall(form, shown)]
+
+
+def status(place: Workspace, name: str) -> str:
+    return next(one.status for one in trusted.parts(place) if one.name == name)
+
+
+async def test_what_reaches_elsewhere_is_the_owner_s_to_change(place: Workspace, owner: httpx.AsyncClient) -> None:
+    owner.cookies.clear()
+    await owner.post("/login", json={"token": token(place, "root")})
+    for path in ("/settings/models", "/settings/trust", "/settings/judge"):
+        assert (await owner.get(path)).status_code == 200, path
+    model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "m"}
+    assert (await sent(owner, "/settings/model", **model)).status_code == 403
+    assert (await sent(owner, "/settings/trust", name="hive.toml: server.port", read="0")).status_code == 403
+    assert (await owner.get("/settings/records")).status_code == 403
+    operator = bearer(place, "dana", "reader", "operator")
+    for path in ("models", "trust", "schedules", "schedule", "judge", "records"):
+        assert (await owner.get(f"/settings/{path}", headers=operator)).status_code == 403, path
+
+
+async def test_a_model_is_connected_and_its_key_stays_out_of_the_file(
+    place: Workspace, owner: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+    with model_server() as server:
+        model = {"name": "lab", "url": server.url, "model": "small", "key": KEY}
+        shown = await sent(owner, "/settings/model", **model)
+        assert '+chat = ["lab:small"]' in html.unescape(shown.text)
+        assert KEY not in shown.text
+        assert (await written(owner, shown)).headers["location"] == "/settings/models?done=connected"
+        text = (place.root / "hive.toml").read_text(encoding="utf-8")
+        assert KEY not in text
+        now = Workspace(place.root)
+        assert now.settings.models.endpoints["lab"].api_key_ref == "credential:model-lab"
+        assert is_trusted(now, "models.chat", "models.endpoints.lab")
+        listed = (await owner.get("/settings/models")).text
+        assert "lab:small" in listed
+        assert "since this server began" in listed
+        tested = (await sent(owner, "/settings/models", act="test")).text
+        assert "lab:small" in tested
+        assert "answers in" in tested
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a.b"}, {"name": "lab]\nx"}, {"url": "ftp://x"}, {"url": ""}])
+async def test_what_is_no_endpoint_is_not_written(
+    place: Workspace, owner: httpx.AsyncClient, wrong: dict[str, str]
+) -> None:
+    before = (place.root / "hive.toml").read_bytes()
+    model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "m"} | wrong
+    assert (await sent(owner, "/settings/model", **model)).status_code in (400, 409, 422)
+    assert (place.root / "hive.toml").read_bytes() == before
+
+
+async def test_a_schedule_is_made_rests_and_goes(place: Workspace, owner: httpx.AsyncClient) -> None:
+    noting_agent(place)
+    agent = place.root / "agents" / "writer.json"
+    value = json.loads(agent.read_text(encoding="utf-8"))
+    value["nodes"][0]["input_keys"] = ["task"]
+    agent.write_text(json.dumps(value), encoding="utf-8")
+    assert 'name="input.task"' in (await owner.get("/settings/schedule?agent=writer")).text
+    form = {"id": "morning", "agent": "writer", "often": "workday", "at": "08:30", "timezone": "Europe/Berlin"}
+    shown = await sent(owner, "/settings/schedule", act="write", **form, **{"input.task": "look"})
+    assert (await written(owner, shown)).status_code == 303
+    file = place.root / "triggers" / "morning.json"
+    value = json.loads(file.read_text(encoding="utf-8"))
+    assert (value["schedule"], value["timezone"]) == ("30 8 * * 1-5", "Europe/Berlin")
+    assert value["input"] == {"task": "look"}
+    listed = (await owner.get("/settings/schedules")).text
+    ticks = [dt.datetime.fromisoformat(one) for one in times(listed)]
+    assert len(ticks) == 5
+    assert ticks == sorted(ticks)
+    await written(owner, await sent(owner, "/settings/schedule", act="pause", id="morning"))
+    assert not json.loads(file.read_text(encoding="utf-8"))["enabled"]
+    assert times((await owner.get("/settings/schedules")).text) == []
+    await written(owner, await sent(owner, "/settings/schedule", act="resume", id="morning"))
+    await written(owner, await sent(owner, "/settings/schedule", act="remove", id="morning"))
+    assert not file.exists()
+    assert [one["file"] for one in audit.recorded(place, "file_changed")] == ["triggers/morning.json"] * 4
+
+
+def times(shown: str) -> list[str]:
+    return re.findall(r'<time datetime="([^"]*)"', shown)
+
+
+async def test_thresholds_and_records_are_shown(place: Workspace, owner: httpx.AsyncClient) -> None:
+    judged = (await owner.get("/settings/judge")).text
+    assert "as set, not proved" in judged
+    kept = (await owner.get("/settings/records")).text
+    assert "This host can work." in kept
+    assert ".hive/" in kept
