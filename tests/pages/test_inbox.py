@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ from playwright.async_api import Page, Route
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
+from hive_agents.server.auth import csrf_of
 from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.test_approvals import filed
 from tests.pages.test_assets import BUDGET, painted
-from tests.server.serving import bearer, sample, served
+from tests.pages.test_settings import HIDDEN
+from tests.server.serving import bearer, sample, served, token
 
 SCHEMA = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}, "text": {"type": "string"}}}
 PHONE, DESK = {"width": 390, "height": 850}, {"width": 1440, "height": 900}
@@ -267,3 +271,49 @@ async def test_ones_own_batch_is_never_told_as_somebody_elses_decision(tmp_path:
             await page.get_by_text("1 decided.").wait_for()
             await settled(page, first)
             assert await page.locator("#conflict:not(:empty)").count() == 0
+
+
+async def answered(client: httpx.AsyncClient, path: str, verb: str, **fields: str) -> httpx.Response:
+    """The form of an answer on a request's page, sent as a browser without scripts sends it."""
+    page, address = (await client.get(path)).text, path.partition("?")[0]
+    form = page.partition(f'data-decide="{verb}" method="post" action="{address}"')[2].partition("</form>")[0]
+    hidden = dict(HIDDEN.findall(form))
+    assert hidden["verb"] == verb
+    shown = re.findall(r'name="(arg\.\w+)"[^>]*>\n([^<]*)<', form)
+    given = {name: html.unescape(value).replace("\n", "\r\n") for name, value in shown}
+    return await client.post(address, data=hidden | given | fields)
+
+
+async def test_requests_are_decided_one_by_one_without_scripts(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    ids = mails(place, 3)
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place)})
+        following = await answered(client, f"/approvals/{ids[0]}", "approve", reason="as agreed")
+        assert following.headers["location"] == f"/approvals/{ids[1]}?done=next"
+        assert "This is the next one." in (await client.get(following.headers["location"])).text
+        following = await answered(client, f"/approvals/{ids[1]}?done=next", "edit", **{"arg.to": "lee@example.org"})
+        assert following.headers["location"] == f"/approvals/{ids[2]}?done=next"
+        last = await answered(client, f"/approvals/{ids[2]}", "reject")
+        assert last.headers["location"] == "/approvals?done=last"
+        page = (await client.get("/approvals?done=last")).text
+        assert "Nothing else waits for you." in page
+        assert 'href="/approvals?status=all">See what was decided' in page
+    decided = {one.id: one for one in ApprovalStore(place).list()}
+    assert [decided[id].status for id in ids] == ["approved", "edited", "rejected"]
+    assert decided[ids[0]].decisions[0].reason == "as agreed"
+    assert decided[ids[1]].context["args"] == {
+        "to": "lee@example.org", "text": "Dear Kim,\n\nyour pipette 1 is ready."
+    }  # fmt: skip
+
+
+async def test_a_form_decides_only_what_it_showed(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = mails(place, 1)
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place)})
+        own = {"csrf": csrf_of(client.cookies["hive_session"]), "verb": "approve"}
+        assert (await client.post(f"/approvals/{id}", data=own | {"content_hash": "0" * 64})).status_code == 409
+        assert (await client.post(f"/approvals/{id}", data={"verb": "approve"})).status_code == 403
+        assert (await client.post(f"/approvals/{id}", data=own | {"verb": "edit"})).status_code == 400
+        assert ApprovalStore(place).get(id).status == "pending"

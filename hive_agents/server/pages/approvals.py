@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
 
 from hive_agents.approvals import WITHHELD, ApprovalRequest, handed_to, hindrance
 from hive_agents.base import HiveError, hides, spelled_json
+from hive_agents.base.files import jsontext, load_value
 from hive_agents.server import approvals, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
-from hive_agents.server.pages.view import Pages
+from hive_agents.server.pages.view import Pages, seen_other
 
 pages = Pages()
 QUEUE = 25
@@ -52,6 +57,7 @@ def inbox(call: Call) -> dict[str, Any]:
         "status": status,
         "waiting": approvals.count_waiting(call),
         "may_decide": bool(APPROVER & call.principal.roles),
+        "done": call.request.query_params.get("done") == "last",
     }
 
 
@@ -143,7 +149,45 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "handed_to": handed_to(shown, call.by),
         "withheld": withheld,
         "next_id": _next(call, request_id),
+        "came": call.request.query_params.get("done") == "next",
     }
+
+
+@pages.post("/approvals/{request_id}", APPROVER, "approval.html")
+def answer(call: Call, request_id: str) -> Response:
+    """Decide a request by a form alone, as it was shown, and go on to the next one."""
+    row = approvals.whole(call, approvals.readable(call, request_id))
+    following = _next(call, request_id)
+    sent: dict[str, Any] = {name: call.sent(name) or None for name in ("verb", "reason", "message", "content_hash")}
+    if sent["verb"] == "edit":
+        sent["patch"] = _patch(call, _fields(row))
+    decided = load_value(approvals.Decide, sent | {"for_run": bool(call.sent("for_run"))}, "body")
+    approvals.decide_request(call, request_id, decided)
+    return seen_other(f"/approvals/{quote(following, safe='')}?done=next" if following else "/approvals?done=last")
+
+
+def _patch(call: Call, fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changed arguments of a form as RFC 6902 operations; an empty field of an absent one leaves it absent.
+
+    Raises: HIVE-101 for what is no JSON, HIVE-409 where nothing was changed.
+    """
+    steps: list[dict[str, Any]] = []
+    sent: dict[str, list[str]] = call.request.state.sent
+    for field in fields:
+        name, was, is_text = field["name"], field["was"], field["widget"] in ("text", "choice")
+        if f"arg.{name}" not in sent:
+            continue
+        text = sent[f"arg.{name}"][0].replace("\r\n", "\n")  # as browsers end lines
+        path = "/" + name.replace("~", "~0").replace("/", "~1")
+        if not text and (was is None or field["widget"] != "text"):
+            steps += [{"op": "remove", "path": path}] if was is not None else []
+            continue
+        value, before = text if is_text else jsontext.parse(text, name), None if was is None else json.loads(was)
+        if was is None or (before.replace("\r\n", "\n") if isinstance(before, str) else before) != value:
+            steps.append({"op": "add" if was is None else "replace", "path": path, "value": value})
+    if not steps:
+        raise HiveError.of("HIVE-409", "no argument was changed", fix="change one, or approve it as it is", exit_code=2)
+    return steps
 
 
 def _next(call: Call, request_id: str) -> str | None:
