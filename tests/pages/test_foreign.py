@@ -23,7 +23,9 @@ from tests.server.serving import sample, served, token
 ROLES = ("admin", "reader", "operator", "approver")
 CHANGES = sorted((one.method, re.sub(r"\{\w+(:\w+)?\}", "x1", one.path)) for one in OPERATIONS if one.method != "GET")
 CHANGES += [("POST", "/logout"), ("POST", "/mcp")]
-PAGES = sorted({re.sub(r"\{\w+(:\w+)?\}", "x1", view.path) for part in PARTS for view in part.pages.views} | {"/login"})
+VIEWS = [view for part in PARTS for view in part.pages.views]
+PAGES = sorted({re.sub(r"\{\w+(:\w+)?\}", "x1", view.path) for view in VIEWS if view.method == "GET"} | {"/login"})
+FORMS = sorted(view.path.replace("{request_id}", "x1") for view in VIEWS if view.method == "POST")
 
 
 @pytest.fixture
@@ -64,6 +66,11 @@ async def test_nothing_changes_without_the_csrf_token_of_ones_own_session(
             sent = await client.request(method, path, json={}, headers=headers)
             assert sent.status_code == 403, (name, method, path, sent.status_code, sent.text)
             assert sent.json()["code"] == "HIVE-415"
+    for path in FORMS:
+        for csrf in ("", mine[:-2] + "0g", theirs, earlier):
+            assert (await client.post(path, data={"csrf": csrf})).status_code == 403, path
+        foreign = {"Sec-Fetch-Site": "cross-site"}
+        assert (await client.post(path, data={"csrf": mine}, headers=foreign)).status_code == 403, path
     origin = {"X-CSRF-Token": mine, "Origin": str(client.base_url).rstrip("/")}
     assert (await client.post("/api/query", json={"query": "token"}, headers=origin)).status_code == 200
     assert (await client.get("/api/session")).status_code == 200, "nobody was signed out"
