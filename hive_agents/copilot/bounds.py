@@ -25,7 +25,7 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
         alone = not any(s.is_content(n, used) for n in range(len(s.words)) if n not in inside)
         if near or alone or (span.led and (cue is not None or s.has_head())):
             plain = [name for name in fields if date_role_of(name) not in ("due", "expires")] or fields
-            field = [*_date_fields(s, cue), *plain][0] if cue is not None else plain[0]
+            field = [*date_fields(s, cue), *plain][0] if cue is not None else plain[0]
             bounds = [
                 DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in _bounds(s, span, field, cue)
             ]
@@ -54,7 +54,7 @@ def date_verbs(s: Sentence) -> set[int]:
     verbs: set[int] = set()
     for span in s.dates if s.filters_by_description else ():
         verb = s.back(span.first, ADVERBS, BE)
-        if verb in s.inside and _date_fields(s, verb):
+        if verb in s.inside and date_fields(s, verb):
             verbs.add(verb)
     return verbs
 
@@ -63,12 +63,12 @@ def _date_cue(s: Sentence, first: int, last: int) -> int | None:
     """Return the place of the word that says what happened on a date: "updated"."""
     cues = word_table("fields.date_cues")
     for place in (s.back(first, ADVERBS, BE), last + 1):
-        if s.at(place) in cues or _date_fields(s, place):
+        if s.at(place) in cues or date_fields(s, place):
             return place
     return next((n for n in range(first - 1, -1, -1) if cues.get(s.at(n)) == "changed"), None)
 
 
-def _date_fields(s: Sentence, place: int) -> list[str]:
+def date_fields(s: Sentence, place: int) -> list[str]:
     """Return the date fields that a word means, by name ("reviewed" of `reviewed_on`) or by role."""
     role, stem = word_table("fields.date_cues").get(s.at(place)), s.stem(place)
     named = [name for name in s.vocabulary.of_type("date") if stem and stem in terms(" ".join(parts(name)))]
@@ -79,7 +79,7 @@ def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
     """Return filters on numbers beside their field's name: "version 3", "pages over 20", "more than 20 pages"."""
     demands: list[tuple[DocumentFilter, set[int]]] = []
     for place in range(len(s.words)) if s.filters_by_description else ():
-        found = (_named_after(s, place) or _named_before(s, place)) if _is_number(s.at(place)) else None
+        found = (_named_after(s, place) or _named_before(s, place)) if is_number(s.at(place)) else None
         if found is not None:
             name, op, places = found
             number = s.at(place)
@@ -88,7 +88,7 @@ def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
     return demands
 
 
-def _compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
+def compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
     """Return the place before a number and the words that compare with it, and the comparison."""
     comparisons = word_table("fields.comparisons")
     first, op = place - 1, None
@@ -100,7 +100,7 @@ def _compared(s: Sentence, place: int) -> tuple[int, Operator | None]:
 
 def _named_before(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
     """Return the field that is named before a number, with the comparison between them."""
-    last, op = _compared(s, place)
+    last, op = compared(s, place)
     names = s.vocabulary.of_type("number")
     for first in range(max(0, last + 1 - LONGEST), last + 1):
         found = s.vocabulary.named_field([s.at(n) for n in range(first, last + 1)], names)
@@ -112,7 +112,7 @@ def _named_before(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | N
 def _named_after(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | None:
     """Return the field that is named after a number; without a comparison, that number may count things in the text,
     unless documents are counted and the whole name is there: "how many servers have 16 CPU cores"."""
-    first, op = _compared(s, place)
+    first, op = compared(s, place)
     asked = [s.at(n) for n in range(place + 1, min(place + 1 + LONGEST, len(s.words)))]
     found = s.vocabulary.named_field(asked, s.vocabulary.of_type("number"))
     if found is None or not (s.has_head() or any(mention.noun for mention in s.mentions)):
@@ -123,5 +123,5 @@ def _named_after(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | No
     return found[0], op or "eq", set(range(first + 1, place + 1 + found[1]))
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
     return len(word) <= 15 and word.replace(".", "", 1).isdecimal()

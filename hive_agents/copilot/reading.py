@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass
 
 from hive_agents.copilot.bounds import date_bounds, date_verbs, number_bounds
+from hive_agents.copilot.columns import conditions_in
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.sentence import (
@@ -59,6 +60,9 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
         return Reading(
             SentenceKind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False
         )
+    columns = None if follow_up else conditions_in(s)
+    if columns is not None:
+        return Reading(SentenceKind.LISTING, _merged(columns, vocabulary), "", [], True)
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
     used |= date_verbs(s)
     filters: list[DocumentFilter] = []

@@ -67,11 +67,11 @@ class _Phrases(Generic[_Entry]):
     def __init__(self, entries: Iterable[tuple[Sequence[str], _Entry]]) -> None:
         self._index: dict[str, list[tuple[str, _Entry]]] = {}
         for words, entry in entries:
-            self._index.setdefault(_key(words), []).append(("".join(words), entry))
+            self._index.setdefault(word_key(words), []).append(("".join(words), entry))
 
     def find(self, words: Sequence[str]) -> list[_Entry]:
         joined = "".join(words)
-        alike = (entry for phrase, entry in self._index.get(_key(words), ()) if _inflected(joined, phrase))
+        alike = (entry for phrase, entry in self._index.get(word_key(words), ()) if _inflected(joined, phrase))
         return list(dict.fromkeys(alike)) if joined else []
 
 
@@ -80,10 +80,13 @@ class Vocabulary:
     """All filterable fields; built from a scoped index, it has no value of hidden documents.
 
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
+    `folders` are the stems of all plural names of folders, `flags` the two values of columns of yes and no, or 1 and 0.
     """
 
     fields: Mapping[str, FieldWords]
     noun: str = ""
+    folders: frozenset[str] = frozenset()
+    flags: Mapping[str, tuple[FilterValue, FilterValue]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -94,8 +97,11 @@ class Vocabulary:
     ) -> Vocabulary:
         """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
+        flags: dict[str, tuple[FilterValue, FilterValue]] = {}
         for name in collection.filterable:
             schema = collection.fields[name]
+            flag = _flag(schema.type, [value for value, _ in values(name)] if schema.type != "date" else [])
+            flags |= {} if flag is None else {name: flag}
             if schema.type in ("date", "number"):
                 fields[name] = FieldWords(schema.type)
                 continue
@@ -104,8 +110,8 @@ class Vocabulary:
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
         folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
-        folder = folders.pop() if len(folders) == 1 else ""
-        return cls(fields, _key(spell(folder)) if _is_plural(folder) else "")
+        named = frozenset(word_key(spell(one)) for one in folders if _is_plural(one))
+        return cls(fields, next(iter(named), "") if len(folders) == 1 else "", named, flags)
 
     def named_field(self, words: Sequence[str], names: Iterable[str]) -> tuple[str, int] | None:
         """Return which of these fields the words begin with, and how many of the words name it.
@@ -122,10 +128,11 @@ class Vocabulary:
         best: tuple[int, int, str] | None = None
         for name in names:
             own, (joined, bare) = _name_stems(name)
-            length = next((n for n in range(min(len(words), LONGEST), 0, -1) if _key(words[:n]) in (joined, bare)), 0)
+            longest = range(min(len(words), LONGEST), 0, -1)
+            length = next((n for n in longest if word_key(words[:n]) in (joined, bare)), 0)
             whole, seen = length > 0, set[str]()
             for n, word in enumerate(words if not whole else ()):
-                stem = _key((word,))
+                stem = word_key((word,))
                 if stem in own and stem not in seen:
                     seen.add(stem)
                     length = n + 1
@@ -248,6 +255,20 @@ class Vocabulary:
         return by_letter
 
 
+def _flag(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, FilterValue] | None:
+    """Return the values of yes and of no of a column that has no others; None of any other column.
+
+    >>> _flag("number", [0, 1]), _flag("keyword", ["No", "Yes"]), _flag("number", [1, 2])
+    ((1, 0), ('Yes', 'No'), None)
+    """
+    pairs = [("1", "0")] if kind == "number" else [pair.split() for pair in language("en")["columns"]["flags"]]
+    shown = {str(value).lower(): value for value in values if value is not None}
+    found = next(((yes, no) for yes, no in pairs if no in shown and shown.keys() <= {yes, no}), None)
+    if kind == "boolean":
+        return True, False
+    return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
+
+
 def declared(collection: Collection) -> Collection:
     """Return the collection without reserved fields, which a reader must not see even where it declares them."""
     fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
@@ -300,7 +321,7 @@ def _name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
     """Return the stems of the words of a field's name, and of all together, with and without the "id" at its end."""
     named = parts(name)
     bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
-    return [_key([word]) for word in named], (_key(named), _key(bare if any(bare) else named))
+    return [word_key([word]) for word in named], (word_key(named), word_key(bare if any(bare) else named))
 
 
 @cache
@@ -355,7 +376,8 @@ def _pieces() -> WordPieces:
     return WordPieces()
 
 
-def _key(words: Sequence[str]) -> str:
+def word_key(words: Sequence[str]) -> str:
+    """Return what words are compared by: their stem, written together."""
     # Joined, so that "change log", "change-log" and "changelog" are one phrase.
     joined = "".join(words)
     # Snowball doesn't stem "rfcs" and "slas"; in words of three letters the "s" may belong to the stem: "bus".

@@ -29,6 +29,9 @@ _IDS = frozenset(
 _IDS_END = re.compile(r"(?:[a-z](?=[A-Z])|[\W_])(?:id|ID|Id|uuid|UUID)$")
 """The end of the name of a column of ids: `productID`, `customer_id`, `Order ID`."""
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
+_VERSIONS = re.compile(r"version|release|edition|section|chapter|clause|python|firmware", re.I)
+_MANY_WHOLE = 4
+"""Whole parts that amounts with unlike many decimals have at least; versions have few."""
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?")
 _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*\d)(?!\S+://|\S+@)\S{2,40}")
 _DAY = re.compile(
@@ -71,7 +74,8 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     coded = [at for at in unique if not texts and (_IDS_END.search(head[at]) or _are_codes(columns[at]))]
     id_at = next(iter([*named, *coded]), None)
     skipped = {*texts, title_at}
-    fields = {at: _typed(column) for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
+    short = {at: column for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
+    fields = {at: _typed(column, head[at]) for at, column in short.items()}
     if not texts and not (id_at is not None and any(at != id_at and _is_shared(columns[at]) for at in fields)):
         return None
     title_at = id_at if title_at is None and not texts else title_at
@@ -120,20 +124,35 @@ def _is_shared(column: Sequence[str]) -> bool:
     return 1 < len(set(filled)) <= len(filled) / 2
 
 
-def _typed(column: Sequence[str]) -> list[Any]:
+def _typed(column: Sequence[str], name: str = "") -> list[Any]:
     """Return the values of a column as numbers, truth values, ISO dates, or as they stand.
+
+    Numbers with unlike many decimals are versions, unless a program wrote them so, and their whole parts differ much.
 
     >>> _typed(["2", "30"]), _typed(["3.9", "3.10"]), _typed(["007"]), _typed(["05.01.2024", ""]), _typed(["true"])
     ([2, 30], ['3.9', '3.10'], ['007'], ['2024-01-05', ''], [True])
+    >>> _typed(["45.02", "2.1", "9", "18.0", "21.35"]), _typed(["45.02", "2.1", "9", "18.0", "21.35"], "Version")
+    ([45.02, 2.1, 9, 18.0, 21.35], ['45.02', '2.1', '9', '18.0', '21.35'])
     """
     cells = [" ".join(cell.split()) for cell in column]
     filled = [cell for cell in cells if cell]
     if all(cell.lower() in ("true", "false") for cell in filled):
         return [cell and cell.lower() == "true" for cell in cells]
-    if all(map(_NUMBER.fullmatch, filled)) and len({len(cell.partition(".")[2]) for cell in filled}) == 1:
+    if all(map(_NUMBER.fullmatch, filled)) and (_are_even(filled) or _are_measures(filled, name)):
         return [cell and (float(cell) if "." in cell else int(cell)) for cell in cells]
     dates = [_iso(cell) for cell in cells]
     return dates if None not in dates else cells
+
+
+def _are_even(numbers: Sequence[str]) -> bool:
+    return len({len(number.partition(".")[2]) for number in numbers}) == 1
+
+
+def _are_measures(numbers: Sequence[str], name: str) -> bool:
+    """Return whether numbers with and without decimals are amounts and not versions, in which 3.10 follows 3.9."""
+    written = all(number in (str(float(number)), str(int(float(number)))) for number in numbers)
+    whole = {number.partition(".")[0] for number in numbers}
+    return written and len(whole) >= _MANY_WHOLE and not _VERSIONS.search(name)
 
 
 def _iso(cell: str) -> str | None:

@@ -1,0 +1,298 @@
+"""Conditions on the columns of tables: "not yet paid", "out of stock", "cost between 10 and 20", "without a manager".
+
+They are read where nothing else is asked: each word of the message belongs to a condition, a value, a date, what the
+rows are called, or the grammar around them. In any other message such words may be content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from hive_agents.copilot.bounds import compared, date_fields, is_number
+from hive_agents.copilot.dates import DateSpan
+from hive_agents.copilot.language import word_list, word_table
+from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
+from hive_agents.copilot.sentence import (
+    ABOUT,
+    ADVERBS,
+    ARTICLES,
+    BE,
+    CONNECTIVES,
+    EMPTY,
+    NEGATIONS,
+    PREPOSITIONS,
+    QUESTION,
+    Sentence,
+)
+from hive_agents.copilot.vocabulary import LONGEST, parts, role_of, word_key
+
+Found = tuple[list[DocumentFilter], set[int]]
+"""Filters, and the places of the words that they were read from."""
+
+_HAVE = word_list("words", "have")
+_WITHOUT, _LINKS, _LEADS = (word_list("columns", name) for name in ("without", "links", "leads"))
+_OVER = (ADVERBS, BE, ARTICLES, _HAVE)
+
+
+def conditions_in(s: Sentence) -> list[DocumentFilter] | None:
+    """Return the filters of a message that only asks for rows by their columns; None of any other message."""
+    if any(s.at(n) in ABOUT - PREPOSITIONS or s.at(n) in word_list("columns", "never") for n in range(len(s.words))):
+        return None
+    asks = s.at(0) not in QUESTION or s.at(0) in _LEADS or (s.at(0), s.at(1)) == ("how", "many")
+    if not asks or (s.at(0) == "how" and s.at(1) != "many"):
+        return None
+    columns = _Columns(s)
+    columns.read()
+    return columns.filters if columns.is_complete() else None
+
+
+class _Columns:
+    def __init__(self, sentence: Sentence) -> None:
+        self.s = sentence
+        self.filters: list[DocumentFilter] = []
+        self.used: set[int] = set()
+        self.dated = {n for span in sentence.dates if span.led for n in range(span.first, span.last + 1)}
+        self.conditions = 0
+        self.nouns = {n for n in range(len(sentence.words)) if self._is_noun(n)}
+
+    def read(self) -> None:
+        rules: tuple[Callable[[int], Found | None], ...] = (
+            *(self._number, self._absent, self._present, self._level, self._flag),
+        )
+        for rule in rules:
+            for place in range(len(self.s.words)):
+                found = None if place in self.used | self.dated else rule(place)
+                if found is not None and self.used.isdisjoint(found[1]):
+                    self.filters += found[0]
+                    self.used |= found[1]
+                    self.conditions += 1
+        for filters, places in (*self._dates(), *self._values()):
+            self.filters += filters
+            self.used |= places
+
+    def is_complete(self) -> bool:
+        """Return whether conditions on columns, or on rows that their folder names, are all that the message says."""
+        s = self.s
+        rest = [n for n in range(len(s.words)) if n not in self.used | self.nouns]
+        skipped = EMPTY | _LINKS | word_table("columns.measures").keys() | {"'s"}
+        fields = {demand.field for demand in self.filters}
+        # "operated by Bela", "3000 kg": words of a column that filters.
+        skipped |= {s.at(n) for n in rest if s.stem(n) in {word_key([part]) for name in fields for part in parts(name)}}
+        # Two tables have columns of their own: what their rows are called joins none of them.
+        rows = {demand.field for demand in self.filters if role_of(demand.field) == "kind"}
+        either = any(s.at(n) == "or" for n in rest) and len(fields - rows) > 1
+        named = bool(self.nouns) and bool(self.filters)
+        return (
+            (bool(self.conditions) or named)
+            and not either
+            and all(s.at(n) in skipped or s.at(n).endswith("n't") for n in rest)
+        )
+
+    def _is_noun(self, place: int) -> bool:
+        """Return whether a word is what the rows of a table are called: "products" of `products/`."""
+        word = self.s.at(place)
+        called = word == "documents" != self.s.words[place].text.lower()
+        return called or (word_key([word]) in self.s.vocabulary.folders and place not in self.s.inside)
+
+    def _negated(self, place: int) -> bool:
+        """Return whether a condition is denied: "are not", "haven't been", "neither … nor"."""
+        s = self.s
+        at_before = s.back(place, *_OVER)
+        before = s.at(at_before)
+        if (s.at(at_before - 1), before) == ("no", "longer"):
+            return True
+        if before == "or" or before == "nor":  # "neither paid nor shipped"
+            return any(s.at(n) == "neither" for n in range(place))
+        return before in NEGATIONS or before in _WITHOUT or before.endswith("n't")
+
+    def _named(self, place: int, names: list[str], most: int = LONGEST) -> tuple[str, int] | None:
+        """Return the field that the words from a place on name, and how many they are."""
+        words = [self.s.at(n) for n in range(place, min(place + most, len(self.s.words)))]
+        found = self.s.vocabulary.named_field(words, names) if words else None
+        return found if found is not None and not EMPTY.issuperset(words[: found[1]]) else None
+
+    def _flag(self, place: int) -> Found | None:
+        """Return the filter of a column of yes and no: "discontinued", "unpaid", "aren't organic"."""
+        s, flags = self.s, self.s.vocabulary.flags
+        prefix = next((one for one in word_list("columns", "negating") if s.at(place).startswith(one)), "")
+        if (s.at(place), s.at(place + 1)) == ("out", "of"):
+            for name, (_, false) in flags.items():
+                if parts(name)[0] == "in" and word_key(parts(name)[1:]) == word_key([s.at(place + 2)]):
+                    return [DocumentFilter(field=name, value=false)], {place, place + 1, place + 2}
+        for name in flags:
+            bare = [part for part in parts(name) if part not in BE | _HAVE]
+            places = [place]
+            # "the deposit is not paid" denies `deposit_paid`.
+            while len(places) < len(bare) and places[-1] + 1 < len(s.words):
+                following = places[-1] + 1
+                while any(s.at(following) in words for words in (*_OVER, NEGATIONS)) and s.at(following) not in bare:
+                    following += 1
+                places.append(following)
+            words = [s.at(n) for n in places]
+            for opposite in ("", prefix) if prefix else ("",):
+                words[0] = words[0].removeprefix(opposite)
+                if bare and word_key(words) == word_key(bare):
+                    inside = any(s.at(n) in NEGATIONS for n in range(place, places[-1]) if n not in places)
+                    no = (self._negated(place) or inside) != bool(opposite)
+                    value = flags[name][1 if no else 0]
+                    return [DocumentFilter(field=name, value=value)], set(range(place, places[-1] + 1))
+        return None
+
+    def _absent(self, place: int) -> Found | None:
+        """Return the filter of "without a manager", "with no units in stock"; of texts, none of all values."""
+        s, following = self.s, place + 1
+        without = s.at(place) in _WITHOUT and s.at(following) != "longer"
+        without = without or (s.at(place) in _HAVE and s.at(place - 1).endswith("n't"))
+        while s.at(following) in ARTICLES:
+            following += 1
+        fields = s.vocabulary.fields
+        found = self._named(following, list(fields)) if without else None
+        if found is None:
+            return None
+        name, places = found[0], set(range(place, following + found[1]))
+        if fields[name].type == "number":
+            return [DocumentFilter(field=name, value=0)], places
+        if name in s.vocabulary.flags:
+            return [DocumentFilter(field=name, value=s.vocabulary.flags[name][1])], places
+        if not fields[name].values:
+            return None
+        return [DocumentFilter(field=name, op="not_in", value=_listed(fields[name].values))], places
+
+    def _present(self, place: int) -> Found | None:
+        """Return the filter of "with an operator", "have spare parts in stock"."""
+        s, following = self.s, place + 1
+        if s.at(place) not in _HAVE | word_list("columns", "having") or s.at(place - 1).endswith("n't"):
+            return None
+        while s.at(following) in ARTICLES:
+            following += 1
+        names = [name for name, words in s.vocabulary.fields.items() if words.values or words.type == "number"]
+        found = self._named(following, names)
+        last = following + (found[1] if found is not None else 0)
+        if found is None or not (s.ends_clause(last - 1) or s.at(last) in CONNECTIVES):
+            return None
+        name, places = found[0], set(range(place, last))
+        if name in s.vocabulary.flags:
+            return [DocumentFilter(field=name, value=s.vocabulary.flags[name][0])], places
+        if s.vocabulary.fields[name].type == "number":
+            return [DocumentFilter(field=name, op="gt", value=0)], places
+        return [DocumentFilter(field=name, op="in", value=_listed(s.vocabulary.fields[name].values))], places
+
+    def _level(self, place: int) -> Found | None:
+        """Return the filter of "out of stock" and "in stock"."""
+        s = self.s
+        stocks = [
+            name for name in self._numbers() if any(root in name.lower() for root in word_list("columns", "stocks"))
+        ]
+        for phrase, level in word_table("columns.levels").items() if len(stocks) == 1 else ():
+            words = phrase.split()
+            if [s.at(n) for n in range(place, place + len(words))] == words:
+                empty = (level == "none") != self._negated(place)
+                op: Operator = "eq" if empty else "gt"
+                return [DocumentFilter(field=stocks[0], op=op, value=0)], set(range(place, place + len(words)))
+        return None
+
+    def _number(self, place: int) -> Found | None:
+        """Return the filters of a comparison: "cost more than 30", "between 10 and 20 units in stock"."""
+        s = self.s
+        if not is_number(s.at(place)) or (is_number(s.at(place - 2)) and s.at(place - 1) == "and"):
+            return None
+        first, op = compared(s, place)
+        value, last = self._value(place)
+        bounds: list[tuple[Operator, float]] = [(op or "eq", value)]
+        if s.at(first) == "between" and s.at(last + 1) == "and" and is_number(s.at(last + 2)):
+            upper, last = self._value(last + 2)
+            bounds, first = [("gte", value), ("lte", upper)], first - 1
+        if not bounds:
+            return None
+        between = len(bounds) == 2
+        after = self._named(last + 1, self._numbers())
+        counts = s.at(0) == "how" or s.at(first) in word_list("columns", "counted")
+        if after is not None and (op or between or counts):
+            return self._bounded(after[0], bounds, set(range(first + 1, last + 1 + after[1])))
+        before = s.back(first + 1, BE, ARTICLES, _HAVE, PREPOSITIONS, word_list("columns", "exactly"))
+        for start in range(max(0, before - LONGEST + 1), before + 1):
+            named = self._named(start, self._numbers(), before + 1 - start)
+            if named is not None and named[1] == before + 1 - start:
+                leading = word_table("fields.comparisons").get(s.at(start - 1))
+                if leading is not None and op is None and not between:  # "above floor 4"
+                    return self._bounded(
+                        named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1))
+                    )
+                return self._bounded(named[0], bounds, set(range(start, last + 1)))
+        roots = word_table("columns.measures").get(s.at(before), "")
+        over = bool(op) or between
+        if not roots and over and (before < 0 or before in self.nouns or s.is_head(before) or before in s.inside):
+            roots = word_table("columns.measures").get("worth", "")
+        fields = [name for name in self._numbers() if any(root in name.lower() for root in roots.split())]
+        if len(fields) != 1:
+            return None
+        start = before if s.at(before) in word_table("columns.measures") else before + 1
+        return self._bounded(fields[0], bounds, set(range(start, last + 1)))
+
+    def _value(self, place: int) -> tuple[float, int]:
+        """Return the number at a place, and the place of its last word: "5,000" has two."""
+        s, text = self.s, self.s.at(place)
+        while s.at(place + 1).isdecimal() and len(s.at(place + 1)) == 3 and s.words[place + 1].gap == ",":
+            place += 1
+            text += s.at(place)
+        return int(text) if text.isdecimal() else float(text), place
+
+    def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int]) -> Found:
+        return [DocumentFilter(field=name, op=op, value=value) for op, value in bounds], places
+
+    def _numbers(self) -> list[str]:
+        return self.s.vocabulary.of_type("number")
+
+    def _dates(self) -> Iterator[Found]:
+        """Return bounds on the date that a word beside them names: "launched before 2021", "due in May"."""
+        for span in self.s.dates:
+            years = self._years(span)
+            if years is not None:
+                self.conditions += 1
+                yield years
+                continue
+            cue = self._cue(span)
+            fields = date_fields(self.s, cue) if cue is not None else []
+            if cue is not None and fields and self.used.isdisjoint(range(span.first, span.last + 1)):
+                bounds = [DocumentFilter(field=fields[0], op=op, value=day.isoformat()) for op, day in span.bounds]
+                yield bounds, {cue, *range(span.first, span.last + 1)}
+
+    def _years(self, span: DateSpan) -> Found | None:
+        """Return bounds on a column of years: "built before 2005" of `year_built`."""
+        s, stems = self.s, word_list("columns", "years")
+        place = s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
+        for name in self._numbers():
+            named = set(parts(name))
+            others = {word_key([part]) for part in named - stems}
+            if named & stems and (s.stem(place) in others or not others):
+                filters = [DocumentFilter(field=name, op=op, value=day.year) for op, day in span.bounds]
+                return filters, {place, *range(span.first, span.last + 1)}
+        return None
+
+    def _cue(self, span: DateSpan) -> int | None:
+        before = self.s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
+        return next((n for n in (before, span.last + 1) if n >= 0 and date_fields(self.s, n)), None)
+
+    def _values(self) -> Iterator[Found]:
+        """Return filters by the values that are named; of those that are excluded, one a column."""
+        s = self.s
+        excluded: dict[str, list[FilterValue]] = {}
+        for mention in s.mentions:
+            places, meaning = set(mention.places), mention.meanings[0]
+            if mention.shy or not places.isdisjoint(self.used | self.dated):
+                continue
+            if self._negated(s.back(mention.first, *_OVER, PREPOSITIONS) + 1):
+                excluded.setdefault(meaning.field, []).extend(mention.values(meaning))
+                yield [], places
+            else:
+                yield [DocumentFilter(field=meaning.field, op="in", value=mention.values(meaning))], places
+        self.conditions += len(excluded)
+        for name, values in excluded.items():
+            # Rows of other tables have no such column: what isn't from A is from one of the others.
+            others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
+            yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
+
+
+def _listed(values: Sequence[FilterValue]) -> list[FilterValue]:
+    return list(values)
