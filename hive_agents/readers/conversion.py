@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
@@ -134,12 +136,18 @@ def read(path: Path) -> bytes:
 def streamed(path: Path) -> Iterator[BinaryIO]:
     """Yield a file of any size. Raises: ImportFailure for one that is gone or not readable, or that no longer is."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ImportFailure("is no file")
             yield file
     except FileNotFoundError:
         raise ImportFailure("no such file") from None
     except OSError as error:
         raise ImportFailure(f"cannot be read: {error.strerror}") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its writer
 
 
 def _content(name: str, data: bytes) -> bytes:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
+from pathspec import GitIgnoreSpec, RegexPattern
 
-from hive_agents.readers import ImportFailure
+from hive_agents.readers import ImportFailure, streamed
 
 _ALWAYS = {"node_modules", "bower_components", "__pycache__", "__pypackages__", "site-packages", "_build"}
 _MADE = {
@@ -24,6 +23,10 @@ _MADE = {
     "_static": ("searchindex.js", "objects.inv"),
 }
 """Folders that are build output only beside one of these files: a guide may have a chapter called "build"."""
+_MOST_BYTES = 100_000
+_ANYWHERE, _FOLDERS = "^(?:.+/)?", "(?:/.+)?"
+_BEFORE_STAR = re.compile(r"\[\^/\]\*((?:\\.|\[(?!\^/\]\*)\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]()/*+?])*+)(?=\[\^/\]\*)")
+"""What is between two stars within a folder's name, with the first of them, as pathspec writes them."""
 _SPHINX_LISTS = re.compile(r"(?:gen|py-mod)index(?:-\w+)?\.html|search\.html")
 _OF_A_WORKSPACE = frozenset(
     """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules
@@ -99,15 +102,38 @@ class GitIgnore:
 
 
 def _read(folder: Path) -> _Rules | None:
-    try:
-        lines: Iterable[str] = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    path = folder / ".gitignore"
+    if not os.path.exists(path):  # or there is no access to the folder: its files are refused one by one
         return None
-    except OSError as error:
-        if not os.path.lexists(folder / ".gitignore"):  # no access to the folder: its files are refused one by one
-            return None
-        raise ImportFailure(f"{folder / '.gitignore'} cannot be read: {error.strerror}") from error
     try:
-        return _Rules(folder, GitIgnoreSpec.from_lines(lines))
+        with streamed(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except ImportFailure as failure:
+        raise ImportFailure(f"{path} {failure}") from None
+    if len(data) > _MOST_BYTES:
+        raise ImportFailure(f"{path} has more than {_MOST_BYTES:,} bytes")
+    try:
+        rules = GitIgnoreSpec.from_lines(data.decode("utf-8", "replace").splitlines())
     except ValueError as error:
-        raise ImportFailure(f"{folder / '.gitignore'}: {error}") from error
+        raise ImportFailure(f"{path}: {error}") from error
+    for rule in rules.patterns:
+        if isinstance(rule, RegexPattern) and rule.regex is not None:
+            rule.regex = re.compile(_without_backtracking(rule.regex.pattern))
+    return _Rules(folder, rules)
+
+
+def _without_backtracking(regex: str) -> str:
+    r"""Return the expression of a line with atomic wildcards: what the first of two leaves is the most for the second.
+
+    >>> _without_backtracking("^a[^/]*b[^/]*c")
+    '^a(?>[^/]*?b)[^/]*c'
+    >>> _without_backtracking("^(?:.+/)?a(?:/.+)?/b(?:/.+)?/c")
+    '^(?>(?:.+?/)??a(?=/))(?>(?:/.+?)??/b(?=/))(?:/.+)?/c'
+    """
+    first, *middle = _BEFORE_STAR.sub(r"(?>[^/]*?\1)", regex).split(_FOLDERS)
+    if not middle:
+        return first
+    if first.startswith(_ANYWHERE):
+        first = f"^(?>(?:.+?/)??{first.removeprefix(_ANYWHERE)}(?=/))"
+    atomic = "".join(f"(?>(?:/.+?)??{part}(?=/))" for part in middle[:-1])
+    return f"{first}{atomic}{_FOLDERS}{middle[-1]}"

@@ -13,6 +13,7 @@ import yaml
 
 from hive_agents.base.errors import HiveError
 from hive_agents.sync import ImportReport, forget_sources, import_documents
+from hive_agents.sync.ignoring import GitIgnore
 from hive_agents.workspace.workspace import Workspace
 
 
@@ -549,6 +550,40 @@ def test_what_is_no_file_and_leads_nowhere_is_told(place: Workspace, folder: Pat
         **nowhere,
         "pipe.md": "neither a file nor a folder",
     }
+
+
+def test_rules_that_are_no_file_or_have_no_end_are_told_and_their_folder_alone_is_left_out(
+    place: Workspace, folder: Path
+) -> None:
+    for name in ("waits", "endless", "long"):
+        (folder / name).mkdir()
+        (folder / name / "a.md").write_text("# A\n")
+    os.mkfifo(folder / "waits" / ".gitignore")  # whoever opens it waits without an end
+    (folder / "endless" / ".gitignore").symlink_to("/dev/zero")
+    (folder / "long" / ".gitignore").write_text("a\n" * 60_000)
+    report = run(place, folder)
+    assert "guide.md" in report.imported
+    told = messages(report)
+    assert [told[name].rpartition(".gitignore ")[2] for name in ("waits", "endless", "long")] == [
+        *["is no file"] * 2,
+        "has more than 100,000 bytes",
+    ]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [("*a" * 30 + "*b", "a" * 250), ("[ab]?" + "*[a]" * 30 + "*x", "a" * 250), ("**/a/" * 20 + "b", "a/" * 800 + "c")],
+)
+def test_no_rule_costs_more_than_it_is_long(tmp_path: Path, rule: str, name: str) -> None:
+    """Whoever breaks this waits: six stars in a line held an import for hours."""
+    (tmp_path / ".gitignore").write_text(f"{rule}\n*a*a*c\n**/b/**/d/**\n")
+    rules = GitIgnore(tmp_path)
+    rules.enter(tmp_path)
+    assert not rules.ignores(tmp_path / name)
+    assert rules.ignores(tmp_path / "xaxaxc")
+    assert rules.ignores(tmp_path / "x/b/x/y/d/z")
+    assert not rules.ignores(tmp_path / "x/b/x/yd/z")
 
 
 def obey_permissions() -> None:
