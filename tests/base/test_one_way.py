@@ -22,7 +22,6 @@ ALLOWED = {
     "hive_agents/documents/content.py": "shipped with the package",
     "hive_agents/base/resources.py": "shipped with the package",
     "hive_agents/readers/conversion.py": "files that the user imports, from anywhere",
-    "hive_agents/sync/ignoring.py": "beside files that the user imports, from anywhere",
     "hive_agents/models/prices.py": "shipped with the package",
     "hive_agents/models/embedding/minilm.py": "the model's weights, by the path of the settings",
     "hive_agents/models/embedding/e5.py": "the weights of an installed package",
