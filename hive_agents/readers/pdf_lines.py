@@ -24,8 +24,10 @@ _RAW_LINE = re.compile("([^\n\ufffe\x02]*)([\n\ufffe\x02]|\\Z)")
 """A line ends at a line break, or where a word is hyphenated."""
 _HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
 """A single hyphen in PDFs of Word on a Mac; a space there is a tab, a carriage return, a space and a hard space."""
-_LETTERS = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
-_JOINED = re.compile("(?<=[A-Za-z])[\x1b-\x1f]|[\x1b-\x1f](?=[a-z])")
+_LETTERS = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\r\x0e\x0f", ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True))
+_JOINED = re.compile(
+    "(?<=[A-Za-z])[\x0b\x0c\x0e\x0f\x1b-\x1f]|[\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-z])|(?<=[a-z])\r(?=[a-z])"
+)
 """Ligatures of TeX's fonts, in PDFs that don't map them to Unicode."""
 _ACCENTS = dict(
     zip("`´¨ˆ˜¯˘˙˚ˇ˝¸", "\u0300\u0301\u0308\u0302\u0303\u0304\u0306\u0307\u030a\u030c\u030b\u0327", strict=True)
@@ -141,13 +143,15 @@ def _lost_spaces(text: pypdfium2.PdfTextPage, inner: str, first: int, *, spread:
     matrix = _matrix(text, first)
     if abs(matrix.b) > abs(matrix.a):  # of a line that leads up or down only the size of its signs would show
         return []
-    size = _size(text, first)
+    size = _size(text, first)  # in fonts that are drawings it says nothing
     gaps: dict[int, float] = {}
     reached = None
     at = first
     for place, sign in enumerate(inner):
         if sign.isalnum():
             left, right = _advance(text, at)
+            _, top, _, bottom = _box(text, at)
+            size = max(size, top - bottom)
             if reached is not None:
                 gaps[place] = left - reached
             reached = right

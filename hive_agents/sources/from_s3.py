@@ -24,12 +24,14 @@ _READING = ("READ", "FULL_CONTROL")
 
 
 class S3Options(SourceOptions):
-    """`endpoint` is the address of a server other than Amazon's. With `access` "acl" the objects' lists say who reads
-    them, at the cost of a request for each: `user:ID`, `group:URI`, and everyone for public ones."""
+    """`endpoint` is the address of a server other than Amazon's. `access` says what tells who reads an object, at the
+    cost of a request for each: "acl" its list, with `user:ID`, `group:URI`, and everyone for public ones; "tags" the
+    words of its tag `readers_tag`."""
 
     endpoint: str = ""
     region: str = ""
-    access: Literal["", "acl"] = ""
+    access: Literal["", "acl", "tags"] = ""
+    readers_tag: str = "readers"
 
 
 class S3Source(DocumentSource[S3Options]):
@@ -83,11 +85,16 @@ class S3Source(DocumentSource[S3Options]):
         self._client.close()
 
     def _access(self, name: str) -> SourceAccess:
-        """Return who may read an object; nobody where even that may not be asked."""
+        """Return who may read an object; nobody where that may not be asked, or isn't told."""
+        by_tags = self.options.access == "tags"
+        ask = self._client.get_object_tagging if by_tags else self._client.get_object_acl
         try:
-            answer = self._asked(lambda: self._client.get_object_acl(Bucket=self._bucket, Key=name))
+            answer = self._asked(lambda: ask(Bucket=self._bucket, Key=name))
         except Denied:
             return SourceAccess()
+        if by_tags:
+            tags = {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
+            return SourceAccess(frozenset(tags.get(self.options.readers_tag, "").split()))
         subjects = set()
         for grant in answer["Grants"]:
             who = grant["Grantee"]

@@ -424,6 +424,10 @@ def test_letters_in_columns_of_a_pdf_are_no_word() -> None:
     assert drawn(page="BT FONT 20 Tc 72 700 Td (ABCD) Tj 160 0 Td (EFGH) Tj ET").split() == list("ABCDEFGH")
 
 
+def test_ligatures_of_older_fonts_of_tex_are_their_letters() -> None:
+    assert drawn((72, r"a di\016cult \014le, di\013erent in\015ow")) == "a difficult file, different inflow\n"
+
+
 def test_a_narrow_digit_ends_no_word() -> None:
     page = "BT FONT 72 680 Td (some) Tj 40 0 Td (words) Tj ET"  # here a distance is the space
     assert drawn((72, "Notes for X11R7.11"), font="Times-Roman", page=page) == "Notes for X11R7.11 some words\n"

@@ -13,7 +13,7 @@ from hive_agents.base import HiveError
 from hive_agents.base.files import frontmatter
 from hive_agents.sources import add_source, remove_source, run_source, sync_groups
 from hive_agents.workspace import Workspace, trust
-from tests.sources.remotes import Sftp
+from tests.sources.remotes import S3, Sftp
 
 LOADER = """
 import json, pathlib
@@ -139,5 +139,26 @@ def test_the_groups_of_a_server_are_those_that_it_lists(tmp_path: Path, monkeypa
         assert viewers(place) == ["dana of acme"]
         (tmp_path / "group").unlink()  # it shows them to nobody any more
         assert (sync_groups(place, "wiki"), viewers(place)) == ({}, [])
+    finally:
+        remote.close()
+
+
+def test_a_tag_of_an_object_says_who_reads_it_and_without_one_nobody_does(tmp_path: Path) -> None:
+    remote = S3(tmp_path)
+    try:
+        remote.put("a.md", "# A\n\nThe text.\n")
+        (tmp_path / "ws" / "collections").mkdir(parents=True)
+        place = Workspace(tmp_path / "ws")
+        subjects = {"user:d.doe": ["user:dana"], "group:qa": ["user:lee"]}
+        options = remote.settings["options"] | {"access": "tags", "readers_tag": "who", "subjects": subjects}
+        settings = {"tenant": "acme", "view": ["group:everybody"], "options": options}
+        add_source(place, "wiki", remote.settings | settings)
+        trust(place)
+        place = Workspace(place.root)
+        tags = {"TagSet": [{"Key": "who", "Value": "group:qa user:d.doe user:max"}, {"Key": "x", "Value": "everyone"}]}
+        for told, expected in ((tags, ["dana of acme", "lee of acme"]), ({"TagSet": tags["TagSet"][1:]}, [])):
+            remote._client.put_object_tagging(Bucket=remote._bucket, Key="docs/a.md", Tagging=told)
+            assert run_source(place, "wiki").status == "done"
+            assert viewers(place) == expected
     finally:
         remote.close()
