@@ -174,13 +174,23 @@ def set_up_records(workspace: Workspace, target: RemoteDatabase, *, progress: Pr
     The settings are left to the caller. Raises: as `move_records`, HIVE-409 where both places hold records.
     """
     source = workspace.records
-    elsewhere = isinstance(source, RemoteDatabase) and source != target
+    elsewhere = isinstance(source, RemoteDatabase) and source != target and not _is_same_schema(source, target)
     if is_empty(target):
         begun = source != target or left_behind(workspace.root)
         return move_records(workspace, target, progress=progress) if begun else None
     if elsewhere or (left_behind(workspace.root) and not _is_known(workspace, target)):
         return move_records(_without_server(workspace) if source == target else workspace, target, progress=progress)
     return None
+
+
+def _is_same_schema(one: RemoteDatabase, other: RemoteDatabase) -> bool:
+    """Return whether two addresses lead to the same schema, such as with and without a pooler."""
+    query = "SELECT system_identifier, current_database() FROM pg_control_system()"
+    servers = set()
+    for place in (one, other):
+        with connected(place) as connection:
+            servers.add(tuple(connection.execute(query).fetchone()))
+    return one.schema == other.schema and len(servers) == 1
 
 
 def _is_known(workspace: Workspace, target: RemoteDatabase) -> bool:

@@ -219,16 +219,17 @@ class PostgresConnection:
         """Return whether the transaction is committed; False, too, where the server stays out of reach."""
         import psycopg
 
-        process, until = self.raw.info.backend_pid, time.monotonic() + LOCK_SECONDS
+        until = time.monotonic() + LOCK_SECONDS
         self.raw.close()
         while time.monotonic() < until:
             with suppress(psycopg.Error):
                 raw = opened(self._place)
                 try:
-                    # A COMMIT still in transit could take effect after this method has returned False.
-                    end = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"
-                    same = b" AND CAST(CAST(backend_xid AS text) AS bigint) = %s & 4294967295"
-                    raw.execute(end + same, (process, self._number))
+                    # A COMMIT still in transit could take effect after this method has returned False. Behind a
+                    # pooler the transaction's process isn't known, only its number.
+                    end = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    same = b" WHERE CAST(CAST(backend_xid AS text) AS bigint) = %s & 4294967295"
+                    raw.execute(end + same, (self._number,))
                     row = raw.execute(b"SELECT txid_status(%s)", (self._number,)).fetchone()
                     if row is not None and row[0] != "in progress":
                         self.raw, raw = raw, self.raw
@@ -474,18 +475,18 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
     if reference is None:
         reference = workspace.settings.storage.password_ref
     password: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
-    options = {
+    # They are set by a statement: a pooler takes no options as the connection begins.
+    session = {
         "search_path": place.schema if names_from is None else names_from,
         # The database's owner could have set other defaults.
         "standard_conforming_strings": "on",
         "extra_float_digits": "1",
-        "client_encoding": "UTF8",
         "lock_timeout": f"{LOCK_SECONDS}s",
         "synchronous_commit": "on",
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-        "tcp_keepalives_idle": IDLE_SECONDS // 3,
-        "tcp_keepalives_interval": IDLE_SECONDS // 6,
-        "tcp_keepalives_count": 4,
+        "tcp_keepalives_idle": f"{IDLE_SECONDS // 3}",
+        "tcp_keepalives_interval": f"{IDLE_SECONDS // 6}",
+        "tcp_keepalives_count": "4",
     }
     raw: psycopg.Connection[Any] = psycopg.connect(
         place.url,
@@ -496,11 +497,11 @@ def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.C
         keepalives_interval=IDLE_SECONDS // 6,
         keepalives_count=4,
         tcp_user_timeout=IDLE_SECONDS * 1_000,
-        options=" ".join(f"-c {name}={value}" for name, value in options.items()),
+        client_encoding="UTF8",
         **password,
         **login_options(place.url),
     )
-    _require_answer(raw)
+    _begin_session(raw, session)
     _adapt(raw)
     return raw
 
@@ -514,13 +515,16 @@ def _process() -> str:
     return f"{os.getpid()}@{platform.node()}"
 
 
-def _require_answer(raw: psycopg.Connection[Any]) -> None:
-    """Raise psycopg's error where the server accepts the connection and then doesn't answer, or without end."""
+def _begin_session(raw: psycopg.Connection[Any], settings: dict[str, str]) -> None:
+    """Set the session's settings. Raises: psycopg's error, also where the server accepts the connection and then
+    doesn't answer, or without end."""
     from psycopg import OperationalError
 
+    names = b", ".join([b"pg_catalog.set_config(%s, %s, false)"] * len(settings))
+    values = [part for setting in settings.items() for part in setting]
     with cut_after(_CONNECT_SECONDS, raw) as is_cut:
         try:
-            raw.execute(b"SELECT 1")
+            raw.execute(b"SELECT " + names, values)
         except OperationalError as error:
             raw.close()
             if is_cut.is_set():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import os
 import platform
 import shutil
 import signal
+import socket
+import subprocess
 import sys
+import time
 import tomllib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +29,8 @@ from hive_agents.runs import RunStore, at_work
 from hive_agents.store import audit
 from hive_agents.workspace import RemoteDatabase
 from hive_agents.workspace.trusted import trust
-from tests.host.hosting import HostProcess, prepared, queued, seams
+from tests.host.hosting import HostProcess, prepared, queued, seams, until
+from tests.ports import lasting_port
 from tests.real_engines import Postgres
 from tests.records import all_records
 from tests.sample import hive
@@ -260,3 +267,52 @@ def test_a_user_or_a_database_that_is_missing_is_told_with_what_makes_it(place: 
     assert (told["code"], makes) == ("HIVE-403", f'CREATE DATABASE "{database}" OWNER "{user}";')
     server.run(makes)
     assert hive(*command, address).json["verified"]
+
+
+@pytest.fixture
+def pooler(server: Postgres, tmp_path: Path) -> Iterator[int]:
+    """The port of a PgBouncer in session mode before the server."""
+    if shutil.which("pgbouncer") is None:
+        pytest.skip("PgBouncer is not installed")
+    port, settings = lasting_port(), tmp_path / "pooler.ini"
+    settings.write_text(
+        f"[databases]\npostgres = host={Path(server.socket).parent} user=hive\n[pgbouncer]\nauth_type = any\n"
+        f"pool_mode = session\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+    )
+    run_as = ["-u", "nobody"] if os.geteuid() == 0 else []
+    process = subprocess.Popen(["pgbouncer", "-q", *run_as, str(settings)])
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except ConnectionRefusedError:
+            assert process.poll() is None
+            time.sleep(0.05)
+    yield port
+    process.terminate()
+    process.wait(30)
+
+
+def test_a_pooler_in_session_mode_and_a_server_that_is_down_are_no_hindrance(
+    place: Workspace, pooler: int, server: Postgres
+) -> None:
+    """A host works through the one of two addresses that answers, and wakes for what is queued elsewhere."""
+    hosts = f"127.0.0.1:{lasting_port()},127.0.0.1:{pooler}"
+    address = f"postgresql://hive@{hosts}/postgres?target_session_attrs=read-write"
+    before = all_records(place)
+    command = ("storage", "setup", address, "--namespace", named("t"), "--yes", "-w", place.root, "--json")
+    assert hive(*command).json["verified"]
+    there = Workspace(place.root)
+    assert all_records(there) == before
+    again = [word.replace(hosts, f"127.0.0.1:{pooler}") for word in map(str, command)]
+    assert hive(*again).json["joined"], "another address of the same records"
+    there = Workspace(place.root)
+    assert isinstance(there.records, RemoteDatabase)
+    assert f"@127.0.0.1:{pooler}/" in there.records.url
+    assert all_records(there) == before
+    process = HostProcess(there)
+    process.up()
+    try:
+        asyncio.run(until(there, "done", queued(there), queued(there)))
+    finally:
+        assert process.end(signal.SIGTERM) == 0
