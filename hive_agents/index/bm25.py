@@ -41,6 +41,11 @@ class BM25Params:
     b: float = 0.75
     title_boost: float = 1.0
 
+    @property
+    def matching(self) -> BM25Params:
+        """Return the parameters that many others share with these, by which documents contain the same terms."""
+        return BM25Params() if self.title_boost else BM25Params(title_boost=0.0)
+
 
 class PostingSource(Protocol):
     """Storage of postings. Called from any thread that searches."""

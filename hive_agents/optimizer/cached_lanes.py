@@ -89,13 +89,13 @@ class _Group:
         """Return the names' shares of chunks, by number in the whole index, for one query; 0 behind the last."""
         shares, there = np.zeros(len(chunks)), chunks >= 0
         numbers = np.searchsorted(self.whole, chunks[there])
-        shares[there] = name_shares(self.index, self.texts[row], numbers, params)
+        shares[there] = name_shares(self.index, self.texts[row], numbers, params.matching)  # nothing is read anew
         return shares
 
     def answered(self, row: int, first: IntArray, params: BM25Params) -> bool:
         """Return `is_answered` of one query; `first` are numbers in the whole index, -1 behind the last."""
         numbers = np.searchsorted(self.whole, first[first >= 0])
-        return is_answered(self.index, self.texts[row], numbers, params)
+        return is_answered(self.index, self.texts[row], numbers, params.matching)
 
     def naming(self, name: str) -> frozenset[int]:
         """Return the places of the queries that name a value of a field."""

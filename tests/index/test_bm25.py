@@ -120,6 +120,16 @@ def test_top_is_that_of_a_brute_force(documents, query, params, k):
 
 
 @settings(max_examples=50, deadline=None)
+@given(DOCUMENTS, QUERY, PARAMS)
+@example([([], ["w0"]), (["w1"], [])], ["w0"], BM25Params(title_boost=1e-60))
+def test_what_contains_a_term_is_the_same_by_the_parameters_that_others_share(documents, query, params):
+    every = np.arange(len(documents))
+    own, shared = (BM25(Memory(documents), one) for one in (params, params.matching))
+    assert own.frequencies(query) == shared.frequencies(query)
+    assert np.array_equal(own.having(query, every), shared.having(query, every))
+
+
+@settings(max_examples=50, deadline=None)
 @given(DOCUMENTS, QUERY, PARAMS, st.integers(0, 70))
 def test_float64_gives_the_very_bits_of_a_brute_force(documents, query, params, k):
     docs, scores = BM25(Memory(documents), params, dtype=np.float64).top(query, k)
