@@ -5,6 +5,7 @@ READY := $(VENV)/.ready
 # Of three tests, one waits for another process. Long suites end together where who is done takes from the others.
 WORKERS = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
 # Tests have records reach the disk by the hundred thousand: their folders are in memory where it has 16 GB for them.
+# Long suites would fill it, and keep only the folders of what failed.
 MEMORY = $(shell free=$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1); \
 	awk -v free="$$free" '/^MemAvailable/ && $$2 > 16e6 && free > 16e6 { print "/dev/shm" }' /proc/meminfo 2>/dev/null)
 PYTEST = folder=$$(mktemp -d $(MEMORY:%=-p %)) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
@@ -45,7 +46,7 @@ check: $(VENV)/.dev ## lint, types, direction of imports, what the sources may h
 	$(BIN)/python -m pytest -q -m static $$(grep -rl --include="test_*.py" "mark\.static" tests)
 
 test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
-	$(PYTEST) --dist worksteal --durations 40 -m slow $$(grep -rl --include="test_*.py" "mark\.slow" tests)
+	$(PYTEST) --dist worksteal -o tmp_path_retention_policy=failed --durations 40 -m slow $$(grep -rl --include="test_*.py" "mark\.slow" tests)
 
 test-all: check test test-slow ## everything that CI runs
 
