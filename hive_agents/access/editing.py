@@ -42,6 +42,9 @@ def _change(workspace: Workspace, kind: str, name: str, entry: PrincipalEntry | 
     alike = [file for file, value in values.items() if kind in value or "principals" in value]
     file = next(iter([*holding, *alike]), NEW)
     value = values.get(file, {})
+    before = value.get(kind, {}).get(name)
+    if kind == "groups" and before and entry is not None and before["tenant"] != entry.tenant:
+        raise NotFound.of("HIVE-409", f'there is no group "{name}" of this tenant', file=file)
     entries = {one: given for one, given in value.get(kind, {}).items() if one != name or entry is not None}
     if entry is not None:
         entries[name] = {key: given for key, given in entry.model_dump(mode="json").items() if given or key == "roles"}

@@ -74,7 +74,8 @@ async def test_a_difference_that_is_another_by_now_is_shown_anew(place: Workspac
     file.write_text(file.read_text(encoding="utf-8").replace('"ines"', '"inez"'), encoding="utf-8")
     again = await written(client, shown)
     assert "changed since you looked" in again.text
-    assert '"inez"' in html.unescape(again.text)
+    assert '+    "nora"' in html.unescape(again.text)
+    assert "inez" not in again.text  # of another tenant
     assert "nora" not in file.read_text(encoding="utf-8")
     assert (await written(client, again)).status_code == 303
     assert known_principal(place, "nora").roles == {"reader"}
@@ -114,6 +115,24 @@ async def test_an_admin_changes_nothing_of_another_tenant(place: Workspace, clie
     assert (await sent(client, "/settings/tokens", act="make", user="hana", lifetime="day")).status_code == 404
     shown = await sent(client, "/settings/person", act="write", user="nora", tenant="globex", role=["reader"])
     assert '"nora": {"tenant": "acme"' in html.unescape(shown.text)
+
+
+async def test_a_difference_names_nobody_of_another_tenant(place: Workspace, client: httpx.AsyncClient) -> None:
+    """Though the file is laid out anew, and the neighbour's line is beside one's own."""
+    file = place.root / "access" / "principals.json"
+    value = json.loads(file.read_text(encoding="utf-8"))
+    value["groups"] = {"nora": {"tenant": "globex", "members": ["hana"]}, "empty": {"tenant": "globex", "members": []}}
+    file.write_text(json.dumps(value, indent=4), encoding="utf-8")
+    shown = await sent(client, "/settings/person", act="write", user="nora", role=["reader"])
+    text = html.unescape(shown.text)
+    assert '+    "nora": {"tenant": "acme", "roles": ["reader"]}' in text
+    assert "hana" not in text
+    assert "globex" not in text
+    await written(client, shown)
+    assert json.loads(file.read_text(encoding="utf-8"))["groups"] == value["groups"]
+    for name in ("nora", "empty"):
+        taken = await sent(client, "/settings/group", act="write", name=name, members="dana")
+        assert taken.status_code == 404, taken.text
 
 
 async def test_a_token_is_shown_once_and_revoked(place: Workspace, client: httpx.AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -76,14 +77,14 @@ def change_person(call: Call) -> dict[str, Any] | Response:
         entry = _entry(PrincipalEntry, call, groups=_names(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
             _own_person(call, user)
-        return changed(call, lambda: person_change(place, user, entry), PEOPLE, "written")
+        return changed(call, lambda: person_change(place, user, entry), PEOPLE, "written", entries=True)
     known = _own_person(call, user)
 
     def end() -> None:
         control.end_person(place, user, known.tenant, asked_by(call.principal.user))
 
     if act == "remove":
-        return changed(call, lambda: person_change(place, user, None), PEOPLE, "removed", then=end)
+        return changed(call, lambda: person_change(place, user, None), PEOPLE, "removed", then=end, entries=True)
     end()
     return seen_other(f"{PEOPLE}?done=ended")
 
@@ -106,7 +107,8 @@ def change_group(call: Call) -> dict[str, Any] | Response:
             _own_group(call, name)
     else:
         _own_group(call, name)
-    return changed(call, lambda: group_change(place, name, entry), PEOPLE, "written" if entry else "removed")
+    done = "written" if entry else "removed"
+    return changed(call, lambda: group_change(place, name, entry), PEOPLE, done, entries=True)
 
 
 @pages.get(TOKENS, ADMIN, "settings_tokens.html")
@@ -180,11 +182,18 @@ def done_of(call: Call) -> str | None:
 
 
 def changed(
-    call: Call, made: Callable[[], FileChange], back: str, done: str, *, then: Callable[[], object] | None = None
+    call: Call,
+    made: Callable[[], FileChange],
+    back: str,
+    done: str,
+    *,
+    then: Callable[[], object] | None = None,
+    entries: bool = False,
 ) -> dict[str, Any] | Response:
     """Return the difference with a form to write it; once that came back, write it and return to the list.
 
-    A difference that isn't the one that was read is shown anew.
+    A difference that isn't the one that was read is shown anew. Of a file with `entries` of tenants an admin of one is
+    shown the lines that are an entry of theirs.
     """
     read = call.sent("read")
     if read and write_change(call.workspace, made, read, call.by):
@@ -193,4 +202,19 @@ def changed(
         return seen_other(f"{back}?{urlencode({'done': done})}")
     sent: dict[str, Sequence[str]] = call.request.state.sent
     kept = [(name, value) for name, values in sent.items() if name not in ("csrf", "read") for value in values]
-    return {"change": made(), "kept": kept, "back": back, "another": bool(read)}
+    change, tenant = made(), tenant_of(call)
+    lines = [line for line in change.lines if not entries or tenant is None or _is_of(line, tenant)]
+    return {"change": change, "lines": lines, "kept": kept, "back": back, "another": bool(read)}
+
+
+def _is_of(line: str, tenant: str) -> bool:
+    """Return whether a line of a difference is one entry of a tenant.
+
+    >>> [_is_of(line, "a") for line in ('+"x": {"tenant": "a"},', '-"x": {"tenant": "a"}, "y": {"tenant": "b"}', "-{")]
+    [True, False, False]
+    """
+    try:
+        entries = json.loads(f"{{{line[1:].strip().removesuffix(',')}}}")
+    except ValueError:
+        return False
+    return len(entries) == 1 and all(isinstance(one, dict) and one.get("tenant") == tenant for one in entries.values())
