@@ -20,6 +20,7 @@ COVERED = {
     "hive_agents/memory/adapt.py",
     "hive_agents/memory/data_files.py",
     "hive_agents/store/audit_lines.py",
+    "hive_agents/store/edits.py",
     "hive_agents/workspace/workspace.py",
 }
 ELSEWHERE = {

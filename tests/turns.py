@@ -19,7 +19,7 @@ from hive_agents.access.keys import local_key
 from hive_agents.base.files import atomic_write
 from hive_agents.memory import AcceptedNote, AcceptedNotes, AgentMemory, DataFiles, Spillover, ToolResult
 from hive_agents.models.abilities import AbilityFile
-from hive_agents.store import audit
+from hive_agents.store import FileChange, audit, write_change
 from hive_agents.workspace.credentials import CredentialStore
 
 PROCESSES, TIMES = 2, 6
@@ -102,6 +102,18 @@ def count(place: Workspace, name: str) -> None:
         atomic_write(path, f"{before}{name}\n".encode())
 
 
+def change(place: Workspace, name: str) -> None:
+    """Write a change that was read; where another came between, read it anew."""
+
+    def made() -> FileChange:
+        path = place.root / "changed"
+        before = path.read_text() if path.exists() else ""
+        return FileChange("changed", before, f"{before}{name}\n")
+
+    while not write_change(place, made, made().digest, "dana"):
+        pass
+
+
 def key(place: Workspace, name: str) -> None:
     (place.root / f"key-{name}").write_bytes(local_key(place))
 
@@ -141,6 +153,7 @@ JOBS: dict[str, Job] = {
         lambda place, name: audit.append(place, "test", name=name),
         lambda place: [entry["name"] for entry in audit.vouched(place, "test")],
     ),
+    "a change that was read is written": Job(change, lambda place: (place.root / "changed").read_text().split()),
     "the local key is made": Job(key, one_key),
     "a workspace is written": Job(count, lambda place: (place.state / "counted").read_text().split()),
 }

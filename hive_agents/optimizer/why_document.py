@@ -152,7 +152,8 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
                 copy_folder(workspace.root / name, root / name)
         if (workspace.root / "hive.toml").is_file():
             atomic_write(root / "hive.toml", read_bytes(workspace.root / "hive.toml"))
-        shutil.copytree(workspace.documents, root / "documents", copy_function=_linked, symlinks=True)
+        documents = root / "documents"
+        shutil.copytree(workspace.documents, documents, copy_function=_linked, symlinks=True, ignore=_special)
         copy = Workspace(root)
         try:
             for name in ("vectors", "embeddings"):
@@ -166,6 +167,12 @@ def _copied(workspace: Workspace) -> Iterator[Workspace]:
             yield copy
         finally:
             release(root)
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return the names of pipes, sockets and devices, which could be linked, but not copied to another disk."""
+    paths = [Path(folder, name) for name in names]
+    return [path.name for path in paths if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
 def _linked(source: str, target: str) -> str:

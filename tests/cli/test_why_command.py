@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+import pytest
 
 from tests.sample import hive
 from tests.topics import make_topics, write_golden
@@ -23,7 +26,15 @@ def test_why_prints_the_ways_and_their_costs(tmp_path: Path) -> None:
     assert not any(row.startswith(("document", "words")) for row in edits)
 
 
-def test_why_copies_nothing_from_elsewhere_and_waits_for_no_pipe(tmp_path: Path) -> None:
+@pytest.mark.parametrize("disks", [1, 2])
+def test_why_copies_nothing_from_elsewhere_and_waits_for_no_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disks: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    if disks == 2:
+        monkeypatch.setattr(os, "link", refuse)
     place = make_topics(tmp_path / "topics")
     hive("index", "-w", place.root)
     outside = tmp_path / "outside"

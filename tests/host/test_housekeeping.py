@@ -201,6 +201,7 @@ async def test_a_run_behind_a_link_does_not_keep_others(place: Workspace) -> Non
     assert set(left_of(place, gone).values()) == {0}
 
 
+@pytest.mark.sqlite_file
 async def test_what_was_pruned_is_given_back_to_the_disk(place: Workspace) -> None:
     run = await done(place)
     with connected(place.records) as connection:

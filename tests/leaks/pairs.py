@@ -132,6 +132,7 @@ RANDOM = (
     (re.compile(r"\b[rtafxq][0-9a-f]{10}(?:[0-9a-f]{10})?\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[0-9.]*(?:\+00:00|Z)?"), "TIME"),
     (re.compile(r'(\\?"(?:golden_hash|hash|head|log|jti)\\?": ?\\?")[0-9a-f]{24,64}'), r"\1HASH"),  # of what is random
+    (re.compile(r'(<input type="hidden" name="jti" value=")[0-9a-f]{24}'), r"\1HASH"),
     (re.compile(r'(\\?"(?:created|latency_ms_p\d+|\w*seconds?|ms)\\?": ?)[\d.e-]+'), r"\1N"),
     (re.compile(r'(<td class="number">)\d+\.\d\d(</td></tr>)'), r"\1N\2"),  # milliseconds of a turn's steps
     (re.compile(r'(audit log <code title=")[0-9a-f]{64}">[0-9a-f]+'), r"\1HASH"),
