@@ -55,9 +55,10 @@ class Terminal:
 
     def until(self, text: str) -> None:
         assert self.process.stdout is not None
+        ready = select.poll()  # a worker of a long suite may have opened more than `select` counts
+        ready.register(self.process.stdout, select.POLLIN)
         while text not in self.out:
-            ready = select.select([self.process.stdout], [], [], LIMIT)[0]
-            assert ready, f"nothing more comes, and no {text!r}: {self.out}"
+            assert ready.poll(LIMIT * 1000), f"nothing more comes, and no {text!r}: {self.out}"
             data = os.read(self.process.stdout.fileno(), 4096)
             assert data, f"the process ended without {text!r}: {self.out}"
             self.out += data.decode()
