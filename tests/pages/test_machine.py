@@ -16,6 +16,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import login_code
 from hive_agents.store import audit
+from hive_agents.triggers import parse_trigger, write_trigger
 from hive_agents.workspace import is_trusted, trusted
 from tests.models.openai_server import KEY, model_server
 from tests.pages.people import noting_agent
@@ -138,6 +139,23 @@ async def test_a_schedule_is_made_rests_and_goes(place: Workspace, owner: httpx.
     await written(owner, await sent(owner, "/settings/schedule", act="remove", id="morning"))
     assert not file.exists()
     assert [one["file"] for one in audit.recorded(place, "file_changed")] == ["triggers/morning.json"] * 4
+
+
+@pytest.mark.parametrize("id", ["ines", "unlisted"])
+async def test_no_schedule_of_a_tenants_admin_acts_as_another_tenants_people_or_the_workspace(
+    place: Workspace, id: str
+) -> None:
+    noting_agent(place)
+    nightly = {"id": "nightly", "type": "cron", "agent": "writer", "schedule": "0 2 * * *", "input": {}}
+    write_trigger(place, parse_trigger(json.dumps(nightly), "triggers/nightly.json"))
+    there = sorted((place.root / "triggers").iterdir())
+    async with served(place, roles=("http",)) as client:
+        await client.post("/login", json={"token": token(place, "root")})
+        form = {"id": id, "agent": "writer", "often": "day", "at": "08:30", "timezone": "UTC"}
+        assert (await sent(client, "/settings/schedule", act="write", **form)).status_code == 403
+        for act in ("pause", "remove"):
+            assert (await sent(client, "/settings/schedule", act=act, id="nightly")).status_code == 403
+    assert sorted((place.root / "triggers").iterdir()) == there
 
 
 def times(shown: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.access import LOCAL_TENANT
+from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import HiveError, sha256
 from hive_agents.base.files import jsontext, load_value, read_bytes
 from hive_agents.host import record_counts, where
@@ -26,6 +26,7 @@ from hive_agents.server.pages.settings import changed, done_of
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, audit
 from hive_agents.triggers import (
+    TriggerSpec,
     TriggerStore,
     all_triggers,
     coming,
@@ -140,6 +141,7 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
     id, act, place = call.sent("id"), call.sent("act"), call.workspace
     if act == "write":
         spec = parse_trigger(json.dumps(_wanted(call)), f"triggers/{id}.json")
+        _require_own_service(call, spec)
         return changed(
             call,
             lambda: trigger_change(place, spec),
@@ -148,6 +150,7 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
             then=lambda: TriggerStore(place).begin(spec, dt.datetime.now(dt.UTC)),
         )
     known = reached_trigger(place, id, call.reaches())
+    _require_own_service(call, known)
     if act == "remove":
         return changed(
             call, lambda: trigger_removal(place, id), SCHEDULES, "removed", then=lambda: TriggerStore(place).forget(id)
@@ -228,6 +231,16 @@ def _wanted(call: Call) -> dict[str, Any]:
         "schedule": form.format(minute=at.minute, hour=at.hour),
         "timezone": call.sent("timezone") or "UTC",
     }
+
+
+def _require_own_service(call: Call, spec: TriggerSpec) -> None:
+    """A schedule acts as the service, or person, of its name: a tenant's admin may make one of their tenant act.
+
+    Raises: HIVE-415.
+    """
+    if not _is_owner(call) and service_principal(call.workspace, spec.service).tenant != call.principal.tenant:
+        fix = f'name "service:{spec.id}" in access/*.json as one of your tenant, or ask the workspace\'s owner'
+        raise HiveError.of("HIVE-415", "what this schedule acts as is not of your tenant", fix=fix, exit_code=1)
 
 
 def _is_owner(call: Call) -> bool:
