@@ -1,4 +1,4 @@
-"""A host in a process of its own, and agents whose tools keep account in a database beside the workspace.
+"""A host in a process of its own, and agents whose tools keep account in a file beside the workspace.
 
 `python -m tests.host.hosting ROOT PORT` prints its port and serves until SIGTERM. Without arguments it forks a host
 for each line {root, port} of stdin, and prints its pid, then its exit code.
@@ -10,12 +10,12 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+import uuid
+from collections import Counter
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,18 +54,20 @@ def prepared(root: Path, *, lease_seconds: float = 5.0) -> Workspace:
         policy = [{"match": "ask_first", "decision": decision}, {"match": "*", "decision": "allow"}]
         agent = agent_json(node("toil", **inputs), id=id, tool_policy=policy)
         write_json(place, f"agents/{id}.json", agent)
-    with _accounts(root) as accounts:
-        accounts.execute("PRAGMA journal_mode = WAL")
-        accounts.execute("CREATE TABLE work (run TEXT, pid INTEGER, began REAL, ended REAL)")
-        accounts.execute("CREATE TABLE effects (key TEXT PRIMARY KEY, run TEXT, what TEXT, times INTEGER)")
+    root.with_suffix(".accounts").touch()
     return place
 
 
-@contextmanager
-def _accounts(root: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(root.with_suffix(".accounts"), timeout=30, isolation_level=None)) as connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        yield connection
+def _note(root: Path, **facts: Any) -> None:
+    """Add a line to the accounts by one write: no lock that a killed or frozen process may hold, nothing to fail."""
+    line = b"\n%s\n" % json.dumps(facts | {"at": time.monotonic()}).encode()  # the one before may have been cut off
+    with root.with_suffix(".accounts").open("ab", buffering=0) as file:
+        assert file.write(line) == len(line)
+
+
+def _noted(root: Path) -> list[dict[str, Any]]:
+    lines = root.with_suffix(".accounts").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def tools(root: Path) -> ToolRegistry:
@@ -73,17 +75,10 @@ def tools(root: Path) -> ToolRegistry:
 
     def toil(what: str, seconds: float, context: ToolContext) -> str:
         """Take some time, then have an effect outside, once for each key."""
-        with _accounts(root) as accounts:
-            began = accounts.execute(
-                "INSERT INTO work VALUES (?, ?, ?, NULL)", (context.run_id, os.getpid(), time.monotonic())
-            ).lastrowid
+        work = uuid.uuid4().hex
+        _note(root, work=work, run=context.run_id, pid=os.getpid())
         time.sleep(seconds)
-        with _accounts(root) as accounts:
-            accounts.execute(
-                "INSERT INTO effects VALUES (?, ?, ?, 1) ON CONFLICT (key) DO UPDATE SET times = times + 1",
-                (context.idempotency_key, context.run_id, what),
-            )
-            accounts.execute("UPDATE work SET ended = ? WHERE rowid = ?", (time.monotonic(), began))
+        _note(root, work=work, run=context.run_id, key=context.idempotency_key, what=what)
         return f"did {what}"
 
     def ask_first(what: str, seconds: float, context: ToolContext) -> str:
@@ -130,16 +125,17 @@ async def until(place: Workspace, status: str, *runs: str, seconds: float = 180.
 
 def effects(place: Workspace, run: str) -> list[tuple[str, int]]:
     """What a run did outside, and how often each was attempted to its end."""
-    with _accounts(place.root) as accounts:
-        return list(accounts.execute("SELECT what, times FROM effects WHERE run = ? ORDER BY what", (run,)))
+    done = Counter((one["what"], one["key"]) for one in _noted(place.root) if "what" in one and one["run"] == run)
+    return [(what, times) for (what, _), times in sorted(done.items())]
 
 
 def spans(place: Workspace) -> dict[str, list[tuple[int, float, float | None]]]:
     """By run: (pid, began, ended) of each tool call, in order; what was killed has no end."""
+    noted = _noted(place.root)
+    ended = {one["work"]: one["at"] for one in noted if "what" in one}
     found: dict[str, list[tuple[int, float, float | None]]] = {}
-    with _accounts(place.root) as accounts:
-        for run, *span in accounts.execute("SELECT run, pid, began, ended FROM work ORDER BY began"):
-            found.setdefault(run, []).append((span[0], span[1], span[2]))
+    for one in sorted((one for one in noted if "pid" in one), key=lambda one: one["at"]):
+        found.setdefault(one["run"], []).append((one["pid"], one["at"], ended.get(one["work"])))
     return found
 
 

@@ -377,6 +377,8 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
     assert codes == [0] * HOSTS
     await watcher.catch_up()
 
+    log = EventLog(place).replay()
+    assert [event.payload for event in log if event.type == EventType.TOOL_FAILED] == []
     rows = store.list(limit=100_000)
     runs, careful = [row.run_id for row in rows], sum(row.agent == "careful" for row in rows)
     assert len(runs) >= RUNS
@@ -389,7 +391,6 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
         assert [what for what, _ in done] == [f"step {n}" for n in range(TURNS)]
         again += sum(times - 1 for _, times in done)
     assert len(ApprovalStore(place).list()) == careful
-    log = EventLog(place).replay()
     assert [event.id for event in watcher.seen] == [event.id for event in log]
     completed = Counter(event.run_id for event in log if event.type == "run.completed")
     assert completed == dict.fromkeys(runs, 1)
