@@ -185,7 +185,7 @@ def hive(name: str, root: Path, url: str | None, workers: int, runs: int) -> dic
     commands = [[*command, str(folder)] for folder in folders]
 
     def count() -> tuple[int, int]:
-        waiting, done = (store.count([status], tenant="local", user="local") for status in ("queued", "done"))
+        waiting, done = (store.count(status, tenant="local", user="local") for status in ("queued", "done"))
         return runs - waiting, done
 
     return measured(name, url, commands, count, runs)

@@ -196,7 +196,7 @@ class AgentSession:
 
     def withdraw(self, why: str) -> None:
         """Withdraw the run's open requests."""
-        RunStore(self.workspace).withdraw([self.run_id], why)
+        RunStore(self.workspace).withdraw(self.run_id, why=why)
 
 
 def _jsonable(value: Any) -> Any:

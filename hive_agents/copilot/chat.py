@@ -113,7 +113,7 @@ class Chat:
         try:
             result = await run.work()
         except BaseException:
-            run.store.update(run.run_id, "failed", among=["running"])  # the attempt had not begun
+            run.store.update(run.run_id, "failed", among="running")  # the attempt had not begun
             raise
         turn, session = run.turn, run.session
         if turn is None or session is None:

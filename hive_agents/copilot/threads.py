@@ -207,7 +207,7 @@ class ThreadStore:
             # A run that was killed has no turn.
             query = f"SELECT run_id FROM turns {_OF_THREAD} UNION SELECT run_id FROM runs {_OF_THREAD}"
             run_ids = [run_id for (run_id,) in connection.execute(query, key + key)]
-        judging.DecisionLog(self.workspace).forget_questions(run_ids)
+        judging.DecisionLog(self.workspace).forget_questions(*run_ids)
         with connected(self.workspace.records) as connection, transaction(connection):
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_OF_THREAD})", key)
             RunStore.forget_thread(connection, *key)

@@ -110,11 +110,11 @@ def _prune_runs(workspace: Workspace, before: str) -> int:
     with connected(workspace.records) as connection:
         old = [row[0] for row in connection.execute(_OLD, (before,))]
     for start in range(0, len(old), AT_ONCE):
-        rows = store.of(old[start : start + AT_ONCE])
+        rows = store.of(*old[start : start + AT_ONCE])
         held = leases.acquire_each([*{row.thread_id: row.run_id for row in rows}.items()])
         try:
             free, gone = {lease.thread_id for lease in held}, []
-            for row in store.of([row.run_id for row in rows]):
+            for row in store.of(*(row.run_id for row in rows)):
                 if row.thread_id in free and row.status not in LIVE:  # it may have been resumed meanwhile
                     with suppress(HiveError):  # a link is in its folder's place
                         _delete_files(workspace, row)
@@ -137,12 +137,11 @@ def _delete_files(workspace: Workspace, row: RunRow) -> None:
 
 def _delete_records(workspace: Workspace, rows: Sequence[RunRow]) -> None:
     """Delete what the databases have of runs whose threads are held; their rows go last, in one transaction."""
-    forget_threads(
-        workspace, [KINDS[one.graph].checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows]
-    )
+    threads = (KINDS[one.graph].checkpoints(one) if one.graph in KINDS else one.thread_id for one in rows)
+    forget_threads(workspace, *threads)
     store, ids = RunStore(workspace), [row.run_id for row in rows]
-    store.withdraw(ids, "its run was deleted")
-    store.delete(ids, also=Effects.forget)
+    store.withdraw(*ids, why="its run was deleted")
+    store.delete(*ids, also=Effects.forget)
 
 
 def steady_now(workspace: Workspace, wall: dt.datetime) -> dt.datetime:

@@ -26,7 +26,7 @@ from hive_agents.base.files import atomic_write
 from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
 from hive_agents.readers import UNSUPPORTED
-from hive_agents.runs import Hold, Lease, leases_of, taken
+from hive_agents.runs import Hold, Lease, Leases, leases_of, taken
 from hive_agents.store import audit, connected, transaction
 from hive_agents.sync import delete_document, import_documents, outcome_of, places
 
@@ -123,7 +123,8 @@ class DocumentImports:
         about = {"import_id": made.import_id, "by": by}
         with connected(self._workspace.records) as connection, transaction(connection):
             oldest = (dt.datetime.now(dt.UTC) - KEPT).isoformat()
-            connection.execute("DELETE FROM document_imports WHERE ended_at < ?", (oldest,))
+            over = "DELETE FROM document_imports WHERE ended_at < ? RETURNING import_id"
+            Leases.forget(connection, *(_thread(id) for (id,) in connection.execute(over, (oldest,)).fetchall()))
             connection.execute(
                 f"INSERT INTO document_imports ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(made)
             )
@@ -259,7 +260,7 @@ async def carry_out_imports(workspace: Workspace, bell: Bell) -> None:
             for made in await asyncio.to_thread(imports.open):
                 if not await asyncio.to_thread(imports.is_here, made):
                     continue
-                lease = await taken(partial(leases.acquire, f"import:{made.import_id}", made.import_id))
+                lease = await taken(partial(leases.acquire, _thread(made.import_id), made.import_id))
                 if lease is not None:
                     async with Hold(lease, lambda _: stop.set()):
                         try:
@@ -270,6 +271,11 @@ async def carry_out_imports(workspace: Workspace, bell: Bell) -> None:
             await bell.wait(POLL_SECONDS)
     finally:
         stop.set()
+
+
+def _thread(import_id: str) -> str:
+    """Return whose lease a host holds while it carries the import out."""
+    return f"import:{import_id}"
 
 
 def folder_below(folder: str) -> str:

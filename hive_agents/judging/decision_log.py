@@ -138,7 +138,7 @@ class DecisionLog:
             if changed.rowcount == 0:
                 raise unknown_decision(decision_id)
 
-    def forget_questions(self, run_ids: Iterable[str]) -> None:
+    def forget_questions(self, *run_ids: str) -> None:
         """Blank what a reader asked in the results of these runs; the judgement and its numbers stay."""
         with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for run_id in run_ids:

@@ -14,7 +14,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -54,14 +54,14 @@ def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
             connection.close()
 
 
-def forget_threads(workspace: Workspace, thread_ids: Sequence[str]) -> None:
+def forget_threads(workspace: Workspace, *thread_ids: str) -> None:
     """Delete the checkpoints of threads whose leases the caller holds, in one transaction."""
     if isinstance(workspace.records, RemoteDatabase):
-        _fenced_on_server()(workspace.records, None).forget(thread_ids)
+        _fenced_on_server()(workspace.records, None).forget(*thread_ids)
         return
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
-        _fenced()(path, None).forget(thread_ids)
+        _fenced()(path, None).forget(*thread_ids)
 
 
 async def on_its_own(graph: Any, value: Any) -> Any:
@@ -208,7 +208,7 @@ class _Leased(_Saver):
             self._due = tuple(due for due in self._due if due.place[0] != thread_id)
             self._work(partial(super().delete_thread, thread_id), writes=True)
 
-    def forget(self, thread_ids: Sequence[str]) -> None:
+    def forget(self, *thread_ids: str) -> None:
         """Delete threads in one transaction."""
         delete = super().delete_thread
         with self._guard:

@@ -369,7 +369,7 @@ class Attempt:
             return True  # `insert` stored that status
         kind, at = (EventType.RUN_RESUMED, self._at) if again else (EventType.RUN_STARTED, "run")
         result = self._run.kept(self._context, {}, "running")
-        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=[row.status])
+        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=row.status)
 
     async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
         """Return the graph's state at rest, and the requests that it waits for; None if the run was stopped before it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import secrets
 import threading
 import time
 import uuid
@@ -38,6 +39,8 @@ class _Membership:
     leases: int = 0
 
 
+FIRST_FENCE_BITS = 62
+"""The first fence of a thread is random; a number in a table has one bit more for those that follow."""
 _memberships: dict[str, _Membership] = {}
 _guard = threading.Lock()
 
@@ -142,7 +145,10 @@ class LeaseLost(HiveError):
 
 @dataclass(eq=False)
 class Lease:
-    """The right to work on a thread; `fence` rises with each acquisition and identifies stale holders."""
+    """The right to work on a thread; `fence` rises with each acquisition and identifies stale holders.
+
+    Where nothing is recorded of the thread it begins anywhere: a worker of before its runs were deleted stays stale.
+    """
 
     leases: Leases
     thread_id: str
@@ -244,7 +250,8 @@ class Leases:
                 found = connection.execute(query, (thread_id,)).fetchone()
                 if found is not None and self._held(thread_id, *found):
                     continue
-                fence, until = 1 if found is None else int(found[1]) + 1, self.clock() + self.seconds
+                fence = secrets.randbits(FIRST_FENCE_BITS) if found is None else int(found[1]) + 1
+                until = self.clock() + self.seconds
                 lease = Lease(self, thread_id, run_id, fence, next(unused), self.ticks() + self.seconds)
                 connection.execute(
                     "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
@@ -261,6 +268,11 @@ class Leases:
             query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?"
             found = connection.execute(query, (thread_id,)).fetchone()
         return found is not None and self._held(thread_id, *found)
+
+    @staticmethod
+    def forget(connection: RecordsConnection, *thread_ids: str) -> None:
+        """Delete what is recorded of threads that are over, in the transaction of their owner."""
+        connection.executemany("DELETE FROM leases WHERE thread_id = ?", [(thread_id,) for thread_id in thread_ids])
 
     def held(self) -> frozenset[str]:
         """Return the threads whose leases living workers hold."""

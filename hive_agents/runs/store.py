@@ -206,7 +206,7 @@ class RunStore:
         fix = did_you_mean(run_id, known, "`hive runs`, or GET /api/runs, lists the runs")
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
-    def of(self, run_ids: Sequence[str]) -> list[RunRow]:
+    def of(self, *run_ids: str) -> list[RunRow]:
         """Return those of these runs that exist."""
         with connected(self.workspace.records, rows=True) as connection:
             query = f"SELECT * FROM runs WHERE run_id IN ({', '.join('?' * len(run_ids))})"
@@ -234,8 +234,8 @@ class RunStore:
         values: list[Any] = []
         for column, names in (("status", status), ("graph", graph)):
             if names is not None:
-                wanted = [names] if isinstance(names, str) else names
-                clauses.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+                among, wanted = _among(column, names)
+                clauses.append(among)
                 values += wanted
         for column, value in (("tenant", tenant), ("user", user), ("thread_id", thread_id)):
             if value is not None:
@@ -251,13 +251,12 @@ class RunStore:
         with connected(self.workspace.records, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 
-    def count(self, status: Sequence[str], *, tenant: str, user: str) -> int:
+    def count(self, status: str | Sequence[str], *, tenant: str, user: str) -> int:
         """Return the number of a user's runs in these statuses."""
-        query = (
-            f"SELECT count(*) FROM runs WHERE tenant = ? AND user = ? AND status IN ({', '.join('?' * len(status))})"
-        )
+        among, wanted = _among("status", status)
+        query = f"SELECT count(*) FROM runs WHERE tenant = ? AND user = ? AND {among}"
         with connected(self.workspace.records) as connection:
-            return int(connection.execute(query, (tenant, user, *status)).fetchone()[0])
+            return int(connection.execute(query, (tenant, user, *wanted)).fetchone()[0])
 
     def update(
         self,
@@ -268,7 +267,7 @@ class RunStore:
         stopped_by: str | None = None,
         error: dict[str, str] | None = None,
         lease: Fence | None = None,
-        among: Sequence[str] | None = None,
+        among: str | Sequence[str] | None = None,
         unasked: bool = False,
         seen: RunRow | None = None,
         told: Event | None = None,
@@ -290,8 +289,9 @@ class RunStore:
         where = "run_id = ?" + (" AND control IS NULL" if unasked else "")
         wanted: list[str | None] = [run_id]
         if among is not None:
-            where += f" AND status IN ({', '.join('?' * len(among))})"
-            wanted += among
+            clause, statuses = _among("status", among)
+            where += f" AND {clause}"
+            wanted += statuses
         if seen is not None:
             where += " AND status = ? AND control IS ?"
             wanted += [seen.status, seen.control]
@@ -307,7 +307,7 @@ class RunStore:
             if done and told is not None:
                 events.EventLog.record(connection, [told])
         if done and status == "failed":
-            self.withdraw([run_id], f"run {run_id} failed")
+            self.withdraw(run_id, why=f"run {run_id} failed")
         return done
 
     def move(
@@ -359,12 +359,14 @@ class RunStore:
 
     @staticmethod
     def forget_thread(connection: RecordsConnection, tenant: str, user: str, thread_id: str) -> None:
-        """Delete the rows of a thread's runs, which have no more than their rows, in the transaction of its owner."""
-        where = "tenant = ? AND user = ? AND thread_id = ?"
-        connection.execute(f"DELETE FROM runs WHERE {where}", (tenant, user, thread_id))
+        """Delete a thread's runs, which have no more than their rows and a lease, in the transaction of its owner."""
+        where, owner = "tenant = ? AND user = ? AND thread_id = ?", (tenant, user, thread_id)
+        of_them = f"thread_id = ? AND run_id IN (SELECT run_id FROM runs WHERE {where})"
+        connection.execute(f"DELETE FROM leases WHERE {of_them}", (thread_id, *owner))
+        connection.execute(f"DELETE FROM runs WHERE {where}", owner)
 
-    def delete(self, run_ids: Sequence[str], also: Callable[[RecordsConnection, str], object] | None = None) -> None:
-        """Delete the rows, their conversations and values, and what `also` deletes, in one transaction.
+    def delete(self, *run_ids: str, also: Callable[[RecordsConnection, str], object] | None = None) -> None:
+        """Delete the rows, their leases, conversations and values, and what `also` deletes, in one transaction.
 
         Their events stay in the log.
         """
@@ -373,11 +375,11 @@ class RunStore:
                 if also is not None:
                     also(connection, run_id)
                 forget_run(connection, run_id)
+                thread = "thread_id = (SELECT thread_id FROM runs WHERE run_id = ?)"
+                connection.execute(f"DELETE FROM leases WHERE {thread} AND run_id = ?", (run_id, run_id))
                 connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
-                # The lease's row stays: if fences restarted, a stale worker could hold a valid one.
-                connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
 
-    def withdraw(self, run_ids: Sequence[str], why: str) -> None:
+    def withdraw(self, *run_ids: str, why: str) -> None:
         """Supersede the pending requests of runs."""
         with suppress(HiveError):  # a damaged request must not prevent the run's end
             store = approvals.ApprovalStore(self.workspace)
@@ -390,6 +392,12 @@ class RunStore:
             fix = "use another key for another run"
             raise Taken.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
+
+
+def _among(column: str, names: str | Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the condition that a column has one of the names, and its values."""
+    wanted = [names] if isinstance(names, str) else names
+    return f"{column} IN ({', '.join('?' * len(wanted))})", wanted
 
 
 def _moved(row: RunRow, to: str, by: str) -> Event:

@@ -311,7 +311,9 @@ def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> Non
     RunStore(place).insert("worker", {"text": "how do I rotate a first key?"}, owner=dana, thread_id=reply["thread_id"])
     before = DecisionLog(place).rows()
     ThreadStore(place, dana).delete(reply["thread_id"])
-    assert "rotate a first" not in str(all_records(place))
+    records = all_records(place)
+    assert "rotate a first" not in str(records)
+    assert {row[0] for row in records["leases"]} == {kept["thread_id"]}
     after = DecisionLog(place).rows()
     assert [row.judgment for row in after] == [row.judgment for row in before]
     assert [row.result["question"] for row in after] == ["", "how do I rotate a second key?"]

@@ -51,6 +51,11 @@ def left_of(place: Workspace, run: str) -> dict[str, int]:
     return found
 
 
+def leases_recorded(place: Workspace) -> int:
+    with connected(place.records) as connection:
+        return int(connection.execute("SELECT count(*) FROM leases").fetchone()[0])
+
+
 async def test_a_run_goes_with_all_that_belongs_to_it_and_no_other_does(place: Workspace) -> None:
     gone, kept = await done(place), await done(place)
     for run in (gone, kept):  # as of a run that was asked something
@@ -61,6 +66,7 @@ async def test_a_run_goes_with_all_that_belongs_to_it_and_no_other_does(place: W
     assert all(left_of(place, gone).values())
     delete_run(place, gone)
     assert set(left_of(place, gone).values()) == {0}
+    assert leases_recorded(place) == 1
     assert not (place.state / "runs" / gone).exists()
     assert all(left_of(place, kept).values())
     assert (place.state / "runs" / kept).is_dir()
@@ -120,6 +126,7 @@ async def test_what_ended_long_ago_is_pruned_and_what_waits_is_not(place: Worksp
     assert prune(place, now + dt.timedelta(days=89)) == Pruned()
     assert prune(place, now + dt.timedelta(days=91)) == Pruned(1, events)
     assert [row.run_id for row in RunStore(place).list()] == [waiting]
+    assert leases_recorded(place) == 0
     with pytest.raises(HiveError):
         RunStore(place).get(old)
 

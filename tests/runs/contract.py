@@ -97,6 +97,21 @@ class RunStoreContract:
         store.update(run, "paused")
         assert store.get(run).control is None
 
+    def test_one_run_is_named_as_several_are(self, store: RunStore) -> None:
+        first, second, third = (store.insert("event_loop", {}, owner=DANA)[0].run_id for _ in range(3))
+        assert [row.run_id for row in store.of(first)] == [first]
+        assert {row.run_id for row in store.of(third, first)} == {first, third}
+        assert store.update(third, "done", among="queued")
+        assert [store.count(names, tenant="acme", user="dana") for names in ("done", "queued", ("done", "queued"))] == [
+            1,
+            2,
+            3,
+        ]
+        store.delete(second)
+        assert [row.run_id for row in store.list()] == [third, first]
+        store.delete(first, third)
+        assert (store.list(), store.of()) == ([], [])
+
 
 class LeasesContract:
     """Needs a fixture `leases`, which last 30 s by the fixture `clock`, and `write`, a write that requires a lease."""

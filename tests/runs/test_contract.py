@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Lease, LeaseLost, Leases, RunStore
 from hive_agents.runs.leases import LOST, Hold
@@ -64,6 +65,31 @@ def test_each_move_is_told_of_in_the_log(place: Workspace) -> None:
     assert told == [("run.queued", None), ("run.paused", by), ("run.queued", by), ("run.stopped", by)]
 
 
+def test_the_requests_of_one_run_are_withdrawn(place: Workspace) -> None:
+    store, requests = RunStore(place), ApprovalStore(place)
+    runs = [store.insert("event_loop", {})[0].run_id for _ in range(2)]
+    asked, other = (
+        requests.file(Filing(kind="question", title="Why?", requester="agent:a", run_id=one)) for one in runs
+    )
+    store.withdraw(runs[0], why="nobody needs it")
+    assert [requests.get(one.id).status for one in (asked, other)] == ["superseded", "pending"]
+
+
+def test_the_lease_of_a_deleted_run_goes_with_it_and_its_next_run_keeps_its_own(place: Workspace) -> None:
+    """Also while a worker has it, which then may write no more; a thread's row names the run that was last at work."""
+    store, leases = RunStore(place), Leases(place)
+    first, second = (store.insert("worker", {}, thread_id="talk")[0].run_id for _ in range(2))
+    held = leases.acquire("talk", second)
+    assert held is not None
+    store.delete(first)
+    held.check()
+    store.delete(second)
+    with pytest.raises(LeaseLost):
+        held.check()
+    with connected(place.records) as connection:
+        assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+
+
 def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) -> None:
     from hive_agents import runs
     from hive_agents.store import connected
@@ -73,10 +99,10 @@ def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) ->
     for row in (kept, gone):
         runs.say(place, row.run_id, "hello")
         assert Leases(place).acquire(row.thread_id, row.run_id) is not None
-    store.delete([gone.run_id])
+    store.delete(gone.run_id)
     assert [row.run_id for row in store.list()] == [kept.run_id]
     with connected(place.records) as connection:
-        for table in ("runs", "conversations", "messages"):
+        for table in ("runs", "conversations", "messages", "leases"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
 
 
@@ -84,7 +110,7 @@ def test_whoever_had_a_deleted_run_does_not_pass_for_the_next_worker_of_its_thre
     store, leases = RunStore(place), Leases(place, seconds=0)
     run = store.insert("event_loop", {}, thread_id="t")[0].run_id
     silent = leases.acquire("t", run)
-    store.delete([run])
+    store.delete(run)
     other = Leases(place).acquire("t", "r2")
     assert silent is not None
     assert other is not None

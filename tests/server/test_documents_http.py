@@ -15,7 +15,7 @@ from hive_agents import Workspace
 from hive_agents.access import login_code, owner as local_owner
 from hive_agents.cli.sample import init_workspace
 from hive_agents.host import DocumentImports, Host, imports as host_imports
-from hive_agents.store import audit
+from hive_agents.store import audit, connected
 from tests.server.serving import SETTINGS, bearer, followed, served
 
 LAMP = b"# The lamp\n\nTurn the lamp off before you open the housing.\n"
@@ -173,6 +173,19 @@ async def test_a_newer_file_replaces_the_document_and_keeps_its_fields(empty: Wo
         assert "laser" in opened.json()["text"]
         removed = await client.patch("/api/documents/lamp.md", json={"fields": {"owner": None}}, headers=headers)
         assert "owner" not in removed.json()["fields"]
+
+
+async def test_an_import_is_forgotten_a_month_after_its_end_with_its_lease(empty: Workspace) -> None:
+    async with served(empty) as client:
+        headers = await owner(client, empty)
+        old = (await imported(client, headers, ("lamp.md", LAMP)))["import_id"]
+        with connected(empty.records) as connection:
+            connection.execute("UPDATE document_imports SET ended_at = '2020-01-01T00:00:00+00:00'")
+        new = (await imported(client, headers, ("fuse.md", b"# The fuse\n\nIt is behind the lamp.\n")))["import_id"]
+        assert (await client.get(f"/api/documents/imports/{old}", headers=headers)).status_code == 404
+    with connected(empty.records) as connection:
+        found = connection.execute("SELECT run_id FROM leases WHERE thread_id LIKE 'import:%'").fetchall()
+    assert [tuple(row) for row in found] == [(new,)]
 
 
 async def test_a_deleted_document_is_gone_with_its_original(empty: Workspace) -> None:

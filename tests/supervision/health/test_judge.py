@@ -113,7 +113,7 @@ async def test_tickets_rest_while_a_run_is_paused_and_go_with_it_when_it_is_dele
         await colony.tick()
     assert (colony.ticket().status, colony.ticket().ticks) == ("open", 1)
     assert colony.told("health") == ["health.ticked"]
-    colony.store.delete(["r1"])
+    colony.store.delete("r1")
     await colony.tick()
     assert colony.ticket().resolution == "the run was deleted"
 
