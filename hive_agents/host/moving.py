@@ -23,6 +23,7 @@ from hive_agents.store import (
     clear_records,
     connected,
     exclusive,
+    is_same_place,
     left_behind,
     moved,
     moved_to,
@@ -100,12 +101,15 @@ def move_records(
     """
     if isinstance(target, RemoteDatabase):
         target = replace(target, is_target=True)
-        # The settings named it before the move.
-        if workspace.records == target and left_behind(workspace.root) and is_empty(target):
-            workspace = _without_server(workspace)
     source = workspace.records
-    if source == target:
-        raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
+    if is_same_place(source, target):
+        # The settings may have named it before the move.
+        if not (isinstance(target, RemoteDatabase) and left_behind(workspace.root) and is_empty(target)):
+            name = where(workspace)
+            fix = "name another place; for another address of this one, run `hive storage setup URL`"
+            raise HiveError.of("HIVE-409", f"the records are in {name} already", file=name, fix=fix)
+        workspace = _without_server(workspace)
+        source = workspace.records
     other = Workspace(workspace.root)
     other.__dict__["records"] = target
     servers = [place for place in (source, target) if isinstance(place, RemoteDatabase)]
@@ -174,23 +178,14 @@ def set_up_records(workspace: Workspace, target: RemoteDatabase, *, progress: Pr
     The settings are left to the caller. Raises: as `move_records`, HIVE-409 where both places hold records.
     """
     source = workspace.records
-    elsewhere = isinstance(source, RemoteDatabase) and source != target and not _is_same_schema(source, target)
+    same = is_same_place(source, target)
     if is_empty(target):
-        begun = source != target or left_behind(workspace.root)
+        begun = not same or left_behind(workspace.root)
         return move_records(workspace, target, progress=progress) if begun else None
+    elsewhere = isinstance(source, RemoteDatabase) and not same
     if elsewhere or (left_behind(workspace.root) and not _is_known(workspace, target)):
-        return move_records(_without_server(workspace) if source == target else workspace, target, progress=progress)
+        return move_records(_without_server(workspace) if same else workspace, target, progress=progress)
     return None
-
-
-def _is_same_schema(one: RemoteDatabase, other: RemoteDatabase) -> bool:
-    """Return whether two addresses lead to the same schema, such as with and without a pooler."""
-    query = "SELECT system_identifier, current_database() FROM pg_control_system()"
-    servers = set()
-    for place in (one, other):
-        with connected(place) as connection:
-            servers.add(tuple(connection.execute(query).fetchone()))
-    return one.schema == other.schema and len(servers) == 1
 
 
 def _is_known(workspace: Workspace, target: RemoteDatabase) -> bool:

@@ -51,12 +51,12 @@ from .notices import (
     notify as notify,
 )
 from .own_schema import (
+    is_same_place as is_same_place,
     require_own_schema as require_own_schema,
     require_rights as require_rights,
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,
-    SchemaRights as SchemaRights,
     cut_after as cut_after,
 )
 from .reading import (

@@ -19,6 +19,8 @@ from hive_agents.workspace import RemoteDatabase
 if TYPE_CHECKING:
     import psycopg
 
+    from hive_agents.store.database import DatabasePlace
+
 _OTHER_TABLES = (
     *("schema_version", "audit_lines", "records_half_moved"),
     *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations"),
@@ -134,6 +136,31 @@ def require_own_schema(place: RemoteDatabase) -> None:
         name, problem, fix = foreign
         message = f"{name[:60]!r} in schema {place.schema} is none of this program's doing: {problem}"
         raise HiveError.of("HIVE-407", message, file=place.name, fix=fix)
+
+
+def is_same_place(one: DatabasePlace, other: DatabasePlace) -> bool:
+    """Return whether both lead to the same records, such as a server's by its socket, its port or a pooler.
+
+    Servers are only looked at. Raises: as opening a connection does.
+    """
+    if not (isinstance(one, RemoteDatabase) and isinstance(other, RemoteDatabase)) or one == other:
+        return one == other
+    return one.schema == other.schema and _identity(one) == _identity(other)
+
+
+def _identity(place: RemoteDatabase) -> Any:
+    """Return what tells a server's database from all others, copies of the server included."""
+    import psycopg
+
+    query = (
+        "SELECT system_identifier, pg_postmaster_start_time(), oid FROM pg_control_system(), pg_database"
+        " WHERE datname = current_database()"
+    )
+    try:
+        with closing(opened(place, names_from="")) as raw, other_answers():
+            return raw.execute(query).fetchone()
+    except psycopg.Error as error:
+        raise explained(error, place) from error
 
 
 def require_rights(place: RemoteDatabase) -> SchemaRights:

@@ -218,7 +218,9 @@ def test_setup_says_the_next_step_until_the_records_are_there(
     assert (place.root / "hive.toml").read_text() == text
     ran = hive(*command, "--password-ref", "credential:records", "--yes")
     assert {name: ran.json[name] for name in ("user", "joined", "verified")} == {
-        "user": user, "joined": False, "verified": True
+        "user": user,
+        "joined": False,
+        "verified": True,
     }
     storage = tomllib.loads((place.root / "hive.toml").read_text())["storage"]
     assert storage == {"url": password, "password_ref": "credential:records", "namespace": user}
@@ -303,6 +305,9 @@ def test_a_pooler_in_session_mode_and_a_server_that_is_down_are_no_hindrance(
     command = ("storage", "setup", address, "--namespace", named("t"), "--yes", "-w", place.root, "--json")
     assert hive(*command).json["verified"]
     there = Workspace(place.root)
+    assert all_records(there) == before
+    direct = ("storage", "migrate", "--to", server.url, "-w", place.root, "--json")
+    assert hive(*direct).codes == {"HIVE-409"}
     assert all_records(there) == before
     again = [word.replace(hosts, f"127.0.0.1:{pooler}") for word in map(str, command)]
     assert hive(*again).json["joined"], "another address of the same records"

@@ -299,6 +299,47 @@ def test_the_command_tells_what_to_write_or_writes_it(place: Workspace, server: 
     assert hive("storage", "-w", place.root).out.startswith("records in .hive/hive.db")
 
 
+@pytest.mark.parametrize("spelling", ["port", "twice", "user"])
+def test_another_spelling_of_the_same_address_is_no_other_place(
+    place: Workspace, server: Postgres, spelling: str
+) -> None:
+    """It is refused before anything waits or is written; records that are here still move there by either."""
+    user = f"u{uuid.uuid4().hex[:12]}"
+    server.run(f"CREATE ROLE {user} LOGIN SUPERUSER")
+    folder = Path(server.socket).parent
+    other = {
+        "port": f"{server.url}&port={server.port}",
+        "twice": server.url.replace(str(folder), f"{folder},{folder}"),
+        "user": server.url.replace("hive@", f"{user}@"),
+    }[spelling]
+    moved(place, at(place, server))
+    there = on(place, at(place, server))
+    before, schema = all_records(there), server.dump(place.settings.storage.namespace)
+    command = ("storage", "migrate", "-w", there.root, "--json", "--to")
+    for options in ((), ("--replace",)):
+        ran = hive(*command, other, *options)
+        (told,) = ran.json["diagnostics"]
+        assert (told["code"], "are in" in told["message"]) == ("HIVE-409", True)
+        assert (told["file"], "storage setup" in told["fix"]) == (there.records.name, True)
+    assert (all_records(there), server.dump(place.settings.storage.namespace)) == (before, schema)
+    assert hive(*command, "here", "--replace").json["verified"]
+
+
+def test_settings_that_spell_an_empty_server_otherwise_do_not_hide_the_records_here(
+    place: Workspace, server: Postgres
+) -> None:
+    before = all_records(place)
+    there = on(place, at(place, server))
+    assert isinstance(there.records, RemoteDatabase)
+    other = f"{server.url}&port={server.port}"
+    ran = hive("storage", "migrate", "--to", other, "--write", "-w", there.root, "--json")
+    assert (ran.json["source"], ran.json["copied"]) == (".hive/hive.db", True)
+    trust(Workspace(place.root))
+    assert all_records(Workspace(place.root)) == before
+    assert hive("storage", "setup", server.url, "--yes", "-w", place.root, "--json").json["joined"]
+    assert all_records(Workspace(place.root)) == before
+
+
 @pytest.mark.parametrize(
     ("to", "code"),
     [
