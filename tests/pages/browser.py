@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from hive_agents import Workspace
 from tests.server.serving import token
@@ -19,6 +19,9 @@ CHROMIUM = shutil.which("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 850}
+PATIENCE = 150_000
+"""Milliseconds that anything is waited for: tests say what comes, not when, and pages renew themselves each 30 s."""
+expect.set_options(timeout=PATIENCE)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
 
 
@@ -32,6 +35,13 @@ async def chromium() -> AsyncIterator[Browser]:
             await browser.close()
 
 
+async def window(browser: Browser, url: str, **how: Any) -> BrowserContext:
+    """Pages with cookies of their own, as another person's browser has."""
+    context = await browser.new_context(base_url=url, **how)
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @asynccontextmanager
 async def signed_in(
     browser: Browser,
@@ -43,7 +53,7 @@ async def signed_in(
     **how: Any,
 ) -> AsyncIterator[Page]:
     """A page of `user`, signed in by a token; console errors that aren't `expected` fail at the end."""
-    context = await browser.new_context(base_url=url, **({"viewport": WIDE} | how))
+    context = await window(browser, url, **({"viewport": WIDE} | how))
     page = await context.new_page()
     complaints: list[str] = []
     page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)

@@ -23,7 +23,7 @@ import httpx
 from playwright.async_api import Browser, Page, Route
 
 from hive_agents import Workspace
-from tests.pages.browser import chromium, picture, signed_in
+from tests.pages.browser import chromium, picture, signed_in, window
 from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
 from tests.pages.test_inbox import mails
 from tests.server.serving import bearer, sample, served
@@ -199,7 +199,7 @@ async def with_nothing(browser: Browser, folder: Path, asked: Asked) -> None:
 async def refused(browser: Browser, url: str, place: Any, folder: Path) -> None:
     """What is asked for can't be done: a token that is none, a search without questions to measure by."""
     for scheme in ("light", "dark"):
-        context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700}, color_scheme=scheme)
+        context = await window(browser, url, viewport={"width": 400, "height": 700}, color_scheme=scheme)
         page = await context.new_page()
         await page.goto("/login")
         await page.get_by_label("Token").fill("not a token")

@@ -56,8 +56,6 @@ async def test_a_refused_deployment_is_asked_for_and_a_second_person_accepts_the
             signed_in(browser, url, place, "root", "operator", "reader") as asks,
             signed_in(browser, url, place, "dana", "approver", "reader") as decides,
         ):
-            for page in (asks, decides):
-                page.set_default_timeout(90_000)
             await decides.goto("/approvals")
             await decides.get_by_text("Nothing waits for a person.").wait_for()
 
@@ -101,7 +99,6 @@ async def test_an_approver_who_operates_accepts_the_tag_by_name_and_the_history_
     losing(place)
     async with served(place) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, "alice", "operator", "approver") as page:
-            page.set_default_timeout(90_000)
             await page.goto("/optimize/configs/two")
             await page.get_by_role("button", name="Deploy", exact=True).click()
             await page.locator("[data-outcome]").get_by_text('tag "broad"').first.wait_for()

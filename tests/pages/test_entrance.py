@@ -13,7 +13,7 @@ from hive_agents.access import login_code
 from hive_agents.server.pages import language
 from hive_agents.server.pages.assets import THIRD_PARTY
 from hive_agents.server.pages.view import environment
-from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in
+from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in, window
 from tests.server.serving import bearer, sample, served, token
 
 
@@ -142,7 +142,7 @@ async def test_signing_in_and_out_by_keyboard_in_a_browser(tmp_path: Path) -> No
 async def test_a_wrong_token_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place) as client, chromium() as browser:
-        context = await browser.new_context(base_url=str(client.base_url))
+        context = await window(browser, str(client.base_url))
         page = await context.new_page()
         await page.goto("/login")
         await page.get_by_label("Token").fill(token(place)[:-3] + "xyz")

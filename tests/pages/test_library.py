@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from hive_agents import Workspace
 from hive_agents.access import login_code
-from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in
+from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in, window
 from tests.server.serving import bearer, sample, served
 from tests.server.test_documents_http import LAMP, imported, without_documents
 
@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Workspace:
 @asynccontextmanager
 async def opened(browser: Browser, client: httpx.AsyncClient, place: Workspace) -> AsyncIterator[Page]:
     """A page of the person at the machine, who signed in by a link; complaints of the browser fail."""
-    context = await browser.new_context(base_url=str(client.base_url), reduced_motion="reduce")
+    context = await window(browser, str(client.base_url), reduced_motion="reduce")
     page = await context.new_page()
     complaints: list[str] = []
     page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)
@@ -74,7 +74,7 @@ async def test_from_nothing_to_an_answer(place: Workspace, tmp_path: Path) -> No
         await page.goto("/chat")
         await page.locator("#text").fill("when is the lamp turned off?")
         await page.keyboard.press("Enter")
-        await expect(page.locator(".result h3")).to_contain_text("The lamp", timeout=20_000)
+        await expect(page.locator(".result h3")).to_contain_text("The lamp")
         await page.goto("/")
         await expect(page.get_by_role("heading", name="Getting started: 2 of 5 done")).to_be_visible()
 

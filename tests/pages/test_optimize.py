@@ -152,7 +152,6 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
     place = sample(tmp_path / "ws")
     async with served(place) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:
-            page.set_default_timeout(90_000)
             await page.goto("/optimize")
             await require_accessible(page)
             await page.get_by_text("Budgets").click()
@@ -207,7 +206,6 @@ async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_foun
     found = search(place)
     async with served(place, roles=("http",)) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:
-            page.set_default_timeout(90_000)
             await page.goto("/optimize")
             await reached(page, "form[data-search] button")
             await page.keyboard.press("Enter")

@@ -18,7 +18,7 @@ from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.events import EscalationTicket, EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
-from tests.pages.browser import chromium, needs_chromium, signed_in
+from tests.pages.browser import chromium, needs_chromium, signed_in, window
 from tests.pages.people import noting_agent
 from tests.pages.test_approvals import started
 from tests.pages.test_optimize import searched
@@ -237,7 +237,7 @@ async def test_no_payload_in_an_address_runs(tmp_path: Path) -> None:
 async def test_no_payload_at_the_sign_in_runs(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client, chromium() as browser:
-        context = await browser.new_context(base_url=str(client.base_url))
+        context = await window(browser, str(client.base_url))
         page = await context.new_page()
         ran: list[str] = []
         page.on("dialog", lambda dialog: ran.append(dialog.message))

@@ -17,7 +17,7 @@ from hive_agents.runs import RunStore
 from hive_agents.workspace import is_trusted, trusted
 from tests.agents.conftest import write_json
 from tests.models.openai_server import model_server
-from tests.pages.browser import chromium, needs_chromium, signed_in
+from tests.pages.browser import chromium, needs_chromium, signed_in, window
 from tests.pages.people import noting_agent
 from tests.pages.test_library import opened
 from tests.server.serving import sample, served
@@ -72,7 +72,7 @@ async def test_a_failed_run_is_retried(browser: Browser, tmp_path: Path) -> None
             await page.get_by_role("button", name="Start writer").click()
             await page.wait_for_url("**/colony/runs/r*")
             again = page.get_by_role("button", name="Retry")
-            await expect(again).to_be_visible(timeout=30_000)
+            await expect(again).to_be_visible()
             run = page.url.rpartition("/")[2]
             assert RunStore(place).get(run).status == "failed"
             await again.click()
@@ -132,7 +132,7 @@ async def test_a_model_is_connected_and_answers(browser: Browser, tmp_path: Path
             await write(page)
             await expect(page.get_by_text("It uses them from its next start on.")).to_be_visible()
             await page.get_by_role("button", name="Test them").click()
-            await expect(page.locator("section .badge").first).to_be_visible(timeout=30_000)
+            await expect(page.locator("section .badge").first).to_be_visible()
         place = Workspace(place.root)
         assert is_trusted(place, "models.chat", "models.endpoints.lab")
         async with served(place) as client, opened(browser, client, place) as page:
@@ -162,7 +162,7 @@ async def test_a_new_person_sees_only_hers(browser: Browser, tmp_path: Path) -> 
             await root.get_by_label("Name", exact=True).select_option("nora")
             await root.get_by_role("button", name="Make a token").click()
             token = await root.locator("#made").input_value()
-        context = await browser.new_context(base_url=url)
+        context = await window(browser, url)
         nora = await context.new_page()
         await nora.goto("/login")
         await nora.locator("#token").fill(token)

@@ -25,7 +25,7 @@ from hive_agents.base import HiveError
 from hive_agents.runs import control
 from hive_agents.server import signin
 from hive_agents.server.auth import COOKIE
-from tests.pages.browser import chromium, needs_chromium, reached
+from tests.pages.browser import chromium, needs_chromium, reached, window
 from tests.server.provider import CLIENT, SECRET, OpenIdProvider, open_id_provider
 from tests.server.serving import SETTINGS, sample, served
 
@@ -433,7 +433,7 @@ def test_settings_that_are_no_provider_are_refused(tmp_path: Path, settings: str
 @needs_chromium
 async def test_a_person_signs_in_from_the_page_by_keys_and_out_again(place: Workspace) -> None:
     async with served(place) as client, chromium() as browser:
-        page = await (await browser.new_context(base_url=str(client.base_url))).new_page()
+        page = await (await window(browser, str(client.base_url))).new_page()
         await page.goto("/login?next=/documents")
         await reached(page, 'a[href^="/signin"]', most=10)
         await page.keyboard.press("Enter")
