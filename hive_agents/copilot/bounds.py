@@ -27,13 +27,13 @@ def date_bounds(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter],
             plain = [name for name in fields if date_role_of(name) not in ("due", "expires")] or fields
             field = [*date_fields(s, cue), *plain][0] if cue is not None else plain[0]
             bounds = [
-                DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in _bounds(s, span, field, cue)
+                DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in bounds_of(s, span, field, cue)
             ]
             demands.append((bounds, {*inside, *_naming(s, field, cue)}))
     return demands
 
 
-def _bounds(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
+def bounds_of(s: Sentence, span: DateSpan, field: str, cue: int | None) -> tuple[Bound, ...]:
     """Return the bounds of a date: "due by 1 May" means the next one, "reviewed by 1 May" the last."""
     happened = cue is not None and s.at(cue).endswith("ed")
     ahead = date_role_of(field) in ("due", "expires") and not happened
@@ -82,10 +82,18 @@ def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
         found = (_named_after(s, place) or _named_before(s, place)) if is_number(s.at(place)) else None
         if found is not None:
             name, op, places = found
-            number = s.at(place)
-            value = int(number) if number.isdecimal() else float(number)
-            demands.append((DocumentFilter(field=name, op=op, value=value), places))
+            demands.append((DocumentFilter(field=name, op=op, value=value_at(s, place)[0]), places))
     return demands
+
+
+def value_at(s: Sentence, place: int) -> tuple[float, int]:
+    """Return the number at a place, which a sign may stand before, and the place of its last word: "5,000" has two."""
+    text, gap = s.at(place), s.words[place].gap
+    while s.at(place + 1).isdecimal() and len(s.at(place + 1)) == 3 and s.words[place + 1].gap == ",":
+        place += 1
+        text += s.at(place)
+    sign = -1 if gap.endswith(("-", "−")) and gap[:-1].isspace() else 1
+    return sign * (int(text) if text.isdecimal() else float(text)), place
 
 
 def compared(s: Sentence, place: int) -> tuple[int, Operator | None]:

@@ -7,10 +7,12 @@ rows are called, or the grammar around them. In any other message such words may
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import ge, gt, le, lt
 from typing import cast
 
-from hive_agents.copilot.bounds import compared, date_fields, is_number
+from hive_agents.copilot.bounds import bounds_of, compared, date_fields, is_number, value_at
 from hive_agents.copilot.dates import DateSpan
+from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.sentence import (
@@ -23,22 +25,30 @@ from hive_agents.copilot.sentence import (
     NEGATIONS,
     PREPOSITIONS,
     QUESTION,
+    Mention,
     Sentence,
 )
-from hive_agents.copilot.vocabulary import LONGEST, parts, role_of, word_key
+from hive_agents.copilot.vocabulary import LONGEST, parts, role_of
+from hive_agents.documents import terms
 
 Found = tuple[list[DocumentFilter], set[int]]
 """Filters, and the places of the words that they were read from."""
 
 _HAVE = word_list("words", "have")
 _WITHOUT, _LINKS, _LEADS = (word_list("columns", name) for name in ("without", "links", "leads"))
+_LISTING, _UNITS = word_list("words", "listing"), word_list("columns", "units")
+_ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
+"""Names of columns of years that don't say of what."""
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
 
 def conditions_in(s: Sentence) -> list[DocumentFilter] | None:
     """Return the filters of a message that only asks for rows by their columns; None of any other message."""
-    if any(s.at(n) in ABOUT - PREPOSITIONS or s.at(n) in word_list("columns", "never") for n in range(len(s.words))):
-        return None
+    never = word_list("columns", "never")
+    for n in range(len(s.words)):
+        mine = s.at(n) == "me" and s.at(n - 1) in PREPOSITIONS | {"to"}
+        if mine or s.at(n) in never or s.at(n) in ABOUT - PREPOSITIONS:
+            return None
     asks = s.at(0) not in QUESTION or s.at(0) in _LEADS or (s.at(0), s.at(1)) == ("how", "many")
     if not asks or (s.at(0) == "how" and s.at(1) != "many"):
         return None
@@ -55,6 +65,7 @@ class _Columns:
         self.dated = {n for span in sentence.dates if span.led for n in range(span.first, span.last + 1)}
         self.conditions = 0
         self.nouns = {n for n in range(len(sentence.words)) if self._is_noun(n)}
+        self.linking = linking_verbs(sentence, set()) if self.nouns else set[int]()
 
     def read(self) -> None:
         rules: tuple[Callable[[int], Found | None], ...] = (
@@ -74,7 +85,7 @@ class _Columns:
     def is_complete(self) -> bool:
         """Return whether conditions on columns, or on rows that their folder names, are all that the message says."""
         s = self.s
-        rest = [n for n in range(len(s.words)) if n not in self.used | self.nouns]
+        rest = [n for n in range(len(s.words)) if n not in self.used | self.nouns | self.linking]
         skipped = EMPTY | _LINKS | word_table("columns.measures").keys() | {"'s"}
         fields = {demand.field for demand in self.filters}
         # "operated by Bela", "3000 kg": words of a column that filters.
@@ -83,6 +94,7 @@ class _Columns:
         rows = {demand.field for demand in self.filters if role_of(demand.field) == "kind"}
         either = any(s.at(n) == "or" for n in rest) and len(fields - rows) > 1
         named = bool(self.nouns) and bool(self.filters)
+        rest = [n for n in rest if n or s.at(0) != "name" or s.at(1) not in ARTICLES]
         return (
             (bool(self.conditions) or named)
             and not either
@@ -90,10 +102,21 @@ class _Columns:
         )
 
     def _is_noun(self, place: int) -> bool:
-        """Return whether a word is what the rows of a table are called: "products" of `products/`."""
+        """Return whether a word is what rows are called: "products" of `products/`, "vans" of a column."""
         word = self.s.at(place)
         called = word == "documents" != self.s.words[place].text.lower()
-        return called or (word_key([word]) in self.s.vocabulary.folders and place not in self.s.inside)
+        mention = self.s.inside.get(place)
+        if mention is None:
+            return called or word_key([word]) in self.s.vocabulary.folders
+        return called or (place == mention.last and self._is_kind(mention))
+
+    def _is_kind(self, mention: Mention) -> bool:
+        """Return whether a value in the plural is what is asked for: "how many vans by Acme"."""
+        s, meaning = self.s, mention.meanings[0]
+        before = s.back(mention.first, ARTICLES, *(frozenset({s.at(n)}) for n in s.inside))
+        leads = before < 0 or s.at(before) in _LISTING | {"many", "which", "what", "me"}
+        plural = s.at(mention.last) != str(meaning.value).lower() or s.at(mention.last).endswith("s")
+        return leads and plural and meaning.role == "other" and not (mention.shy or mention.plain or meaning.noun)
 
     def _negated(self, place: int) -> bool:
         """Return whether a condition is denied: "are not", "haven't been", "neither … nor"."""
@@ -198,15 +221,18 @@ class _Columns:
         if not is_number(s.at(place)) or (is_number(s.at(place - 2)) and s.at(place - 1) == "and"):
             return None
         first, op = compared(s, place)
-        value, last = self._value(place)
+        value, last = value_at(s, place)
         bounds: list[tuple[Operator, float]] = [(op or "eq", value)]
         if s.at(first) == "between" and s.at(last + 1) == "and" and is_number(s.at(last + 2)):
-            upper, last = self._value(last + 2)
+            upper, last = value_at(s, last + 2)
             bounds, first = [("gte", value), ("lte", upper)], first - 1
         if not bounds:
             return None
         between = len(bounds) == 2
         after = self._named(last + 1, self._numbers())
+        if s.at(last + 1) in _UNITS:  # "600 km range"
+            last += 1
+            after = self._named(last + 1, self._numbers()) or after
         counts = s.at(0) == "how" or s.at(first) in word_list("columns", "counted")
         if after is not None and (op or between or counts):
             return self._bounded(after[0], bounds, set(range(first + 1, last + 1 + after[1])))
@@ -230,14 +256,6 @@ class _Columns:
         start = before if s.at(before) in word_table("columns.measures") else before + 1
         return self._bounded(fields[0], bounds, set(range(start, last + 1)))
 
-    def _value(self, place: int) -> tuple[float, int]:
-        """Return the number at a place, and the place of its last word: "5,000" has two."""
-        s, text = self.s, self.s.at(place)
-        while s.at(place + 1).isdecimal() and len(s.at(place + 1)) == 3 and s.words[place + 1].gap == ",":
-            place += 1
-            text += s.at(place)
-        return int(text) if text.isdecimal() else float(text), place
-
     def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int]) -> Found:
         return [DocumentFilter(field=name, op=op, value=value) for op, value in bounds], places
 
@@ -255,20 +273,38 @@ class _Columns:
             cue = self._cue(span)
             fields = date_fields(self.s, cue) if cue is not None else []
             if cue is not None and fields and self.used.isdisjoint(range(span.first, span.last + 1)):
-                bounds = [DocumentFilter(field=fields[0], op=op, value=day.isoformat()) for op, day in span.bounds]
+                set_by = bounds_of(self.s, span, fields[0], cue)
+                bounds = [DocumentFilter(field=fields[0], op=op, value=day.isoformat()) for op, day in set_by]
                 yield bounds, {cue, *range(span.first, span.last + 1)}
 
     def _years(self, span: DateSpan) -> Found | None:
-        """Return bounds on a column of years: "built before 2005" of `year_built`."""
-        s, stems = self.s, word_list("columns", "years")
-        place = s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
-        for name in self._numbers():
-            named = set(parts(name))
-            others = {word_key([part]) for part in named - stems}
-            if named & stems and (s.stem(place) in others or not others):
-                filters = [DocumentFilter(field=name, op=op, value=day.year) for op, day in span.bounds]
-                return filters, {place, *range(span.first, span.last + 1)}
+        """Return bounds on a column of years: "built before 2005" of `year_built`, "before 2005 founded"."""
+        s = self.s
+        before = s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
+        events, stems = word_table("columns.events"), word_list("columns", "years")
+        for place in (before, span.last + 1):
+            roots = events.get(s.at(place), "").split()
+            for name in {**dict.fromkeys(self._numbers()), **s.vocabulary.years}:
+                own = [part for part in parts(name) if part not in stems]
+                told = any(root in name.lower() for root in roots)
+                told = told or bool(s.stem(place) and s.stem(place) in terms(" ".join(own)))
+                if told and (name in s.vocabulary.years or len(own) < len(parts(name))):
+                    return self._in_years(name, span, place)
+        plain = s.at(before) not in events and s.at(span.last + 1) not in events
+        bare = [name for name in self._numbers() if stems.issuperset(parts(name))]
+        spoken = [n for n in (before, span.last + 1) if n in self.nouns or s.at(n) in EMPTY | {""} or n in s.inside]
+        alone = not {*s.vocabulary.years, *s.vocabulary.of_type("date")}.difference(bare)
+        whatever = bool(bare) and alone and parts(bare[0])[0] in _ANY_YEAR
+        if len(bare) == 1 and (whatever or (plain and len(spoken) == 2)):
+            return self._in_years(bare[0], span, before)
         return None
+
+    def _in_years(self, name: str, span: DateSpan, place: int) -> Found:
+        places = {place, *range(span.first, span.last + 1)}
+        if self.s.vocabulary.fields[name].type == "number":
+            return [DocumentFilter(field=name, op=op, value=day.year) for op, day in span.bounds], places
+        years = [value for value in self.s.vocabulary.years[name] if _is_within(int(str(value)), span)]
+        return [DocumentFilter(field=name, op="in", value=years or [str(span.bounds[0][1].year)])], places
 
     def _cue(self, span: DateSpan) -> int | None:
         before = self.s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
@@ -282,7 +318,8 @@ class _Columns:
             places, meaning = set(mention.places), mention.meanings[0]
             if mention.shy or not places.isdisjoint(self.used | self.dated):
                 continue
-            if self._negated(s.back(mention.first, *_OVER, PREPOSITIONS) + 1):
+            before = s.back(mention.first, *_OVER, PREPOSITIONS)
+            if self._negated(before if before in self.linking else before + 1):
                 excluded.setdefault(meaning.field, []).extend(mention.values(meaning))
                 yield [], places
             else:
@@ -294,5 +331,28 @@ class _Columns:
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
 
 
+def _is_within(year: int, span: DateSpan) -> bool:
+    tests = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
+    return all(tests[op](year, day.year) for op, day in span.bounds)
+
+
 def _listed(values: Sequence[FilterValue]) -> list[FilterValue]:
     return list(values)
+
+
+def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
+    """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
+    "how many tickets did Tech-03 handle"."""
+    linking = set()
+    for place in range(1, len(s.words)):
+        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
+            continue
+        before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, word_list("words", "relative"), _HAVE)
+        after = place + 1
+        while s.at(after) in PREPOSITIONS - ABOUT or s.at(after) in ARTICLES:
+            after += 1
+        said = s.is_head(before) or (before in s.inside and after > place + 1)
+        between = said and (after in s.inside or after in used)
+        ends = place + 1 == len(s.words) and s.at(0) == "how" and (place - 1 in s.inside or place - 1 in used)
+        linking |= {place} if between or ends else set()
+    return linking

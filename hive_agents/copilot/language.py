@@ -17,6 +17,7 @@ MOST_WORDS = 120
 """The words that are read of a text; one that is longer is a pasted page, and has no filters."""
 
 _WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|[vV]?\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_A_NUMBER = re.compile(r"\s*\d")
 _WITHOUT = re.compile(r"\bw/o\b", re.I)
 _QUOTED = re.compile(r"(?<!\w)(['\"“‘«])([^'\"“”‘’«»]{1,80})(['\"”’»])(?!\w)")
 
@@ -63,21 +64,32 @@ def in_english(text: str) -> str:
     if code == "en":
         return text
     phrases, english, _ = _spoken(code)
-    return phrases.sub(lambda found: english[" ".join(re.split(r"[\W_]+", found[0].lower()))], text)
+
+    def in_words(found: re.Match[str]) -> str:
+        phrase = " ".join(re.split(r"[\W_]+", found[1].lower()))
+        of_number = english.get(f"{phrase} #") if _A_NUMBER.match(text, found.end()) else None
+        word = of_number or english.get(phrase)
+        return found[0] if word is None else word + (" " if found[2] else "")
+
+    return phrases.sub(in_words, text)
 
 
 @cache
 def _spoken(code: str) -> tuple[re.Pattern[str], Mapping[str, str], frozenset[str]]:
-    """Return the pattern of a language's words for lists, their English, and the single words among them."""
+    """Return the pattern of a language's words for lists, their English, and the single words among them.
+
+    A phrase that ends with " #" is read so before a number alone: "über 300".
+    """
     english = {
         phrase: name
         for name, listed in language(code)["spoken"].items()
         for phrase in (listed.split() if isinstance(listed, str) else listed)
     }
-    longest = sorted(english, key=len, reverse=True)
+    longest = sorted({phrase.removesuffix(" #") for phrase in english}, key=len, reverse=True)
     alternatives = "|".join(r"[\W_]+".join(map(re.escape, phrase.split())) for phrase in longest)
     single = frozenset(phrase for phrase in english if " " not in phrase)
-    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.I), english, single
+    # The apostrophe of "d'Oslo" goes with the word before it.
+    return re.compile(rf"(?<!\w)({alternatives})(?:(['’])(?=\w)|(?!\w))", re.I), english, single
 
 
 @cache

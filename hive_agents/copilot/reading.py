@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 
 from hive_agents.copilot.bounds import date_bounds, date_verbs, number_bounds
-from hive_agents.copilot.columns import conditions_in
+from hive_agents.copilot.columns import conditions_in, linking_verbs
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.sentence import (
@@ -104,7 +104,7 @@ class _Values:
         """Accept values without other content: "drafts", "effective in the lab"; a tag alone is a topic, unless it is
         said of documents: "how many servers run Linux"."""
         s = self.s
-        linking = set() if s.follow_up else _linking_verbs(s, self.used)
+        linking = set() if s.follow_up else linking_verbs(s, self.used)
         rest = [n for n in range(len(s.words)) if s.is_content(n, self.used | linking)]
         if not s.filters_by_description or not all(n in s.inside for n in rest):
             return
@@ -302,23 +302,6 @@ class _Values:
     def _is_negated(self, mention: Mention) -> bool:
         over = (ARTICLES, ADVERBS - {"as"}, PREPOSITIONS - {"about"}, HEADS, BE)
         return self.s.at(self.s.back(mention.first, *over)) in NEGATIONS
-
-
-def _linking_verbs(s: Sentence, used: set[int]) -> set[int]:
-    """Return the places of verbs that only link documents with a value: "servers that run Linux", "issued by Acme",
-    "how many tickets did Tech-03 handle"."""
-    linking = set()
-    for place in range(1, len(s.words)):
-        if place in s.inside or not s.is_content(place, used) or s.words[place].opens_clause:
-            continue
-        before = s.back(place, _LINKS, word_list("words", "have"))
-        after = place + 1
-        while s.at(after) in PREPOSITIONS - ABOUT or s.at(after) in ARTICLES:
-            after += 1
-        between = s.is_head(before) and (after in s.inside or after in used)
-        ends = place + 1 == len(s.words) and s.at(0) == "how" and (place - 1 in s.inside or place - 1 in used)
-        linking |= {place} if between or ends else set()
-    return linking
 
 
 def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:

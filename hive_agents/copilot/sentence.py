@@ -9,7 +9,7 @@ from enum import Enum
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.language import Word, at, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.plan import FilterValue
-from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday
+from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday, word_stems
 from hive_agents.documents import terms
 
 _WORDS = {
@@ -221,7 +221,7 @@ def _with_documents(sentence: list[Word], vocabulary: Vocabulary) -> list[Word]:
         named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
         ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
         lower = f"{word.lower}s" if named and ends else word.lower
-        is_noun = bool(vocabulary.noun) and terms(word.lower) == [vocabulary.noun]
+        is_noun = bool(vocabulary.noun) and vocabulary.noun in word_stems(word.lower)
         result.append(replace(word, lower="documents" if is_noun else lower))
     return result
 
@@ -249,6 +249,8 @@ def _longest(
     for last in range(end - 1, place - 1, -1):
         phrase = sentence[place : last + 1]
         meanings = vocabulary.meanings([word.lower for word in phrase])
+        if not meanings and len(phrase) > 1:  # "military museums" of a folder of museums
+            meanings = vocabulary.meanings([word.text.lower() for word in phrase])
         if meanings:
             word, value = phrase[0], str(meanings[0].value).lower()
             small = last == place and (len(word.lower) == 1 or word.lower.isdigit())

@@ -10,7 +10,7 @@ import numpy as np
 from hive_agents.access import permissions_of
 from hive_agents.base import NoModel
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
-from hive_agents.copilot.language import clean, every_pattern
+from hive_agents.copilot.language import clean, every_pattern, in_english
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
@@ -365,7 +365,7 @@ def how_many(session: TurnSession, decision: RouterDecision) -> int | None:
     """
     request, rows = session.request, session.found.rows
     listed = decision.strategy is SearchStrategy.METADATA_ONLY and decision.route == "documents.search"
-    if not listed or request.cursor or not asks_how_many(without_politeness(clean(request.text))):
+    if not listed or request.cursor or not asks_how_many(in_english(without_politeness(clean(request.text)))):
         return None
     if len(rows) > MOST_ASKED:
         return len(rows) if permissions_of(session.workspace).lists else None

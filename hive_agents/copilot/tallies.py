@@ -46,7 +46,7 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
 
     "At least", and a number before the field, bound the documents: "at least one vote", "a minimum of 50 votes".
     """
-    measures = word_table("tallies.measures")
+    measures, comparisons = word_table("tallies.measures"), word_table("fields.comparisons")
     for place, word in enumerate(sentence):
         kind = measures.get(word.lower) if at(sentence, place - 1) != "at" else None
         for at_field in range(place + 1, place + 1 + _NEAR) if kind is not None else ():
@@ -54,6 +54,8 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
                 break
             types = ("number", "date") if kind in ("max", "min") else ("number",)
             found = _field(sentence, at_field, vocabulary, vocabulary.of_type(*types))
+            if found is not None and at(sentence, at_field + found[1]) in comparisons:
+                break  # "with an average price over 30" bounds them
             if kind is not None and found is not None:
                 used.update(range(place, at_field + found[1]))
                 return kind, found[0]

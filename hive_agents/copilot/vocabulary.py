@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import zip_longest
+from functools import cache, cached_property, lru_cache
 from typing import Generic, Literal, TypeVar, cast
 
 from hive_agents.access import RESERVED
+from hive_agents.copilot.forms import (
+    VERSION,
+    inflected,
+    is_plural,
+    is_version,
+    one_edit,
+    other_form,
+    spaced,
+    spelt,
+    version_parts,
+    word_key,
+)
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue, RouterDecision
-from hive_agents.documents import Collection, FieldType, terms, words as spell
+from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
 FieldRole = Literal[
@@ -23,11 +34,15 @@ LONGEST = 5
 """Words in the longest phrase that can be a value."""
 _MISSPELT = range(8, 41)
 """Letters of a word that is found with one letter wrong, too."""
-_INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
-_VOWELS = frozenset("aeiouy")
+_ENDINGS = frozenset({"n", "en", "e", "s", "es"})
+"""Endings of a value or a field's name in German."""
+_SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
+"""Letters of a word in another form, of a compound, and of the part of it that names a field."""
 _INSIDE_NAMES = frozenset({"of", "the", "in"})
 """Words between those of a field's name: "GB of memory" is `memory_gb`."""
-_VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
+_YEAR = re.compile(r"1\d{3}|20\d\d")
+_YEARS = 0.9
+"""The share of a column's values that are years."""
 _FOLDERS = word_list("fields", "folders")
 _Entry = TypeVar("_Entry")
 
@@ -71,8 +86,12 @@ class _Phrases(Generic[_Entry]):
 
     def find(self, words: Sequence[str]) -> list[_Entry]:
         joined = "".join(words)
-        alike = (entry for phrase, entry in self._index.get(word_key(words), ()) if _inflected(joined, phrase))
+        alike = (entry for phrase, entry in self._index.get(word_key(words), ()) if inflected(joined, phrase))
         return list(dict.fromkeys(alike)) if joined else []
+
+    def exact(self, word: str) -> list[_Entry]:
+        """Return the entries of one phrase as it is written."""
+        return [entry for phrase, entry in self._index.get(word_key((word,)), ()) if phrase == word]
 
 
 @dataclass(frozen=True)
@@ -80,13 +99,16 @@ class Vocabulary:
     """All filterable fields; built from a scoped index, it has no value of hidden documents.
 
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
-    `folders` are the stems of all plural names of folders, `flags` the two values of columns of yes and no, or 1 and 0.
+    `folders` are the stems of all plural names of folders, `flags` the two values of columns of yes and no, or 1 and 0,
+    `years` the columns that hold years, `usual` the field that has a value of several fields in most documents.
     """
 
     fields: Mapping[str, FieldWords]
     noun: str = ""
     folders: frozenset[str] = frozenset()
     flags: Mapping[str, tuple[FilterValue, FilterValue]] = field(default_factory=dict)
+    years: Mapping[str, tuple[FilterValue, ...]] = field(default_factory=dict)
+    usual: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -98,20 +120,29 @@ class Vocabulary:
         """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
         flags: dict[str, tuple[FilterValue, FilterValue]] = {}
+        years: dict[str, tuple[FilterValue, ...]] = {}
+        holders: dict[str, list[tuple[int, str]]] = {}
         for name in collection.filterable:
             schema = collection.fields[name]
-            flag = _flag(schema.type, [value for value, _ in values(name)] if schema.type != "date" else [])
+            counted = values(name) if schema.type != "date" else []
+            flag = _flag(schema.type, [value for value, _ in counted])
             flags |= {} if flag is None else {name: flag}
+            of_years = tuple(value for value, _ in counted if _YEAR.fullmatch(str(value)))
+            years |= {name: of_years} if of_years and len(of_years) >= _YEARS * len(counted) else {}
             if schema.type in ("date", "number"):
                 fields[name] = FieldWords(schema.type)
                 continue
-            ranked = sorted(values(name), key=lambda pair: (-pair[1], pair[0]))
+            ranked = sorted(counted, key=lambda pair: (-pair[1], pair[0]))
+            for value, count in ranked:
+                holders.setdefault(value.lower(), []).append((count, name))
             visible = tuple(str(value) for value, _ in ranked)
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
         folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
-        named = frozenset(word_key(spell(one)) for one in folders if _is_plural(one))
-        return cls(fields, next(iter(named), "") if len(folders) == 1 else "", named, flags)
+        named = frozenset(word_key(spell(one)) for one in folders if is_plural(one) or _is_foreign_plural(one))
+        shared = {value: found for value, found in holders.items() if len(found) > 1}
+        usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
+        return cls(fields, next(iter(named), "") if len(folders) == 1 else "", named, flags, years, usual)
 
     def named_field(self, words: Sequence[str], names: Iterable[str]) -> tuple[str, int] | None:
         """Return which of these fields the words begin with, and how many of the words name it.
@@ -132,8 +163,8 @@ class Vocabulary:
             length = next((n for n in longest if word_key(words[:n]) in (joined, bare)), 0)
             whole, seen = length > 0, set[str]()
             for n, word in enumerate(words if not whole else ()):
-                stem = word_key((word,))
-                if stem in own and stem not in seen:
+                stem = next((stem for stem in own if stem in word_stems(word)), "")
+                if stem and stem not in seen:
                     seen.add(stem)
                     length = n + 1
                 elif not n or word not in _INSIDE_NAMES:
@@ -155,11 +186,39 @@ class Vocabulary:
         """
         meanings = self._phrases.find(phrase)
         if not meanings and len(phrase) == 1:
-            meanings = self._kindred_versions(phrase[0])
+            meanings = self._kindred_versions(phrase[0]) or self._declined(phrase[0]) or self._compounded(phrase[0])
         if not meanings and len(phrase) == 1:
             near = self._long_words.get(phrase[0][:1], ())
-            meanings = list(dict.fromkeys(meaning for word, meaning in near if _one_edit(phrase[0], word)))
+            meanings = list(dict.fromkeys(meaning for word, meaning in near if one_edit(phrase[0], word)))
+        if len(meanings) > 1:
+            meanings = sorted(meanings, key=lambda one: self.usual.get(str(one.value).lower(), one.field) != one.field)
         return tuple(meanings)
+
+    def _declined(self, word: str) -> list[Meaning]:
+        """Return the values of which a word is another form in German: "Limousinen" of Limousine."""
+        if len(word) < _SHORTEST_FORM or not word.isalpha() or is_everyday(word):
+            return []
+        forms = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
+        return next((found for form in forms if (found := self._phrases.exact(form))), [])
+
+    def _compounded(self, word: str) -> list[Meaning]:
+        """Return the values that a word names together with their field: "Allradantrieb".
+
+        >>> kb = Vocabulary({"antrieb": FieldWords("keyword", ("Allrad", "Heck")), "farbe": FieldWords("keyword")})
+        >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("allradantrieb", "antrieb")]
+        [['Allrad'], []]
+        """
+        if len(word) < _SHORTEST_COMPOUND or not word.isalpha():
+            return []
+        for name in self.of_type("keyword", "text"):
+            for part in parts(name):
+                value, found, ending = word.rpartition(part)
+                if len(part) >= _SHORTEST_PART and found and value and ending in _ENDINGS | {""}:
+                    wholes = (value.removesuffix(joint) for joint in ("", "s", "es", "n", "en"))
+                    meant = [one for whole in wholes for one in self._phrases.exact(whole) if one.field == name]
+                    if meant:
+                        return meant[:1]
+        return []
 
     def _kindred_versions(self, word: str) -> list[Meaning]:
         """Return the versions that a shorter one covers ("1.12": 1.12.2), else the longest one that covers it.
@@ -175,7 +234,7 @@ class Vocabulary:
             (version_parts(value), Meaning(name, value, "version", False))
             for name in self.in_role("version")
             for value in self.fields[name].values
-            if _VERSION.fullmatch(value)
+            if VERSION.fullmatch(value)
         ]
         narrower = [meaning for version, meaning in versions if version[: len(asked)] == asked]
         wider = [
@@ -206,7 +265,7 @@ class Vocabulary:
         """Return the values, by field, that a decision filters by, or has in its texts and the reader's `text` not."""
         filtered = {(demand.field, str(value)) for demand in decision.filters for value in demand.values}
         texts = [decision.rewritten_query, decision.search_value or "", decision.question or "", *decision.options]
-        asked, written = _spaced(text), _spaced(" ".join(texts))
+        asked, written = spaced(text), spaced(" ".join(texts))
         named = {
             name: [
                 value
@@ -219,7 +278,7 @@ class Vocabulary:
 
     @cached_property
     def _spaced_values(self) -> dict[str, list[tuple[str, str]]]:
-        return {name: [(value, _spaced(value)) for value in words.values] for name, words in self.fields.items()}
+        return {name: [(value, spaced(value)) for value in words.values] for name, words in self.fields.items()}
 
     @cached_property
     def _entries(self) -> list[tuple[list[str], Meaning]]:
@@ -238,8 +297,8 @@ class Vocabulary:
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
                 general += [(phrase, meaning) for group in _groups().find(spell(value)) for phrase in group]
-        spelt = [(_spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
-        return [(phrase, meaning) for phrase, meaning in spelt if 0 < len(phrase) <= LONGEST]
+        phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
+        return [(phrase, meaning) for phrase, meaning in phrased if 0 < len(phrase) <= LONGEST]
 
     @cached_property
     def _phrases(self) -> _Phrases[Meaning]:
@@ -258,12 +317,13 @@ class Vocabulary:
 def _flag(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, FilterValue] | None:
     """Return the values of yes and of no of a column that has no others; None of any other column.
 
-    >>> _flag("number", [0, 1]), _flag("keyword", ["No", "Yes"]), _flag("number", [1, 2])
+    >>> _flag("number", [0, 1]), _flag("keyword", ["No", "Yes", "Unknown"]), _flag("number", [1, 2])
     ((1, 0), ('Yes', 'No'), None)
     """
+    untold = set() if kind == "number" else word_list("columns", "untold")
     pairs = [("1", "0")] if kind == "number" else [pair.split() for pair in language("en")["columns"]["flags"]]
     shown = {str(value).lower(): value for value in values if value is not None}
-    found = next(((yes, no) for yes, no in pairs if no in shown and shown.keys() <= {yes, no}), None)
+    found = next(((yes, no) for yes, no in pairs if no in shown and shown.keys() <= {yes, no} | untold), None)
     if kind == "boolean":
         return True, False
     return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
@@ -352,11 +412,12 @@ def _names_documents(value: str, name: str, role: FieldRole) -> bool:
     [True, True, False]
     """
     named = bool(_kinds().find(spell(value)[-1:]))
-    return named or (role == "kind" and (_is_plural(value) or _FOLDERS.isdisjoint(parts(name))))
+    return named or (role == "kind" and (is_plural(value) or _FOLDERS.isdisjoint(parts(name))))
 
 
-def _is_plural(name: str) -> bool:
-    return name.lower().endswith("s") and not name.lower().endswith(("ss", "us", "is"))
+def _is_foreign_plural(name: str) -> bool:
+    """Return whether a folder's name is a plural in German or French: "fahrzeuge", "bureaux"."""
+    return name.lower().endswith(("e", "en", "er", "n", "x")) and not is_everyday(name.lower())
 
 
 @cache
@@ -376,75 +437,13 @@ def _pieces() -> WordPieces:
     return WordPieces()
 
 
-def word_key(words: Sequence[str]) -> str:
-    """Return what words are compared by: their stem, written together."""
-    # Joined, so that "change log", "change-log" and "changelog" are one phrase.
-    joined = "".join(words)
-    # Snowball doesn't stem "rfcs" and "slas"; in words of three letters the "s" may belong to the stem: "bus".
-    if joined.endswith("s") and not _VOWELS.intersection(joined[:-2] if len(joined) > 3 else joined):
-        joined = joined[:-1]
-    return "".join(terms(joined))
+@lru_cache(maxsize=4096)
+def word_stems(word: str) -> frozenset[str]:
+    """Return the stems by which a word may be one of a field's name; of a rare word, those in other languages, too.
 
-
-def other_form(version: str) -> list[str]:
-    """Return the other spelling of a version, with or without a v; nothing for other words.
-
-    >>> other_form("v2.11"), other_form("3.0"), other_form("stable")
-    (['2.11'], ['v3.0'], [])
+    >>> sorted(word_stems("prices")), sorted(word_stems("sitzen"))
+    (['price'], ['sitz', 'sitzen'])
     """
-    plain = version.lower().removeprefix("v")
-    if not _VERSION.fullmatch(plain):
-        return []
-    return [plain] if plain != version.lower() else [f"v{plain}"]
-
-
-def is_version(word: str) -> bool:
-    """Return whether a word can only be a version: a number with a dot or a v.
-
-    >>> [is_version(word) for word in ("v3", "3.7", "3", "lamp")]
-    [True, True, False, False]
-    """
-    return bool(_VERSION.fullmatch(word)) and not word.isdecimal()
-
-
-def version_parts(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version.
-
-    >>> version_parts("v2.11"), version_parts("2.0")
-    ((2, 11), (2, 0))
-    """
-    return tuple(int(part) for part in version.lower().removeprefix("v").split("."))
-
-
-def _spelt(phrase: str) -> list[str]:
-    """Return the words of a phrase, split as in a sentence: a number with dots is one word."""
-    numbers = [found[0].lower() for found in _VERSION.finditer(phrase)]
-    between = [spell(part) for part in _VERSION.split(phrase)]
-    pairs = zip_longest(between, numbers)
-    return [word for words, number in pairs for word in (*words, *([number] if number else []))]
-
-
-def _spaced(text: str) -> str:
-    return f" {' '.join(spell(text))} "
-
-
-def _inflected(word: str, value: str) -> bool:
-    """Return whether two words of one stem differ only in number, unlike "retire" and "retired"."""
-    differing = (n for n, (left, right) in enumerate(zip(word, value, strict=False)) if left != right)
-    same = next(differing, min(len(word), len(value)))
-    return {word[same:], value[same:]} <= _INFLECTIONS
-
-
-def _one_edit(word: str, value: str) -> bool:
-    """Return whether two words differ by one letter inserted, removed or replaced, or by two letters swapped.
-
-    >>> [_one_edit("tutorails", "tutorials"), _one_edit("efective", "effective"), _one_edit("abc", "cba")]
-    [True, True, False]
-    """
-    if abs(len(word) - len(value)) > 1:
-        return False
-    n = next((n for n, pair in enumerate(zip(word, value, strict=False)) if pair[0] != pair[1]), None)
-    if n is None:
-        return len(word) != len(value)
-    swapped = word[n : n + 2] == value[n : n + 2][::-1] and word[n + 2 :] == value[n + 2 :]
-    return swapped or value[n + 1 :] in (word[n:], word[n + 1 :]) or value[n:] == word[n + 1 :]
+    if word.isascii() and is_everyday(word):
+        return frozenset({word_key((word,))})
+    return frozenset({word_key((word,)), *(stem for language in LANGUAGES for stem in terms(word, language))})

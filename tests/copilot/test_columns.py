@@ -98,3 +98,97 @@ def test_other_words_are_searched_for(text: str) -> None:
 def test_a_column_of_numbers_with_others_than_one_and_nought_is_no_flag() -> None:
     assert set(SHOP.flags) == {"discontinued", "organic", "paid", "deposit_made"}
     assert Vocabulary({"paid": FieldWords("boolean")}).flags == {}
+
+
+def of_tables(
+    fields: dict[str, str], values: dict[str, list[tuple[object, int]]], *doc_ids: str, name: str = "kb"
+) -> Vocabulary:
+    declared = {name: {"type": kind, "filterable": True} for name, kind in fields.items()}
+    collection = Collection.model_validate({"name": name, "fields": declared})
+    return Vocabulary.of(collection, lambda name: values.get(name, []), doc_ids)  # type: ignore[arg-type,return-value]
+
+
+PUMPEN = of_tables(
+    {"bauart": "keyword", "hersteller": "keyword", "leistung_kw": "number", "stutzen": "number", "preis": "number"},
+    {"bauart": [("Kreisel", 4), ("Membran", 3)], "hersteller": [("Sulzer", 4), ("Wilo", 3)]},
+    "pumpen/p-1.md",
+    "pumpen/p-2.md",
+)
+BOATS = of_tables(
+    {
+        "lowest_temperature": "number",
+        "year": "number",
+        **dict.fromkeys(("rig", "harbour", "home", "launched", "refitted", "has_engine", "hull"), "keyword"),
+    },
+    {
+        "rig": [("Sloop", 6), ("Ketch", 3)],
+        "harbour": [("Cowes", 7), ("Brest", 2)],
+        "home": [("Brest", 5), ("Cowes", 1)],
+        "launched": [("1987", 3), ("2004", 5)],
+        "refitted": [("2004", 5), ("2011", 3)],
+        "has_engine": [("Yes", 5), ("No", 3), ("Unknown", 1)],
+        "hull": [("racing boats", 2), ("steel", 6)],
+    },
+    "boats/b-1.md",
+    "boats/b-2.md",
+)
+NAVIRES = of_tables(
+    {"pavillon": "keyword", "port": "keyword", "longueur": "number"},
+    {"pavillon": [("Norvège", 3), ("Grèce", 2)], "port": [("Brest", 3), ("Le Havre", 2)]},
+    "navires/n-1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "filters"),
+    [
+        (PUMPEN, "Wie viele Pumpen haben Membranbauart?", ["bauart eq Membran"]),
+        (PUMPEN, "Welche Pumpen von Wilo gibt es?", ["hersteller eq Wilo"]),
+        (PUMPEN, "Zeig mir die Pumpen, die unter 900 EUR kosten", ["preis lt 900"]),
+        (PUMPEN, "Nenne alle Pumpen über 40 kW Leistung", ["leistung_kw gt 40"]),
+        (PUMPEN, "Pumpen mit 2 Stutzen", ["stutzen eq 2"]),
+        (
+            PUMPEN,
+            "Gib mir alle Pumpen mit mehr als 15 kW Leistung von Sulzer",
+            ["leistung_kw gt 15", "hersteller eq Sulzer"],
+        ),
+        (NAVIRES, "Combien de navires avons-nous à Brest ?", ["port eq Brest"]),
+        (NAVIRES, "Montre-moi les navires de Grèce", ["pavillon eq Grèce"]),
+        (NAVIRES, "Quels navires viennent d'Norvège ?", ["pavillon eq Norvège"]),
+        (BOATS, "name the boats with a lowest temperature below -4", ["lowest_temperature lt -4"]),
+        (BOATS, "how many boats don't have an engine?", ["has_engine eq No"]),
+        (BOATS, "which boats were launched in 1987?", ["launched eq 1987"]),
+        (BOATS, "boats refitted before 2010", ["refitted eq 2004"]),
+        (BOATS, "how many boats in Cowes are made of steel", ["harbour eq Cowes", "hull eq steel"]),
+        (BOATS, "which boats are not made of steel", ["hull eq racing boats"]),
+        (BOATS, "boats in Brest", ["home eq Brest"]),
+        (BOATS, "show me the racing boats in Cowes", ["harbour eq Cowes", "hull eq racing boats"]),
+        (BOATS, "how many sloops in Cowes are there", ["rig eq Sloop", "harbour eq Cowes"]),
+        (BOATS, "boats from 1990", ["year gte 1990", "year lte 1990"]),
+    ],
+)
+def test_rows_are_asked_for_in_natural_wordings_of_their_readers(
+    table: Vocabulary, text: str, filters: list[str]
+) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    assert sorted(f"{one.field} {one.op} {one.value}" for one in decision.filters) == sorted(filters)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (BOATS, "why are boats made of steel"),
+        (BOATS, "boats made of bamboo"),
+        (BOATS, "how do I paint a steel boat"),
+        (BOATS, "boats that sank in 1987"),
+        (BOATS, "sloops and how they sail"),
+        (BOATS, "name of the boat in Cowes"),
+        (PUMPEN, "Wie warte ich eine Membranpumpe?"),
+        (PUMPEN, "Was sagt die Norm über Kreiselpumpen?"),
+        (NAVIRES, "Comment entrer dans le port de Brest ?"),
+    ],
+)
+def test_what_no_column_explains_is_searched_for(table: Vocabulary, text: str) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
