@@ -19,10 +19,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hive_agents import Workspace
+from hive_agents import RouterDecision, SearchStrategy, Workspace
 from hive_agents.access import owner
 from hive_agents.cli.sample import init_workspace
-from hive_agents.copilot import Request, RouterDecision, SearchStrategy, TurnSession
+from hive_agents.copilot import Request, TurnSession
 from hive_agents.copilot.drafting import interleaved, results_under
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.gate import team_draft

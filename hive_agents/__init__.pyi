@@ -4,9 +4,6 @@ from .access import (
 from .agents import (
     AgentRun as AgentRun,
     AgentSpec as AgentSpec,
-    EdgeSpec as EdgeSpec,
-    NodeSpec as NodeSpec,
-    SubagentJudge as SubagentJudge,
     ToolContext as ToolContext,
     ToolRegistry as ToolRegistry,
 )
@@ -14,6 +11,13 @@ from .agents.code import (
     Agent as Agent,
     Budget as Budget,
     flow as flow,
+)
+from .agents.node_judge import (
+    SubagentJudge as SubagentJudge,
+)
+from .agents.spec import (
+    EdgeSpec as EdgeSpec,
+    NodeSpec as NodeSpec,
 )
 from .agents.tool import (
     Call as Call,
@@ -36,6 +40,8 @@ from .base import (
 from .copilot import (
     Chat as Chat,
     DocumentFilter as DocumentFilter,
+)
+from .copilot.plan import (
     Plan as Plan,
     RouterDecision as RouterDecision,
     SearchStrategy as SearchStrategy,
@@ -67,22 +73,28 @@ from .index import (
 from .judging import (
     CapabilityLevel as CapabilityLevel,
     Certificate as Certificate,
-    DriftDetector as DriftDetector,
     EvaluationRule as EvaluationRule,
     FeedbackContext as FeedbackContext,
     HybridJudge as HybridJudge,
-    JudgeProtocol as JudgeProtocol,
     Judgment as Judgment,
     JudgmentAction as JudgmentAction,
     Runtime as Runtime,
     Signal as Signal,
+)
+from .judging.criteria import (
     register_criterion as register_criterion,
 )
-from .judging.learning import (
+from .judging.hybrid import (
+    JudgeProtocol as JudgeProtocol,
+)
+from .judging.learning.proposals import (
     RuleProposal as RuleProposal,
 )
 from .judging.metrics import (
     CalibrationMetrics as CalibrationMetrics,
+)
+from .judging.sequential import (
+    DriftDetector as DriftDetector,
 )
 from .judging.weights import (
     SignalWeights as SignalWeights,
@@ -99,6 +111,8 @@ from .ranking import (
     Ranking as Ranking,
     RetrievalConfig as RetrievalConfig,
     SearchEngine as SearchEngine,
+)
+from .ranking.searchable import (
     Workspace as Workspace,
 )
 from .sync import (

@@ -49,9 +49,6 @@ from .node_end import (
     Update as Update,
     joined as joined,
 )
-from .node_judge import (
-    SubagentJudge as SubagentJudge,
-)
 from .node_loop import (
     STEPS as STEPS,
 )
@@ -94,8 +91,6 @@ from .session import (
 )
 from .spec import (
     AgentSpec as AgentSpec,
-    EdgeSpec as EdgeSpec,
-    NodeSpec as NodeSpec,
     agent_ids as agent_ids,
     before_each as before_each,
     load_agent as load_agent,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Readers' opinions on results, which another person reviews.", no_args_is_help=True)
 WHO_ACTS = "Act as USER (default: HIVE_TOKEN's)."
+STATUSES = ("pending", "accepted", "rejected")
 
 
 @app.command("add")
@@ -46,7 +47,6 @@ def list_(
 ) -> None:
     """List your opinions, and those that you may review."""
     from hive_agents.base import HiveError
-    from hive_agents.copilot import STATUSES
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:

@@ -8,16 +8,12 @@ from .context import (
     CopilotContext as CopilotContext,
 )
 from .feedback import (
-    STATUSES as STATUSES,
     VERDICTS as VERDICTS,
     FeedbackQueue as FeedbackQueue,
     Item as Item,
 )
 from .plan import (
     DocumentFilter as DocumentFilter,
-    Plan as Plan,
-    RouterDecision as RouterDecision,
-    SearchStrategy as SearchStrategy,
 )
 from .query import (
     SearchReply as SearchReply,

@@ -22,7 +22,6 @@ from hive_agents.workspace import Workspace
 
 Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
 VERDICTS: tuple[Opinion, ...] = get_args(Opinion)
-STATUSES = ("pending", "accepted", "rejected")
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
 """The most opinions of one reader in an hour, so that nobody can flood the queue."""

@@ -40,7 +40,6 @@ from .labelling import (
 )
 from .leakage import (
     Leaks as Leaks,
-    alike as alike,
     leaks_of as leaks_of,
 )
 from .outside import (
@@ -75,7 +74,6 @@ from .readers import (
     Readers as Readers,
     readers_lines as readers_lines,
     step_line as step_line,
-    unknown_reader as unknown_reader,
 )
 from .results import (
     Evaluation as Evaluation,

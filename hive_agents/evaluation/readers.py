@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.base import HiveError
 from hive_agents.evaluation.results import Evaluation, QueryEvaluation, mean
 from hive_agents.workspace.settings import Gate
 
@@ -131,8 +130,3 @@ def recall_of(query: QueryEvaluation) -> float:
 
 def first(query: QueryEvaluation) -> float:
     return float(bool(query.hits) and query.hits[0].label == "relevant")
-
-
-def unknown_reader(name: str) -> HiveError:
-    fix = f"the figures are: {', '.join(READERS)}"
-    return HiveError.of("HIVE-409", f'there is no figure of the readers named "{name}"', fix=fix)

@@ -56,7 +56,6 @@ from .golden_trust import (
     label as label,
 )
 from .holdout import (
-    Proof as Proof,
     proof_left as proof_left,
     proof_of as proof_of,
     visible_part as visible_part,

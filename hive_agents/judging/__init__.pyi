@@ -10,7 +10,6 @@ from .claims import (
     slips as slips,
 )
 from .criteria import (
-    register_criterion as register_criterion,
     score_criteria as score_criteria,
 )
 from .decision_log import (
@@ -25,13 +24,11 @@ from .evaluators import (
 from .finer import (
     MOST_SHOWN as MOST_SHOWN,
     Annotators as Annotators,
-    Averaged as Averaged,
     Cascade as Cascade,
 )
 from .hybrid import (
     Attempts as Attempts,
     HybridJudge as HybridJudge,
-    JudgeProtocol as JudgeProtocol,
 )
 from .judges import (
     Runtime as Runtime,
@@ -51,9 +48,6 @@ from .rules import (
     decide as decide,
     load_rules as load_rules,
     names_of as names_of,
-)
-from .sequential import (
-    DriftDetector as DriftDetector,
 )
 from .stats import (
     judge_stats as judge_stats,

@@ -1,6 +1,3 @@
-from . import (
-    searchable as searchable,
-)
 from .adaptive import (
     adaptive as adaptive,
 )
@@ -60,9 +57,6 @@ from .lift import (
     idf as idf,
     lift_weight as lift_weight,
     name_shares as name_shares,
-)
-from .searchable import (
-    Workspace as Workspace,
 )
 from .silence import (
     floor_of as floor_of,

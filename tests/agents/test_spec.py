@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hive_agents import Workspace
-from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, load_agent
+from hive_agents import EdgeSpec, NodeSpec, Workspace
+from hive_agents.agents import AgentSpec, agent_ids, load_agent
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.base.errors import HiveError
 from hive_agents.base.resources import json_schema

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents import HiveError, Workspace
+from hive_agents import HiveError, RouterDecision, SearchStrategy, Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot import CopilotContext, Request, RouterDecision, SearchStrategy, TurnSession
+from hive_agents.copilot import CopilotContext, Request, TurnSession
 from hive_agents.copilot.chat import Chat
 from hive_agents.copilot.drafting import results_under
 from hive_agents.copilot.receipt import checks_of, receipt_of

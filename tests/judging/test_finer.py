@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hive_agents import Goal, HybridJudge, Judgment, JudgmentAction, Runtime, Workspace
-from hive_agents.judging import Annotators, Averaged, Cascade, Certificate, DecisionLog, ModelEvaluator
+from hive_agents.judging import Annotators, Cascade, Certificate, DecisionLog, ModelEvaluator
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.evaluators import fingerprint_of
-from hive_agents.judging.finer import examples_for
+from hive_agents.judging.finer import Averaged, examples_for
 from hive_agents.models import ChatResult, Message, Usage
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
@@ -144,7 +144,7 @@ async def test_each_prompt_has_another_persons_examples_and_none_of_what_certifi
     assert (found.action, found.confidence) == (ACCEPT, 0.9)
     first, second = model.prompts
     assert "report on pumps" in first
-    assert first.index("letter about refunds\", \"verdict") < first.index("report on pumps"), "the most alike first"
+    assert first.index('letter about refunds", "verdict') < first.index("report on pumps"), "the most alike first"
     assert "refunds of a letter" in second
     assert not any("later" in prompt for prompt in model.prompts)
     more = Annotators(ModelEvaluator(model), log.rows(), until=4, prompts=2)

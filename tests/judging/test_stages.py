@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.calibration import rollbacks
-from hive_agents import Workspace
+from hive_agents import RuleProposal, Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.judging.learning import RuleBook, RuleProposal
+from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.learning.proposals import proposed_rule
 from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
 from hive_agents.judging.sequential import AGREE, BOUND, DISAGREE, Evidence
