@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 
+from hive_agents.host import Host
+from hive_agents.runs import RunStore
+from hive_agents.server import copilot, runs
 from hive_agents.workspace.trusted import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import asked, bearer, followed, sample, served
@@ -87,6 +93,37 @@ async def test_an_open_question_is_followed_after_a_reload(tmp_path: Path) -> No
         page = await client.get(f"/chat/{run['thread_id']}", headers=dana)
         assert f'data-stream="/api/runs/{run["run_id"]}/events"' in page.text
         assert QUESTION in page.text
+
+
+@pytest.mark.parametrize("part", ["state", "reply"])
+@pytest.mark.parametrize("whole", [True, False], ids=["conversation", "turn"])
+async def test_a_run_that_ends_while_its_turn_is_read_is_open_or_has_its_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, whole: bool
+) -> None:
+    place = sample(tmp_path / "ws")
+    reads, ended = threading.Event(), threading.Event()
+    module, name = (copilot, "thread_runs") if part == "state" else (copilot, "thread") if whole else (runs, "show_run")
+    read = getattr(module, name)
+
+    def once_it_ended(*given: Any) -> Any:
+        reads.set()
+        assert ended.wait(60)
+        return read(*given)
+
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        run = await asked(client, dana, QUESTION)
+        monkeypatch.setattr(module, name, once_it_ended)
+        page = f"/chat/{run['thread_id']}" + ("" if whole else f"/turns/{run['run_id']}")
+        shown = asyncio.create_task(client.get(page, headers=dana))
+        assert await asyncio.to_thread(reads.wait, 60)
+        async with Host(place, roles=("runs",)):
+            while RunStore(place).get(run["run_id"]).status != "done":
+                await asyncio.sleep(0.02)
+        ended.set()
+        text = (await shown).text
+    assert 'class="passage large"' in text
+    assert "The answer is gone" not in text
 
 
 async def test_a_filter_that_was_read_out_of_the_question_can_be_taken_away(tmp_path: Path) -> None:

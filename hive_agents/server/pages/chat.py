@@ -79,8 +79,9 @@ def trace(call: Call, run_id: str) -> dict[str, Any]:
 @pages.get("/chat/{thread_id}", READER, "chat.html")
 def thread(call: Call, thread_id: str) -> dict[str, Any]:
     """A conversation, including questions without an answer yet."""
+    states = copilot.thread_runs(call, thread_id).runs
     conversation = copilot.thread(call, thread_id)
-    turns = _turns(call, thread_id, conversation.turns)
+    turns = _turns(thread_id, states, conversation.turns)
     pinned: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
         "thread": conversation,
@@ -95,9 +96,10 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
 @pages.get("/chat/{thread_id}/turns/{run_id}", READER, "chat_one_turn.html")
 def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
     """One question of a conversation, in its present state."""
+    states = copilot.thread_runs(call, thread_id).runs
     result = _reply(call, run_id, thread_id)
     replies = [result | {"text": None}] if result is not None else []
-    return {"turns": _turns(call, thread_id, replies, only=run_id), "run_id": run_id}
+    return {"turns": _turns(thread_id, states, replies, only=run_id), "run_id": run_id}
 
 
 def passages_of(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -135,9 +137,15 @@ def _threads(call: Call) -> dict[str, Any]:
     return {"threads": page.threads, "next_cursor": page.next_cursor, "search": search}
 
 
-def _turns(call: Call, thread_id: str, replies: list[dict[str, Any]], only: str | None = None) -> list[dict[str, Any]]:
-    """Return the template values of a conversation's questions, those with a reply first."""
-    remaining = {one.run.run_id: one for one in copilot.thread_runs(call, thread_id).runs}
+def _turns(
+    thread_id: str, states: list[copilot.ThreadRun], replies: list[dict[str, Any]], only: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the template values of a conversation's questions, those with a reply first.
+
+    `states` have to be read before `replies`: a run that ends in between is then shown with its reply, and not as one
+    whose reply is gone.
+    """
+    remaining = {one.run.run_id: one for one in states}
     turns = []
     for reply in replies:
         run = remaining.pop(reply["run_id"], None)
