@@ -182,7 +182,8 @@ async def test_an_import_is_forgotten_a_month_after_its_end_with_its_lease(empty
         with connected(empty.records) as connection:
             connection.execute("UPDATE document_imports SET ended_at = '2020-01-01T00:00:00+00:00'")
         new = (await imported(client, headers, ("fuse.md", b"# The fuse\n\nIt is behind the lamp.\n")))["import_id"]
-        assert (await client.get(f"/api/documents/imports/{old}", headers=headers)).status_code == 404
+        codes = [(await client.get(f"/api/imports/{one}", headers=headers)).status_code for one in (old, new)]
+        assert codes == [404, 200]
     with connected(empty.records) as connection:
         found = connection.execute("SELECT run_id FROM leases WHERE thread_id LIKE 'import:%'").fetchall()
     assert [tuple(row) for row in found] == [(new,)]
