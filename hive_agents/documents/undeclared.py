@@ -19,6 +19,8 @@ LEAST = 2
 LONGEST = 60
 """Greatest average length of keywords; longer values are text."""
 _NAME = re.compile(r"[^\W\d][\w.-]{0,63}")
+_OF_MAILS = frozenset({"from", "to"})
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _NOT_FIELDS = frozenset({"title", "content", "tenant", "view", "source_file"})
 
 
@@ -37,13 +39,16 @@ def undeclared_fields(
 ) -> list[UndeclaredField]:
     """Return the fields that could be declared, most frequent first.
 
-    Text, mappings, and keywords that no two documents share can't filter, and are left out; of a field in `asked` the
-    values needn't be shared yet.
+    Text, mappings, and keywords that no two documents share can't filter, and are left out; of a field in `asked`, and
+    of those who write and get mails, the values needn't be shared yet.
 
     >>> kb = Collection(name="kb", fields={"title": {"type": "text"}})
     >>> documents = [{"status": "draft", "at": "2026-01-02"}, {"title": "B", "status": "draft", "at": "2026-03-04"}]
     >>> [(field.name, field.type, field.documents) for field in undeclared_fields(kb, documents)]
     [('at', 'date', 2), ('status', 'keyword', 2)]
+    >>> mails = [{"from": "a@example.org", "thread": "1@a"}, {"from": "b@example.org", "thread": "2@a"}]
+    >>> [field.name for field in undeclared_fields(kb, mails)]
+    ['from']
     """
     by_name: dict[str, list[list[Any]]] = {}
     for metadata in front_matter:
@@ -58,6 +63,7 @@ def undeclared_fields(
         kind = _type_of([value for values in of_documents for value in values])
         counts = Counter(keyword_text(value) for values in of_documents for value in values if kind is not None)
         shared = kind in ("date", "number", "boolean") or len(counts) < sum(counts.values())
+        shared = shared or (name in _OF_MAILS and all(map(_ADDRESS.fullmatch, counts)))
         if kind is not None and (name in asked or (shared and len(of_documents) >= LEAST)):
             by_frequency = tuple(value for value, _ in counts.most_common())
             fields.append(UndeclaredField(name, kind, len(of_documents), by_frequency))

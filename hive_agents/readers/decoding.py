@@ -14,6 +14,8 @@ _MARKS = [
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 ]
+_ASCII = frozenset({"ascii", "us-ascii", "ansi_x3.4-1968"})
+_DEFAULTS = _ASCII | {"iso-8859-1", "iso8859-1", "iso_8859-1", "latin1", "latin-1", "windows-1252", "cp1252"}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08")  # colours, and the overstrikes of formatted manual pages
 _FEW, _MOST = 0.02, 0.15
@@ -30,7 +32,8 @@ def decode(data: bytes, declared: str | None = None) -> str:
     all Western letters in runs of one or two: a wrong guess would fill the index with words that nobody searches for.
     Raises: ImportFailure for anything else.
     """
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or _escaped(data) or "utf-8")
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    encoding = marked or _meant(data, declared) or _escaped(data) or "utf-8"
     try:
         text = data.decode(encoding).removeprefix("\ufeff")
     except LookupError:
@@ -46,6 +49,17 @@ def decode(data: bytes, declared: str | None = None) -> str:
     if len(_CONTROL.findall(text)) > len(text) // 200:
         raise ImportFailure("holds binary data, not text; does its suffix fit?")
     return _CONTROL.sub("", re.sub(r"\r\n?|[\f\v\x85\u2028\u2029]", "\n", text))
+
+
+def _meant(data: bytes, declared: str | None) -> str | None:
+    """Return the encoding that is meant by `declared`: many programs say ASCII or Latin-1 of whatever they write."""
+    if declared is None or declared.lower() not in _DEFAULTS:
+        return declared
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "windows-1252" if declared.lower() not in _ASCII else None
+    return None
 
 
 def _is_western(data: bytes) -> bool:

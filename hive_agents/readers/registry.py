@@ -59,8 +59,8 @@ READERS = {
         Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=19),
         Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),
         Reader("jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows"),
-        Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"})),
-        Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False),
+        Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"}), version=19),
+        Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False, version=19),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
         Reader("pdf", ".pdf", "application/pdf", "from_pdf:from_pdf", flat=False, version=21),
         Reader(
