@@ -1,6 +1,5 @@
 from .editing import (
-    group_change as group_change,
-    person_change as person_change,
+    access_change as access_change,
 )
 from .keys import (
     TOKENS as TOKENS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.access.rules import FOLDER, AccessRules, GroupEntry, PrincipalEntry
 from hive_agents.base import HiveError, NotFound
@@ -17,20 +17,13 @@ NEW = f"{FOLDER}/people.json"
 """The file of the first entry."""
 
 
-def person_change(workspace: Workspace, user: str, entry: PrincipalEntry | None) -> FileChange:
-    """Return the change that gives a person this entry; None takes theirs away.
+def access_change(
+    workspace: Workspace, kind: Literal["principals", "groups"], name: str, entry: PrincipalEntry | GroupEntry | None
+) -> FileChange:
+    """Return the change that gives a person or a group this entry; None takes theirs away.
 
     Raises: HIVE-409 for one without an entry, the faults of the files, those that the entry would make included.
     """
-    return _change(workspace, "principals", user, entry)
-
-
-def group_change(workspace: Workspace, name: str, entry: GroupEntry | None) -> FileChange:
-    """Return the change that gives a group this entry; None takes it away. Raises: as `person_change`."""
-    return _change(workspace, "groups", name, entry)
-
-
-def _change(workspace: Workspace, kind: str, name: str, entry: PrincipalEntry | GroupEntry | None) -> FileChange:
     faults = AccessRules.load(workspace).faults
     if faults:
         raise HiveError(faults, exit_code=1)

@@ -170,8 +170,8 @@ def _show(event: Event, json: bool) -> None:
 @with_surface(as_user="Act as USER of access/*.json (default: HIVE_TOKEN's holder, else you).")
 def mcp(surface: Surface) -> None:
     """Serve MCP over stdin and stdout until they are closed; permissions are checked at each call."""
-    from hive_agents.server import local_caller, mcp_server
+    from hive_agents.server import serve_stdio
 
     place = surface.workspace
     surface.asker.reader_or_owner()  # raises for a refused token before the server starts
-    mcp_server(place, local_caller(place, surface.asker)).run("stdio")
+    serve_stdio(place, surface.asker)

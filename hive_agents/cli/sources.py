@@ -110,7 +110,7 @@ def run(
 ) -> None:
     """Fetch what changed in sources, and bring their documents up to date."""
     from hive_agents.base import HiveError
-    from hive_agents.sources import failure_of, run_source, sync_groups
+    from hive_agents.sources import run_source, sync_groups
 
     place = surface.workspace
     surface.asker.operator("run sources")
@@ -137,7 +137,7 @@ def run(
             fields, lines = fields + offered, lines + told
             if len(report.failed) > 20:
                 lines.append(f"… and {len(report.failed) - 20} more: hive sources log {name}")
-    lost = [failure_of(report) for report in reports if report.status == "failed"]
+    lost = [fault for report in reports if (fault := report.fault) is not None]
     if not surface.as_json:
         surface.warn(lost)
     value = [

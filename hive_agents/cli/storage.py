@@ -12,7 +12,7 @@ from hive_agents.cli.surface import Surface, count, json_text, with_surface
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
-    from hive_agents.store import DatabasePlace
+    from hive_agents.workspace import RemoteDatabase
 
 
 app = typer.Typer(help="Records: show where they are, move them to a server or back.", invoke_without_command=True)
@@ -179,7 +179,7 @@ def _require_agreement(question: str, yes: bool) -> None:
     typer.confirm(safe_line(question), default=False, abort=True, err=True)
 
 
-def _database(place: Workspace, to: str, namespace: str) -> DatabasePlace:
+def _database(place: Workspace, to: str, namespace: str) -> Path | RemoteDatabase:
     """Return the database that --to names. Raises: HIVE-409."""
     from hive_agents.base import HiveError
     from hive_agents.workspace import RemoteDatabase

@@ -18,9 +18,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from hive_agents.base import HiveError, NotFound, did_you_mean
 from hive_agents.base.files import (
     AnyCase,
-    ConfigName,
     FileFormat,
     Format,
+    Name,
     atomic_symlink,
     atomic_write_text,
     disk_errors,
@@ -44,6 +44,12 @@ Depth = Annotated[int, Field(ge=1, le=10_000)]
 Weight = Annotated[float, Field(ge=0)]
 
 MOST_BOOST = 10.0
+
+
+def _not_reserved(name: str) -> str:
+    if name == "active":
+        raise PydanticCustomError("reserved_name", '"active" is reserved for the deployed config')
+    return name
 
 
 def _checked(boost: dict[str, float]) -> dict[str, float]:
@@ -183,7 +189,7 @@ class RetrievalConfig(FileFormat):
     (5, 5, False)
     """
 
-    name: ConfigName
+    name: Annotated[Name, AfterValidator(_not_reserved)]
     collection: str
     description: str = ""
     parent: str | None = None

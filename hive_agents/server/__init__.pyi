@@ -5,8 +5,5 @@ from .listener import (
     Listener as Listener,
 )
 from .protocols.mcp import (
-    mcp_server as mcp_server,
-)
-from .protocols.mcp_callers import (
-    local_caller as local_caller,
+    serve_stdio as serve_stdio,
 )

@@ -10,7 +10,6 @@ from .removing import (
 from .running import (
     SourceReport as SourceReport,
     due_sources as due_sources,
-    failure_of as failure_of,
     is_asked as is_asked,
     run_source as run_source,
 )

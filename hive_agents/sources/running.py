@@ -63,6 +63,14 @@ class SourceReport:
         counts["labels"] = sum(documents.labels.values())
         return counts | {"unchanged": documents.unchanged, "failed": len(self.failed)}
 
+    @property
+    def fault(self) -> Diagnostic | None:
+        """The diagnostic of a source that can't be read."""
+        if self.status != "failed":
+            return None
+        fix = f"see `hive sources log {self.name}`; what was fetched stays, and the next run goes on"
+        return Diagnostic("HIVE-437", f"the source {self.name} can't be read: {self.message}", fix=fix)
+
 
 def run_source(
     workspace: Workspace,
@@ -342,9 +350,3 @@ def next_run(workspace: Workspace, name: str, settings: SourceSettings, now: dt.
 def _time(text: str) -> dt.datetime:
     moment = dt.datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-
-
-def failure_of(report: SourceReport) -> Diagnostic:
-    """Return the diagnostic of a source that can't be read."""
-    fix = f"see `hive sources log {report.name}`; what was fetched stays, and the next run goes on"
-    return Diagnostic("HIVE-437", f"the source {report.name} can't be read: {report.message}", fix=fix)

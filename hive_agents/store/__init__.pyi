@@ -11,7 +11,6 @@ from .copying import (
 )
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
-    DatabasePlace as DatabasePlace,
     RecordsConnection as RecordsConnection,
     SelectedRow as SelectedRow,
     briefly as briefly,

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field, field_validator
 
 from hive_agents.base.errors import Diagnostic, HiveError
-from hive_agents.base.files import AnyCase, ConfigName, FileFormat, Format, Name, load, load_value
+from hive_agents.base.files import AnyCase, FileFormat, Format, Name, load, load_value
 from hive_agents.base.resources import KINDS, json_schema
 from hive_agents.documents import Collection
 from hive_agents.evaluation.golden import GoldenFile
@@ -150,11 +150,10 @@ def test_what_is_no_name(name: str) -> None:
 
 
 def test_active_is_reserved_for_configs_only() -> None:
-    class Named(FileFormat):
-        name: ConfigName
-
+    value = config(name="active")
     with pytest.raises(HiveError, match="HIVE-113"):
-        load_value(Named, {"name": "active"}, "t")
+        load_value(RetrievalConfig, value, "t")
+    assert load_value(RetrievalConfig, value | {"name": "passive"}, "t").name == "passive"
     assert load_value(Tree, {"name": "active"}, "t").name == "active"
 
 

@@ -15,7 +15,6 @@ from .formats import (
     NAME_PATTERN as NAME_PATTERN,
     Amount as Amount,
     AnyCase as AnyCase,
-    ConfigName as ConfigName,
     Count as Count,
     FileFormat as FileFormat,
     Format as Format,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hive_agents.base.errors import Diagnostic, HiveError, did_you_mean
 from hive_agents.base.files import jsontext
@@ -39,21 +39,12 @@ def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-def _not_reserved(name: str) -> str:
-    if name == "active":
-        from pydantic_core import PydanticCustomError
-
-        raise PydanticCustomError("reserved_name", '"active" is reserved for the deployed config')
-    return name
-
-
 AnyCase = BeforeValidator(_lower)
 """Enum values are lower case in files; input ignores case."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0)]
-ConfigName = Annotated[Name, AfterValidator(_not_reserved)]
 
 
 def load(model: type[Model], data: bytes, file: str) -> Model:

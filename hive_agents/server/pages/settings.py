@@ -15,14 +15,13 @@ from hive_agents.access import (
     GroupEntry,
     Principal,
     PrincipalEntry,
+    access_change,
     asked_by,
-    group_change,
     is_open,
     issued_tokens,
     known_principal,
     mint,
     owner_token,
-    person_change,
     revoke,
 )
 from hive_agents.base import NotFound
@@ -77,14 +76,16 @@ def change_person(call: Call) -> dict[str, Any] | Response:
         entry = _entry(PrincipalEntry, call, groups=_names(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
             _own_person(call, user)
-        return changed(call, lambda: person_change(place, user, entry), PEOPLE, "written", entries=True)
+        return changed(call, lambda: access_change(place, "principals", user, entry), PEOPLE, "written", entries=True)
     known = _own_person(call, user)
 
     def end() -> None:
         control.end_person(place, user, known.tenant, asked_by(call.principal.user))
 
     if act == "remove":
-        return changed(call, lambda: person_change(place, user, None), PEOPLE, "removed", then=end, entries=True)
+        return changed(
+            call, lambda: access_change(place, "principals", user, None), PEOPLE, "removed", then=end, entries=True
+        )
     end()
     return seen_other(f"{PEOPLE}?done=ended")
 
@@ -108,7 +109,7 @@ def change_group(call: Call) -> dict[str, Any] | Response:
     else:
         _own_group(call, name)
     done = "written" if entry else "removed"
-    return changed(call, lambda: group_change(place, name, entry), PEOPLE, done, entries=True)
+    return changed(call, lambda: access_change(place, "groups", name, entry), PEOPLE, done, entries=True)
 
 
 @pages.get(TOKENS, ADMIN, "settings_tokens.html")

@@ -12,12 +12,13 @@ from starlette.requests import Request
 
 from hive_agents.base import HiveError
 from hive_agents.server.auth import ANYBODY, Call, require_same_site
-from hive_agents.server.protocols.mcp_callers import STATELESS, McpCaller, caller_over_http
+from hive_agents.server.protocols.mcp_callers import STATELESS, McpCaller, caller_over_http, local_caller
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
     from starlette.types import Receive, Scope, Send
 
+    from hive_agents.access import Asker
     from hive_agents.workspace import Workspace
 
 
@@ -31,6 +32,11 @@ def mcp_server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
         why = "speaking MCP needs its SDK"
         raise HiveError.of("HIVE-411", why, fix='pip install "hive-agents[mcp]"') from None
     return server(workspace, caller)
+
+
+def serve_stdio(workspace: Workspace, asker: Asker) -> None:
+    """Serve MCP over stdin and stdout until they are closed. Raises: HIVE-411 without the SDK."""
+    mcp_server(workspace, local_caller(workspace, asker)).run("stdio")
 
 
 class McpEndpoint:
