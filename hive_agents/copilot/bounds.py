@@ -80,20 +80,23 @@ def number_bounds(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
     demands: list[tuple[DocumentFilter, set[int]]] = []
     for place in range(len(s.words)) if s.filters_by_description else ():
         found = (_named_after(s, place) or _named_before(s, place)) if is_number(s.at(place)) else None
-        if found is not None:
+        if found is not None and not any(place in places for _, places in demands):
             name, op, places = found
-            demands.append((DocumentFilter(field=name, op=op, value=value_at(s, place)[0]), places))
+            value, last = value_at(s, place)
+            demands.append((DocumentFilter(field=name, op=op, value=value), places | set(range(place, last + 1))))
     return demands
 
 
 def value_at(s: Sentence, place: int) -> tuple[float, int]:
-    """Return the number at a place, which a sign may stand before, and the place of its last word: "5,000" has two."""
+    """Return the number at a place and the place of its last word: "5,000" and "5 million" have two."""
     text, gap = s.at(place), s.words[place].gap
     while s.at(place + 1).isdecimal() and len(s.at(place + 1)) == 3 and s.words[place + 1].gap == ",":
         place += 1
         text += s.at(place)
     sign = -1 if gap.endswith(("-", "−")) and gap[:-1].isspace() else 1
-    return sign * (int(text) if text.isdecimal() else float(text)), place
+    value = sign * (int(text) if text.isdecimal() else float(text))
+    scale = word_table("columns.scales").get(s.at(place + 1))
+    return (value, place) if scale is None else (value * int(scale), place + 1)
 
 
 def compared(s: Sentence, place: int) -> tuple[int, Operator | None]:

@@ -39,6 +39,8 @@ _WITHOUT, _LINKS, _LEADS = (word_list("columns", name) for name in ("without", "
 _LISTING, _UNITS = word_list("words", "listing"), word_list("columns", "units")
 _ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
 """Names of columns of years that don't say of what."""
+_EVERYONE = frozenset({"all", "everyone", "everybody", "those"})
+_WHOLE = word_list("columns", "whole")
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
 
@@ -65,6 +67,8 @@ class _Columns:
         self.dated = {n for span in sentence.dates if span.led for n in range(span.first, span.last + 1)}
         self.conditions = 0
         self.nouns = {n for n in range(len(sentence.words)) if self._is_noun(n)}
+        if not self.nouns and sentence.vocabulary.noun:
+            self.nouns = {n for n in range(len(sentence.words)) if self._stands_for_rows(n)}
         self.linking = linking_verbs(sentence, set()) if self.nouns else set[int]()
 
     def read(self) -> None:
@@ -109,6 +113,12 @@ class _Columns:
         if mention is None:
             return called or word_key([word]) in self.s.vocabulary.folders
         return called or (place == mention.last and self._is_kind(mention))
+
+    def _stands_for_rows(self, place: int) -> bool:
+        """Return whether a word stands for all rows: "who works in the lab", "show me all in the lab"."""
+        s, after = self.s, self.s.at(place + 1)
+        led = after in PREPOSITIONS - ABOUT or after in word_list("words", "relative")
+        return (s.at(place) == "who" and place == 0) or (s.at(place) in _EVERYONE and led)
 
     def _is_kind(self, mention: Mention) -> bool:
         """Return whether a value in the plural is what is asked for: "how many vans by Acme"."""
@@ -192,7 +202,7 @@ class _Columns:
         names = [name for name, words in s.vocabulary.fields.items() if words.values or words.type == "number"]
         found = self._named(following, names)
         last = following + (found[1] if found is not None else 0)
-        if found is None or not (s.ends_clause(last - 1) or s.at(last) in CONNECTIVES):
+        if found is None or not (s.ends_clause(last - 1) or s.at(last) in CONNECTIVES | {"but"}):
             return None
         name, places = found[0], set(range(place, last))
         if name in s.vocabulary.flags:
@@ -246,15 +256,23 @@ class _Columns:
                         named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1))
                     )
                 return self._bounded(named[0], bounds, set(range(start, last + 1)))
-        roots = word_table("columns.measures").get(s.at(before), "")
+        measures = word_table("columns.measures")
+        measuring = next((n for n in (before, *range(first + 1, place), last + 1) if s.at(n) in measures), None)
+        roots = "" if measuring is None else measures[s.at(measuring)]
         over = bool(op) or between
         if not roots and over and (before < 0 or before in self.nouns or s.is_head(before) or before in s.inside):
-            roots = word_table("columns.measures").get("worth", "")
-        fields = [name for name in self._numbers() if any(root in name.lower() for root in roots.split())]
-        if len(fields) != 1:
-            return None
-        start = before if s.at(before) in word_table("columns.measures") else before + 1
-        return self._bounded(fields[0], bounds, set(range(start, last + 1)))
+            roots = measures["worth"]
+        name = self._holding(roots.split())
+        start = before if measuring == before else before + 1
+        places = {*range(start, last + 1)} | {n for n in (measuring,) if n is not None}
+        return self._bounded(name, bounds, places) if name is not None else None
+
+    def _holding(self, roots: Sequence[str]) -> str | None:
+        """Return the column of what is measured: of several the one called so alone, or the one of the whole."""
+        held = [name for name in self._numbers() if any(root in name.lower() for root in roots)]
+        bare = [name for name in held if {part for part in parts(name) if part not in _UNITS} <= set(roots)]
+        whole = [name for name in held if not _WHOLE.isdisjoint(parts(name))]
+        return next((found[0] for found in (held, bare, whole) if len(found) == 1), None)
 
     def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int]) -> Found:
         return [DocumentFilter(field=name, op=op, value=value) for op, value in bounds], places
@@ -280,9 +298,9 @@ class _Columns:
     def _years(self, span: DateSpan) -> Found | None:
         """Return bounds on a column of years: "built before 2005" of `year_built`, "before 2005 founded"."""
         s = self.s
-        before = s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
+        before, *_ = beside = self._beside(span)
         events, stems = word_table("columns.events"), word_list("columns", "years")
-        for place in (before, span.last + 1):
+        for place in beside:
             roots = events.get(s.at(place), "").split()
             for name in {**dict.fromkeys(self._numbers()), **s.vocabulary.years}:
                 own = [part for part in parts(name) if part not in stems]
@@ -307,8 +325,14 @@ class _Columns:
         return [DocumentFilter(field=name, op="in", value=years or [str(span.bounds[0][1].year)])], places
 
     def _cue(self, span: DateSpan) -> int | None:
-        before = self.s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
-        return next((n for n in (before, span.last + 1) if n >= 0 and date_fields(self.s, n)), None)
+        return next((n for n in self._beside(span) if n >= 0 and date_fields(self.s, n)), None)
+
+    def _beside(self, span: DateSpan) -> list[int]:
+        """Return the places of the words that may say what happened on a date: before it, else behind it."""
+        s = self.s
+        before = s.back(span.first, ADVERBS, BE, PREPOSITIONS, ARTICLES)
+        told = before >= 0 and s.is_content(before, set()) and before not in self.nouns and before not in s.inside
+        return [before] if told else [before, span.last + 1]
 
     def _values(self) -> Iterator[Found]:
         """Return filters by the values that are named; of those that are excluded, one a column."""
@@ -349,10 +373,12 @@ def linking_verbs(s: Sentence, used: set[int]) -> set[int]:
             continue
         before = s.back(place, ADVERBS, BE, NEGATIONS, ARTICLES, word_list("words", "relative"), _HAVE)
         after = place + 1
-        while s.at(after) in PREPOSITIONS - ABOUT or s.at(after) in ARTICLES:
+        while s.at(after) in (PREPOSITIONS - ABOUT) | {"as"} or s.at(after) in ARTICLES:
             after += 1
-        said = s.is_head(before) or (before in s.inside and after > place + 1)
+        asks_who = before < 0 and s.at(0) == "who"
+        said = s.is_head(before) or asks_who or (before in s.inside and after > place + 1)
         between = said and (after in s.inside or after in used)
-        ends = place + 1 == len(s.words) and s.at(0) == "how" and (place - 1 in s.inside or place - 1 in used)
+        done = any(word.lower in ("do", "does", "did") for word in s.words)
+        ends = place + 1 == len(s.words) and s.at(0) == "how" and done and (place - 1 in s.inside or place - 1 in used)
         linking |= {place} if between or ends else set()
     return linking

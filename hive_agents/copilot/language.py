@@ -18,6 +18,9 @@ MOST_WORDS = 120
 
 _WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|[vV]?\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
 _A_NUMBER = re.compile(r"\s*\d")
+_GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:[.\u00a0\u202f ]\d{3})+(?![\w]|[.,]\d)")
+_DECIMALS = re.compile(r"(?<![\w.,])(\d+),(\d{1,2})(?![\w]|[.,]\d)")
+"""Numbers as German, French and Spanish write them: 50.000 and 2,5."""
 _WITHOUT = re.compile(r"\bw/o\b", re.I)
 _QUOTED = re.compile(r"(?<!\w)(['\"“‘«])([^'\"“”‘’«»]{1,80})(['\"”’»])(?!\w)")
 
@@ -71,6 +74,7 @@ def in_english(text: str) -> str:
         word = of_number or english.get(phrase)
         return found[0] if word is None else word + (" " if found[2] else "")
 
+    text = _DECIMALS.sub(r"\1.\2", _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text))
     return phrases.sub(in_words, text)
 
 

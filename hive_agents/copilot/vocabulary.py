@@ -36,13 +36,13 @@ _MISSPELT = range(8, 41)
 """Letters of a word that is found with one letter wrong, too."""
 _ENDINGS = frozenset({"n", "en", "e", "s", "es"})
 """Endings of a value or a field's name in German."""
+_UMLAUTS = str.maketrans("äöü", "aou")
 _SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
 """Letters of a word in another form, of a compound, and of the part of it that names a field."""
 _INSIDE_NAMES = frozenset({"of", "the", "in"})
 """Words between those of a field's name: "GB of memory" is `memory_gb`."""
-_YEAR = re.compile(r"1\d{3}|20\d\d")
-_YEARS = 0.9
-"""The share of a column's values that are years."""
+_YEAR, _YEARS = re.compile(r"1\d{3}|20\d\d"), 0.9
+"""A year, and the share of a column's values that are years where it holds years."""
 _FOLDERS = word_list("fields", "folders")
 _Entry = TypeVar("_Entry")
 
@@ -195,10 +195,11 @@ class Vocabulary:
         return tuple(meanings)
 
     def _declined(self, word: str) -> list[Meaning]:
-        """Return the values of which a word is another form in German: "Limousinen" of Limousine."""
-        if len(word) < _SHORTEST_FORM or not word.isalpha() or is_everyday(word):
+        """Return the values of which a word is another form in German: "Limousinen", "Ärzte"."""
+        if (len(word) < _SHORTEST_FORM and word.isascii()) or not word.isalpha() or is_everyday(word):
             return []
-        forms = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
+        written = (word, word.translate(_UMLAUTS))
+        forms = (one.removesuffix(ending) for ending in sorted(_ENDINGS) for one in written if one.endswith(ending))
         return next((found for form in forms if (found := self._phrases.exact(form))), [])
 
     def _compounded(self, word: str) -> list[Meaning]:
@@ -210,14 +211,13 @@ class Vocabulary:
         """
         if len(word) < _SHORTEST_COMPOUND or not word.isalpha():
             return []
-        for name in self.of_type("keyword", "text"):
-            for part in parts(name):
-                value, found, ending = word.rpartition(part)
-                if len(part) >= _SHORTEST_PART and found and value and ending in _ENDINGS | {""}:
-                    wholes = (value.removesuffix(joint) for joint in ("", "s", "es", "n", "en"))
-                    meant = [one for whole in wholes for one in self._phrases.exact(whole) if one.field == name]
-                    if meant:
-                        return meant[:1]
+        for name, part in ((one, part) for one in self.of_type("keyword", "text") for part in parts(one)):
+            value, found, ending = word.rpartition(part)
+            if len(part) >= _SHORTEST_PART and found and value and ending in _ENDINGS | {""}:
+                wholes = (value.removesuffix(joint) for joint in ("", "s", "es", "n", "en"))
+                meant = [one for whole in wholes for one in self._phrases.exact(whole) if one.field == name]
+                if meant:
+                    return meant[:1]
         return []
 
     def _kindred_versions(self, word: str) -> list[Meaning]:
@@ -381,7 +381,8 @@ def _name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
     """Return the stems of the words of a field's name, and of all together, with and without the "id" at its end."""
     named = parts(name)
     bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
-    return [word_key([word]) for word in named], (word_key(named), word_key(bare if any(bare) else named))
+    telling = named[named[0] in ("has", "is") and len(named) > 1 :]
+    return [word_key([word]) for word in telling], (word_key(named), word_key(bare if any(bare) else named))
 
 
 @cache

@@ -132,6 +132,25 @@ BOATS = of_tables(
     "boats/b-1.md",
     "boats/b-2.md",
 )
+BILLS = of_tables(
+    {"payer": "keyword", "amount": "number", "vat_amount": "number", "has_late_fee": "keyword", "sent": "keyword"},
+    {
+        "payer": [("Ito", 3)],
+        "has_late_fee": [("Yes", 2), ("No", 2)],
+        "sent": [("1999", 2), ("2001", 2)],
+    },
+    "bills/b-1.md",
+)
+PARCELS = of_tables(
+    {"net_amount": "number", "gross_amount": "number", "weight_g": "number", "tara_weight_g": "number"},
+    {},
+    "parcels/1.md",
+)
+CREW = of_tables(
+    {"rank": "keyword", "deck": "keyword", "salary": "number", "berths_per_100": "number", "age": "number"},
+    {"rank": [("Koch", 4), ("Steward", 2)], "deck": [("Galley", 4), ("Bridge", 2)]},
+    "sailors/c-1.md",
+)
 NAVIRES = of_tables(
     {"pavillon": "keyword", "port": "keyword", "longueur": "number"},
     {"pavillon": [("Norvège", 3), ("Grèce", 2)], "port": [("Brest", 3), ("Le Havre", 2)]},
@@ -152,6 +171,23 @@ NAVIRES = of_tables(
             "Gib mir alle Pumpen mit mehr als 15 kW Leistung von Sulzer",
             ["leistung_kw gt 15", "hersteller eq Sulzer"],
         ),
+        (PUMPEN, "Gib mir bitte alle Pumpen mit einer Leistung von über 40 kW", ["leistung_kw gt 40"]),
+        (PUMPEN, "Pumpen teurer als 900", ["preis gt 900"]),
+        (PUMPEN, "Pumpen über 1.250 EUR", ["preis gt 1250"]),
+        (PUMPEN, "Welche Pumpen haben mehr als 2,5 kW Leistung?", ["leistung_kw gt 2.5"]),
+        (BILLS, "bills over 300", ["amount gt 300"]),
+        (BILLS, "how many bills are over 2 million", ["amount gt 2000000"]),
+        (CREW, "who works on the bridge?", ["deck eq Bridge"]),
+        (CREW, "show me everyone in the galley", ["deck eq Galley"]),
+        (CREW, "sailors who earn less than 1800", ["salary lt 1800"]),
+        (CREW, "how many sailors work as Steward", ["rank eq Steward"]),
+        (CREW, "Wie viele Köche verdienen mehr als 1.800?", ["rank eq Koch", "salary gt 1800"]),
+        (CREW, "sailors older than 40", ["age gt 40"]),
+        (BILLS, "which bills have a late fee but no sent", ["has_late_fee eq Yes", "sent not_in ['1999', '2001']"]),
+        (BILLS, "bills with late fees", ["has_late_fee eq Yes"]),
+        (PARCELS, "parcels worth more than 20", ["gross_amount gt 20"]),
+        (PARCELS, "how many parcels are heavier than 500", ["weight_g gt 500"]),
+        (BOATS, "boats launched in 1987 and refitted in 2011", ["launched eq 1987", "refitted eq 2011"]),
         (NAVIRES, "Combien de navires avons-nous à Brest ?", ["port eq Brest"]),
         (NAVIRES, "Montre-moi les navires de Grèce", ["pavillon eq Grèce"]),
         (NAVIRES, "Quels navires viennent d'Norvège ?", ["pavillon eq Norvège"]),
@@ -180,6 +216,9 @@ def test_rows_are_asked_for_in_natural_wordings_of_their_readers(
     [
         (BOATS, "why are boats made of steel"),
         (BOATS, "boats made of bamboo"),
+        (BILLS, "how many bills are over 40 florins"),
+        (CREW, "who sank on the bridge of sighs"),
+        (BOATS, "boats drawn in 1987 launched 2004"),
         (BOATS, "how do I paint a steel boat"),
         (BOATS, "boats that sank in 1987"),
         (BOATS, "sloops and how they sail"),
