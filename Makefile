@@ -71,6 +71,7 @@ bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/copilot.py --turns 50
 	$(BIN)/python benchmarks/bus.py
 	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/agents.py
 	$(BIN)/python benchmarks/bm25.py --rounds 1 || echo "bm25.py needs Debian's package lists; see its first lines"
 
 MEASURE ?=
