@@ -64,20 +64,33 @@ for _dimension, _names in {
     "pounds": "£=1 gbp=1 pound=1",
     "crowns": "crown=1 krone=1 krona=1",
     "dollars": "$=1 usd=1 dollar=1",
-    "bytes": "kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
+    "bytes": "byte=1 kb=1e3 mb=1e6 gb=1e9 tb=1e12 kib=1024 mib=1048576 gib=1073741824",
     "pressure": "bar=1e5 mbar=100 pa=1 kpa=1000 mpa=1e6 psi=6894.76",
     "power": "w=1 kw=1000 mw=1e6 watt=1 kilowatt=1000",
     "voltage": "v=1 mv=0.001 kv=1000 volt=1",
     "current": "a=1 ma=0.001 µa=1e-6 amp=1 ampere=1 milliamp=0.001 microamp=1e-6",
-    "resistance": "ω=1 kω=1e3 mω=1e6 ohm=1",
+    "resistance": "ω=1 kω=1e3 mω=1e6 ohm=1 kohm=1e3 kilohm=1e3 megohm=1e6",
     "energy": "j=1 kj=1e3 wh=3600 kwh=3.6e6 kcal=4184",
     "rate": "kbit/s=1e3 mbit/s=1e6 gbit/s=1e9",
-    "frequency": "hz=1 khz=1e3 mhz=1e6 ghz=1e9 rpm=0.0166667",
+    "frequency": "hz=1 hertz=1 khz=1e3 mhz=1e6 ghz=1e9 rpm=0.0166667",
     "speed": "km/h=1 mph=1.609",
 }.items():
     for _entry in _names.split():
         _name, _, _factor = _entry.partition("=")
         UNITS[_name.casefold()] = (_dimension, float(_factor))  # of two signs for micro, casefold leaves one
+
+_PREFIXES = {"kilo": 1e3, "mega": 1e6, "giga": 1e9, "tera": 1e12, "milli": 1e-3, "micro": 1e-6, "nano": 1e-9}
+for _name in "second metre meter gram litre liter watt volt ampere amp ohm hertz byte".split():
+    for _prefix, _thousands in _PREFIXES.items():
+        UNITS.setdefault(f"{_prefix}{_name}", (UNITS[_name][0], UNITS[_name][1] * _thousands))
+for _name, (_of, _each) in list(UNITS.items()):
+    for _time in (
+        "s sec second min minute h hr hour day".split() if _of in ("length", "volume", "mass", "bytes") else ()
+    ):
+        _times = 3.6 if _of == "length" else 1.0
+        UNITS.setdefault(
+            f"{_name}/{_time}", ("speed" if _of == "length" else f"{_of}/time", _times * _each / UNITS[_time][1])
+        )
 
 MONTHS = {name: number for number, names in enumerate(
     ("january jan januar", "february feb februar", "march mar märz", "april apr", "may mai", "june jun juni",
@@ -85,6 +98,7 @@ MONTHS = {name: number for number, names in enumerate(
      "december dec dezember"), start=1) for name in names.split()}  # fmt: skip
 MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DATES = (
+    re.compile(r"\b(?P<y>(?:19|20)\d\d)(?P<m>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])\b"),
     re.compile(r"\b(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})\b"),
     re.compile(rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of )?(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.I),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d)(?:,?\s+(?P<y>\d{{4}}))?", re.I),
@@ -92,6 +106,9 @@ _DATES = (
     re.compile(r"\b(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})\b"),
     re.compile(rf"\b(?P<n>{MONTH})\b\.?\s+(?P<y>\d{{4}})\b", re.I),
 )
+
+
+_CURRENCIES = frozenset({"money", "dollars", "pounds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +124,23 @@ class Quantity:
 
     def same(self, other: Quantity) -> bool:
         """Return whether both are the same amount; without a unit, the same number."""
-        if self.dimension is not None and self.dimension == other.dimension:
+        coins = "cent" in (self.unit, other.unit) and {self.dimension, other.dimension} <= _CURRENCIES
+        if self.dimension is not None and (self.dimension == other.dimension or coins):
             a, b = self.value * UNITS[self.unit][1], other.value * UNITS[other.unit][1]
             return abs(a - b) <= 0.002 * max(abs(a), abs(b))
         if self.dimension is not None and other.dimension is not None:
             return False
+        if "." in self.text + other.text and _grouped(self) == _grouped(other) is not None:
+            return True
+        if _CURRENCIES.isdisjoint((self.dimension, other.dimension)):
+            return self.value == other.value
         scaled = self.value * UNITS.get(self.unit, ("", 1.0))[1], other.value * UNITS.get(other.unit, ("", 1.0))[1]
         return self.value == other.value or scaled[0] == scaled[1]  # 5 cents, and 0.05 where the euros are said before
+
+
+def _grouped(one: Quantity) -> str | None:
+    """Return the digits of a number of thousands, whatever parts them: 100.000 and 100,000."""
+    return re.sub(r"\D", "", one.text) if re.fullmatch(r"\d{1,3}(?:[.,]\d{3})+|\d{4,}", one.text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +200,17 @@ def _quantities(text: str) -> Iterator[Quantity]:
     text = _AND_A_HALF.sub(
         lambda found: str(NUMBER_WORDS.get(found[1].casefold(), found[1])).removesuffix(".0") + ".5", text
     )
-    text = _every_n(without_times(text))
+    text = _THOUSANDS.sub(lambda found: f"{float(found[1]) * 1000:g}", text)
+    text = _FRACTION.sub(_as_share, _every_n(without_times(text)))
     codes = [found.span() for found in (*CODE.finditer(text), *VERSION.finditer(text)) if not is_measure(found[0])]
     for found in re.finditer(r"(?P<pre>[€$£])?\s?(?P<n>[-+−]?\d+(?:[,  ]\d{3})*(?:\.\d+)?)", text):
         start, end = found.span("n")
+        start += found["n"][0] in "-−" and start > 0 and text[start - 1].isdigit()  # 80-100
         if re.search(r"\w\($", text[:start][-2:]):
             continue  # scp(1)
         if any(a <= start < b for a, b in codes) or (start and (text[start - 1].isalnum() or text[start - 1] in ".,")):
             continue
-        sign = found["n"][0] in "-−" and not (start and not text[start - 1].isspace() and text[start - 1] not in "(|")
+        sign = text[start] in "-−" and (not start or text[start - 1].isspace() or text[start - 1] in "(|[`'\"“")
         number = float(re.sub(r"[^\d.]", "", found["n"]))
         if (times := _TIMES.match(text, end)) is not None:
             number, end = number * NUMBER_WORDS[times[1].casefold()], times.end()
@@ -193,7 +222,8 @@ def _quantities(text: str) -> Iterator[Quantity]:
         if word not in NUMBER_WORDS:
             place += 1
             continue
-        value, first, vague = NUMBER_WORDS[word], place, word in _VAGUE
+        value, first = NUMBER_WORDS[word], place
+        vague = word in _VAGUE or (place > 0 and words[place - 1][0].casefold() in ("the", "these", "those"))
         while place + 1 < len(words) and (following := words[place + 1][0].casefold()) in NUMBER_WORDS:
             more = NUMBER_WORDS[following]
             if following in ("hundred", "thousand", "million", "billion"):
@@ -217,6 +247,15 @@ def _quantities(text: str) -> Iterator[Quantity]:
             yield Quantity(0.5, _unit(found[1]), found[0], True)
 
 
+_THOUSANDS = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d)?)[kK]\b(?![-./])")
+_PARTS = {"quarter": 4, "fifth": 5, "tenth": 10}
+_FRACTION = re.compile(rf"\b(one|two|three|four)[ -]({'|'.join(_PARTS)})s?\b(?= of\b(?! an?\b))", re.I)
+
+
+def _as_share(found: re.Match[str]) -> str:
+    return f"{100 * NUMBER_WORDS[found[1].casefold()] / _PARTS[found[2].casefold()]:g} %"
+
+
 _BOUND = re.compile(
     r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
     r"|up to|until)(?: than)? (?:[€$£]\s?)?$"
@@ -228,7 +267,7 @@ def _told_as(amount: str, text: str) -> tuple[bool, bool]:
     """Return whether a text tells an amount as a difference, and whether as that of one thing."""
     number = re.escape(amount)
     differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
-    one = re.search(rf"\ban? (?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
+    one = re.search(rf"\ban? (?!(?:min|max)im)(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
     return differs is not None, one is not None
 
 
@@ -259,7 +298,8 @@ _NTH = {"second": 2, "other": 2, "third": 3, "fourth": 4}
 def is_measure(code: str) -> bool:
     """Return whether what looks like a code is a number with its unit: 30min, 5kg."""
     found = re.fullmatch(r"\d+(?:\.\d+)?([a-zµ%/]+)", code, re.I)
-    return (found is not None and _unit(found[1]) != "") or re.fullmatch(r"\d+-[a-z]+", code, re.I) is not None
+    measured = found is not None and (found[1] in "kK" or _unit(found[1]) != "")
+    return measured or re.fullmatch(r"\d+(?:\.\d+)?[-/][a-z]+", code, re.I) is not None
 
 
 def _unit_after(text: str, end: int) -> str:
@@ -292,4 +332,22 @@ _OFTEN["annually"] = "year"
 def rates(text: str) -> set[float]:
     """Return the times that something is said to happen by, in seconds."""
     found = {_OFTEN[often.lower()] if often else _unit(word) for word, often in _EVERY.findall(_every_n(text))}
-    return {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}
+    times = {between for _, between in times_per(text)}
+    return times or {UNITS[unit][1] for unit in found if unit and UNITS[unit][0] == "time"}
+
+
+def times_per(text: str) -> list[tuple[str, float]]:
+    """Return what is said to happen several times in a while, each with the seconds between: four times a year."""
+    return [(count, between) for count, unit in _TIMES_PER.findall(text) if (between := _seconds(count, unit))]
+
+
+_TIMES_PER = re.compile(
+    rf"\b((?:{'|'.join(NUMBER_WORDS)}|\d{{1,4}})(?= times)|once|twice|thrice)(?: times)?"
+    r" (?:an?|each|every|per) ([a-z]+)",
+    re.I,
+)
+
+
+def _seconds(count: str, unit: str) -> float:
+    found, number = _unit(unit), NUMBER_WORDS.get(count.casefold(), 0) or float(count if count.isdigit() else 0)
+    return UNITS[found][1] / number if found and number and UNITS[found][0] == "time" else 0.0

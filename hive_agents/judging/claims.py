@@ -27,10 +27,13 @@ from hive_agents.judging.amounts import (
     is_measure,
     quantities,
     rates,
+    times_per,
     without_times,
 )
+from hive_agents.judging.clauses import numbered_nouns
 from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
+from hive_agents.judging.sections import sections_differ
 from hive_agents.judging.tables import alike, comparisons_differ, prose_of, rows_differ
 
 MOST = 1_000
@@ -57,15 +60,18 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     >>> [slip.kind for slip in slips("The K-21 must not be closed after 30 hours.", [passage])]
     ['unit', 'token', 'negation']
     """
-    claim, source = claim[:MOST], read("\n\n".join(passage[: 8 * MOST] for passage in passages))
+    claim, source = _US_DOLLARS.sub("USD", claim[:MOST]), read("\n\n".join(passage[: 8 * MOST] for passage in passages))
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    found += [Slip(*one) for one in (*rows_differ(claim, source), *comparisons_differ(claim, source))]
+    for differ in (rows_differ, comparisons_differ, sections_differ):
+        found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
+    found += _defaults(claim, source)
     return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, source.sentences))]))
 
 
+_US_DOLLARS = re.compile(r"\bUS(?:[ -]dollars?\b|\$)")
 _SPAN = re.compile(rf"\b({MONTH})\s*(?:to|until|till|through|and|-|–)\s*({MONTH})\b", re.I)
 
 
@@ -99,7 +105,11 @@ def _numbers(claim: str, source: PassageText) -> Iterator[Slip]:
             continue
         if "." in mine.text and re.search(rf"(?<![\w.]){re.escape(mine.text)}[a-z]\d", source.text):
             continue  # 9.0 of 9.0p1
-        if _instance(mine, claim, source):
+        if _instance(mine, claim, source) or any(
+            mine.text == count and abs(often - between) < 0.02 * between
+            for count, between in times_per(claim)
+            for often in rates(source.text)
+        ):
             continue
         if bare and mine.dimension is not None and any(other.dimension is None for other in bare):
             continue
@@ -127,7 +137,7 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         name = token[0].isupper() and (first is None or found.start() != first.start())
         if not (digits or inner or name) or plain in source.tokens or plain in MONTHS:
             continue
-        if not digits and plain in NUMBER_WORDS | UNITS:
+        if not digits and (plain in NUMBER_WORDS | UNITS or _of_week(plain) & source.tokens):
             continue
         parts = [part for part in re.split(r"[-_./:]", plain) if part]
         if not digits and all(part in source.tokens or part.removesuffix("s") in source.tokens for part in parts):
@@ -140,6 +150,17 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         if not digits and len(letters) > 3 and letters in squeezed:
             continue
         yield Slip("token", token)
+
+
+def _of_week(day: str) -> frozenset[str]:
+    """Return the words for the days of which one is a part: weekend."""
+    return next((names for days, names in _DAYS if day in days), frozenset())
+
+
+_DAYS = (
+    (frozenset({"saturday", "sunday"}), frozenset({"weekend", "weekends"})),
+    (frozenset({"monday", "tuesday", "wednesday", "thursday", "friday"}), frozenset({"weekday", "weekdays"})),
+)
 
 
 def _version(normal: str, source: PassageText) -> bool:
@@ -209,9 +230,12 @@ def _has_number(sort: str, number: str, part: str) -> bool:
 def _keyed(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return amounts and numbered things of the claim that the source gives only for others of what it numbers."""
     mine, everywhere = _numbered(claim), _numbered(prose_of(source.text))
-    wanted = [one for one in quantities(claim) if one.dimension and not one.vague]
+    wanted = [one for one in dict.fromkeys(quantities(claim)) if one.dimension and not one.vague]
     values = [(one.text, partial(_has_amount, one)) for one in wanted]
     values += [(f"{sort} {one}", partial(_has_number, sort, one)) for sort, numbers in mine.items() for one in numbers]
+    values += [
+        (one[0], partial(mentions, cell=one[0])) for one in [*CODE.finditer(claim)][:5] if not is_measure(one[0])
+    ]
     for key, numbers in mine.items():
         if not numbers <= everywhere.get(key, set()):
             continue
@@ -315,10 +339,30 @@ def _quoted(claim: str, source: PassageText) -> Iterator[Slip]:
             yield Slip("token", found)
 
 
+_DEFAULT = re.compile(
+    r"\bdefault(?:s|ed)?\b(?: (?:configuration|value|setting|mode|state))?(?: (?:of|for) [^.,;]{1,40}?)?"
+    r"(?: is| are| to|:)? (?:the |an? )?[\"“'`]?(\d[\w.,]*|(?<=is )[\w./-]+|(?<=to )[\w./-]+|(?<=[\"“'`])[\w./-]+)",
+    re.I,
+)
+
+
+def _defaults(claim: str, source: PassageText) -> Iterator[Slip]:
+    """Return the default that a claim tells, where the source tells others only."""
+    theirs = {normal(found) for found in _DEFAULT.findall(source.text)} - _PLAIN
+    for found in _DEFAULT.findall(claim):
+        told = normal(found)
+        if theirs and told not in theirs | _PLAIN | NUMBER_WORDS.keys() and told in source.tokens | _SWITCHES:
+            yield Slip("row", found)
+
+
+_SWITCHES = frozenset("yes no on off true false none never always enabled disabled".split())
+_PLAIN = STOP - _SWITCHES
 _OPENING = frozenset(
     "after before above below under over during until between up down once all every both some most many other others"
     " more less yes here there since because although though however therefore thus otherwise instead about without"
-    " within outside according finally first second then now today usually generally note please use see".split()
+    " within outside according finally first second then now today usually generally note please use see anything"
+    " something nothing everything anyone someone everyone anybody somebody everybody nobody whoever whatever"
+    " nor neither unless except whether who what where how why does did".split()
 )
 """Words that begin a sentence and are no names."""
 
@@ -329,6 +373,7 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
     often, theirs = rates(claim), [rates(sentence) for sentence in near]
     if often and theirs and all(other and not often & other for other in theirs):
         yield Slip("unit", "how often")
+    yield from _each_of(claim, near)
     for word, number in re.findall(r"\b([^\W\d_][\w.]{0,60}) (\d+(?:\.\d+)*)\b(?! ?[%°])", claim):
         if word.casefold() in STOP or word.casefold() in MONTHS or normal(word) not in source.tokens or len(word) < 3:
             continue
@@ -339,14 +384,43 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
             continue
         if any(re.search(beside, sentence, re.I) for sentence in source.sentences):
             continue
-        if numbers and number not in numbers and (word[0].isupper() or word.casefold() in ("error", "alarm", "step")):
+        spans = re.findall(rf"\b{re.escape(word)}s? (\d+) ?(?:to|-|–) ?(\d+)\b", source.text, re.I)
+        if any(float(a) <= float(number) <= float(b) for a, b in spans if number.isdigit()):
+            continue
+        if numbers and number not in numbers and (word[0].isupper() or word.casefold() in numbered_nouns()):
             yield Slip("token", f"{word} {number}")
     first = WORD.match(claim)
-    if first is not None and first[0][0].isupper() and first[0].casefold() not in STOP | _OPENING and near:
+    opening = re.sub(r"[’'](?:ll|ve|re|d|m|s)$", "", first[0].casefold().replace("’", "'")) if first is not None else ""
+    if (
+        first is not None
+        and first[0][0].isupper()
+        and opening not in STOP | _OPENING | numbered_nouns()
+        and near
+        and "n't" not in opening
+    ):
         known = {stem(word.casefold()) for word in WORD.findall(source.text)}
         dropped = all(_proper(sentence) - _proper(f"x {claim}") for sentence in near)
         if dropped and not alike({stem(first[0].casefold())}, known):
             yield Slip("token", first[0])
+
+
+def _each_of(claim: str, near: Sequence[str]) -> Iterator[Slip]:
+    """Return amounts of the claim that are given per one thing, and by the sentences near it per another."""
+    for amount, noun in _PER.findall(claim):
+        theirs = [{_one(other) for other in _PER_NOUN.findall(sentence)} for sentence in near if amount in sentence]
+        if theirs and all(nouns and _one(noun) not in nouns for nouns in theirs):
+            yield Slip("unit", f"{amount} per {noun}")
+
+
+def _one(noun: str) -> str:
+    unit = UNITS.get(noun.casefold())
+    return f"{unit}" if unit else stem(noun.casefold())
+
+
+_PER = re.compile(
+    r"(?<![\w.,])([€$£]?\d[\d.,]*)(?: ?[^\W\d_]+)? ?(?:per|each|every|for each|/) ?(?:the )?(?!cent\b)([^\W\d_]{2,})"
+)
+_PER_NOUN = re.compile(r"(?:\b(?:per|each|every|an?(?= (?:hour|day|week|month|year)\b))|/) ?([^\W\d_]{2,})", re.I)
 
 
 def _proper(sentence: str) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import pairwise, permutations
 from math import log
 from typing import Any
 
@@ -19,7 +19,8 @@ ALIKE = 0.4
 
 WORDS = re.compile(r"\w+(?:['’][a-z]+)?")
 _CLAUSE = re.compile(
-    r";\s+|,\s+(?:but|while|whereas|otherwise|except)\s+|,\s+and\s+(?=\w+(?: \w+)? (?:is|are|was|may|must|can)\b)"
+    r";\s+|,\s+(?:but|while|whereas|otherwise|except|so(?=\s(?:the|it|they|this)\b))\s+"
+    r"|,\s+and\s+(?=\w+(?: \w+)? (?:is|are|was|may|must|can)\b)"
 )
 NUMBER_STEMS = frozenset(map(stem, NUMBER_WORDS))
 _MODAL = re.compile(r"\b(?:must|may|can|need|do|does|shall|should)(?: not)?\b")
@@ -49,8 +50,19 @@ class Clause:
 
     @cached_property
     def _duty(self) -> tuple[str | None, int]:
-        found = ((name, pattern.search(self.text)) for name, pattern in _tables().duties)
-        return next(((name, said.end()) for name, said in found if said), (None, 0))
+        return next(((name, said.end()) for name, said in self._duties.items()), (None, 0))
+
+    @cached_property
+    def _duties(self) -> dict[str, re.Match[str]]:
+        return {name: said for name, pattern in _tables().duties if (said := pattern.search(self.text))}
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it permits one thing and forbids another: may be added, but is never removed."""
+        if not {"forbidden", "permitted"} <= self._duties.keys():
+            return False
+        one, other = sorted((self._duties["forbidden"], self._duties["permitted"]), key=re.Match.start)
+        return one.end() < other.start()
 
     @property
     def duty(self) -> str | None:
@@ -85,6 +97,16 @@ class Clauses:
 
     def weight(self, stems: Collection[str]) -> float:
         return sum(self.weights.get(one, log(1 + len(self.clauses))) for one in stems)
+
+    def requires(self, claim: Clause, other: Clause) -> bool:
+        """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
+        act = next(iter(Clause(claim.text[claim.duty_ends :]).content), None)
+        least = 0.8 * self.weight(other.stems & claim.stems)
+        return any(
+            each.duty == claim.duty and act in each.stems and self.weight(each.stems & claim.stems) >= least
+            for each in self.clauses
+            if claim.duty and act
+        )
 
     def after(self, clause: Clause) -> Clause:
         """Return the clause that follows, or an empty one."""
@@ -122,6 +144,8 @@ def clauses(sentence: str) -> list[Clause]:
     """Return the clauses of a sentence; one that ends in "need not" is given what the one before it ends in."""
     if len(said := re.split(r":\s+(?=(?:a|an|the)\b)", sentence)) > 1:  # what it is stands under no condition
         return [clause for each in said for clause in clauses(each)]
+    if (found := re.match(r"\W*(?:while|whereas|although|though) ([^,]{9,}), (.*)", sentence)) is not None:
+        return [Clause(part.strip(" ."), sentence) for part in found.groups()]
     parts = [part.strip(" .") for part in _CLAUSE.split(sentence) if part.strip(" .")]
     for place in range(1, len(parts)):
         last = list(_MODAL.finditer(parts[place]))
@@ -136,6 +160,7 @@ def clauses(sentence: str) -> list[Clause]:
 def plain(text: str) -> str:
     """Return a text in lower case, with bounds and the like written in one way."""
     text = re.sub(r"[\"“'`](no|not|none|never)[\"”'`]", r"\1_", text).casefold()
+    text = re.sub(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=\w)[*_]{1,3}(?!\w)", "", text) if "*" in text else text
     text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
     text = " ".join(text.split())
     for pattern, becomes in _tables().plain:
@@ -150,6 +175,7 @@ class _Tables:
     same: dict[str, str]
     function: frozenset[str]
     negative: frozenset[str]
+    numbered: frozenset[str]
     duties: tuple[tuple[str, re.Pattern[str]], ...]
     plain: tuple[tuple[re.Pattern[str], str], ...]
 
@@ -162,8 +188,8 @@ def _tables() -> _Tables:
     against: dict[str, set[str]] = {}
     alike: dict[str, set[str]] = {}
     for line in filter(None, table["opposites"].split("\n")):
-        one, other = ({stem(word) for word in side.split()} for side in line.split("|"))
-        for side, opposed in ((one, other), (other, one)):
+        sides = [{stem(word) for word in side.split()} for side in line.split("|")]
+        for side, opposed in permutations(sides, 2):
             for word in side:
                 against.setdefault(word, set()).update(opposed)
                 alike.setdefault(word, set()).update(side - {word})
@@ -174,6 +200,7 @@ def _tables() -> _Tables:
         same,
         STOP | frozenset(table["function"].split()),
         frozenset(table["negative"].split()),
+        frozenset(table["numbered"].split()),
         tuple((name, re.compile(pattern, re.X)) for name, pattern in table["duties"].items()),
         tuple((re.compile(one["pattern"], re.X), one["becomes"]) for one in table["plain"]),
     )
@@ -194,6 +221,10 @@ def function_words() -> frozenset[str]:
 
 def negative_words() -> frozenset[str]:
     return _tables().negative
+
+
+def numbered_nouns() -> frozenset[str]:
+    return _tables().numbered
 
 
 def meaning(word: str) -> str:

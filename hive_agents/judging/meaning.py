@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
 from hive_agents.judging.clauses import (
@@ -25,6 +24,7 @@ from hive_agents.judging.clauses import (
 )
 from hive_agents.judging.pairs import amounts_differ, crossed
 from hive_agents.judging.passages import STOP, stem
+from hive_agents.judging.roles import PLACES, following, roles_differ, turned_round
 
 _CONFLICTS = frozenset(
     frozenset(pair.split())
@@ -33,7 +33,7 @@ _CONFLICTS = frozenset(
 _CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
 _POINTING = re.compile(r"\b(?:it|them|this|these)\b")
 _PART = re.compile(r"[,;] |\b(?:and|but|while|whereas)\b")
-_UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once) [^,]*")
+_UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once|while) [^,]*")
 _UNIVERSAL = re.compile(
     r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
     r"|any time)\b"
@@ -52,13 +52,15 @@ _EXCEPTED = re.compile(
     r"\b(?:unless|except(?: for)?|without|excluding|other than) ([^,;]*)|\b((?:\w+ ){1,3})excepted\b"
 )
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
+_WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
+_NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)\b|\bafter (?:that|this|which)\b")
+_STRENGTH = re.compile(r"\b(must|shall|should|may) (?:not )?(?:also |only |always |still )?(?:be )?(\w+)")
+_EMPTY = frozenset(map(meaning, "take make get give do".split()))
+"""Verbs that mean something by what follows them: take away."""
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
 LESS = r"\b(?:less|fewer|below|under|(?:small|low|short|light|thinn|slow|weak|young|cool|cold|cheap)er)\b"
-_PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
-_TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
 _LETTERS = frozenset("bcdefghjklmnopqrstuvwxyz")
-_WHAT = frozenset("by to from with into for in on".split())
 
 
 def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -76,6 +78,25 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
             found[clause.sentence] = found.get(clause.sentence) or contradicted
         if found and all(found.values()):
             yield from [each for each in found.values() if each][:1]
+        yield from _told_later(one, source)
+
+
+def _told_later(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield what comes first by the claim, and by two clauses of the source, one after the other, then."""
+    order = _order(claim)
+    if order is None or not order[0] or not order[1] or re.search(r"\bthan\b", claim.text):
+        return
+    places = []
+    for side, other in (order, order[::-1]):
+        own = side - other
+        scored = [source.weight(own & each.stems) for each in source.clauses]
+        best = max(scored, default=0.0)
+        if best < 0.6 * source.weight(own) or scored.count(best) > 1:
+            return
+        places.append(scored.index(best))
+    first, then = places
+    if then < first and _NEXT.search(source.clauses[first].text) and not _order(source.clauses[first]):
+        yield "order", " ".join(sorted(order[0]))
 
 
 def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
@@ -100,24 +121,52 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
     denied = _denied(claim, clause, opposed)
     if denied and not opposed and any(opposites(meaning(word)) & clause.stems - claim.stems for word in claim.words):
         denied = 0  # "lose none" and "keep"
+    if opposed and not _negations(clause) and _negations(claim) and set(opposed) <= _bases_of(_aside(claim), claim):
+        return  # "can't while it is off" and "needs it on"
+    partial = all(_LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
+    denied = 0 if partial else denied
     unclear = duties == set() and opposed and not denied and _negations(claim) % 2  # "part-time staff don't qualify"
     if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
-        if not (act := _act(claim)) or act in clause.stems:
+        if not _is_free(claim, clause, source, both) and (not (act := _act(claim)) or act in clause.stems):
             yield "negation", f"{claim.duty}"
-    elif len(opposed) < 2 and (len(opposed) + denied) % 2 and not unclear:
+    elif not unclear and (bool(opposed) + denied) % 2 and (len(opposed) < 2 or _parallel(claim, clause, opposed)):
         yield "negation", " ".join(opposed) or "not"
+    if (strength := _strengths(claim)) and (other := _strengths(clause)):
+        yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
     mine, theirs = _order(claim), _order(clause)
     if mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
         yield "order", " ".join(sorted(mine[0] & theirs[1]))
     yield from amounts_differ(claim, clause, source)
+    yield from _exchanged(claim, clause)
     if not opposed and not denied and (bound := _bounds(claim, clause)):
         yield "negation", bound
     yield from _condition(claim, clause, source)
     yield from _extent(claim, clause)
     yield from _only(claim, clause)
     yield from crossed(claim, clause)
-    yield from _turned_round(claim, clause)
-    yield from _roles(claim, clause, source)
+    yield from turned_round(claim, clause)
+    yield from roles_differ(claim, clause, source)
+
+
+def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool:
+    """Return whether the duties of the two may differ, and both be right."""
+    after = source.after(clause)
+    duties = (claim.duty, clause.duty)
+    return (
+        claim.is_mixed
+        or bool("exception" in after.words and after.stems & claim.stems - clause.stems)
+        or bool(duties == ("required", "permitted") and _WITHIN.search(clause.text) and _WITHIN.search(claim.text))
+        or (clause.duty == "required" and "without" in claim.words)
+        or (duties == ("forbidden", "permitted") and _negations(clause) > both)
+        or (duties == ("permitted", "forbidden") and _negations(claim) > both)
+        or source.requires(claim, clause)
+    )
+
+
+def _strengths(clause: Clause) -> dict[str, str]:
+    """Return what a clause says by must, should or may, each with which of the three."""
+    found = _STRENGTH.findall(clause.text)
+    return {meaning(act): "must" if said == "shall" else said.split()[0] for said, act in found}
 
 
 def _negations(*each: Clause) -> int:
@@ -134,8 +183,11 @@ def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
     """Return how many negations one of the two has more, of something that is in the other, too."""
     agreed = claim.duty is not None and claim.duty == clause.duty
     answered = {*opposed, *(other for one in opposed for other in opposites(one))}
+    elapsed = any(re.search(r"\b(?:day|week|month|year|time)s? since\b", one.text) for one in (claim, clause))
     count = sum(
-        word in negative_words() and stem(word) not in answered for one in (claim, clause) for word in one.words
+        word in negative_words() and stem(word) not in answered and not (word == "without" and elapsed)
+        for one in (claim, clause)
+        for word in one.words
     )
     if count % 2 == 0:
         if not count or any(_UNDER.search(one.text) or "without" in one.words for one in (claim, clause)):
@@ -144,17 +196,43 @@ def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
         both = mine.keys() & theirs.keys()
         turned = sum(mine[one] is not theirs[one] for one in both)
         return int(turned > 1 and 2 * turned > len(both))
+    denied = [
+        {stem for place, word in enumerate(one.words) if word in negative_words() for stem in _after(one, place)[:2]}
+        for one in (claim, clause)
+    ]
     for one, other in ((claim, clause), (clause, claim)):
         aside = {place for place in _aside(one) if not _aside(other)}
         for place, word in enumerate(one.words):
             if word in negative_words() and place not in aside:
-                after = [meaning(each) for each in one.words[place + 1 :] if each not in STOP]
+                after = _after(one, place)
                 if after and after[0] in answered:
                     return 1
                 last = Clause(_PART.split(" ".join(one.words[:place]))[-1]).stems  # "fines are not"
+                if after and after[0] in denied[other is clause]:
+                    continue
                 if not agreed and (after[0] in other.stems if after else last & other.stems):
                     return 1
     return 0
+
+
+def _after(clause: Clause, place: int) -> list[str]:
+    """Return the meanings of the words after a place that say something by themselves."""
+    after = [meaning(each) for each in clause.words[place + 1 :] if each not in STOP]
+    return [each for each in after if each not in _EMPTY]
+
+
+def _bases_of(places: set[int], clause: Clause) -> set[str]:
+    return {base for base, place in _bases(clause).items() if place in places}
+
+
+def _parallel(claim: Clause, clause: Clause, opposed: list[str]) -> bool:
+    """Return whether each of the opposites stands before the same word: higher torque and lower heat, the other way."""
+    mine, theirs = _bases(claim), _bases(clause)
+    return all(
+        any(following(claim, mine[base])[:1] == following(clause, theirs[other])[:1] != []
+            for other in opposites(base) & theirs.keys())
+        for base in opposed
+    )  # fmt: skip
 
 
 def _aside(clause: Clause) -> set[int]:
@@ -185,6 +263,16 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
     ordered = _order(claim) is not None and _order(clause) is not None
     return [one for place, one in found.items() if place - 1 not in found  # "rises above" and "falls below" differ once
             and not (ordered and one in ("befor", "after"))]  # fmt: skip
+
+
+def _exchanged(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield a word of the claim that stands before what its opposite does in the clause, where both have both."""
+    mine, theirs = _bases(claim), _bases(clause)
+    for base in mine.keys() & theirs.keys():
+        for other in opposites(base) & mine.keys() & theirs.keys():
+            told, said = following(claim, mine[base]), following(clause, theirs[base])
+            if told and said and told != said and told == following(clause, theirs[other]):
+                yield "negation", base
 
 
 def _prefixed(base: str) -> Iterator[str]:
@@ -223,9 +311,9 @@ def _around(clause: Clause, place: int) -> set[str]:
 
 def _order(clause: Clause) -> tuple[frozenset[str], frozenset[str]] | None:
     """Return the words of what comes first and of what comes then, where a clause says so."""
-    if found := re.search(r",? first,? (?:and )?then |, after which |, (?:and )?then (?=to\b)", clause.text):
+    if found := re.search(r",? first,? (?:and )?then |, after which |, (?:and )?then (?=to\b)| and then ", clause.text):
         return Clause(clause.text[: found.start()]).stems, Clause(clause.text[found.end() :]).stems
-    for word in ("before", "after"):
+    for word in () if re.match(r"(?:before|after) [^,]*$", clause.text) else ("before", "after"):
         first, said, then = clause.text.partition(f" {word} ")
         if said:
             pair = (Clause(first).stems, Clause(then).stems)
@@ -262,16 +350,20 @@ def _extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
         named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
         nouns = {meaning(word) for word in named if is_thing(word)}
-        limits = [_limit(clause, at) for at, word in enumerate(clause.words) if meaning(word) in nouns]
+        if re.search(r"\b(?:no|not|none)\b", claim.text[: found.start()]):
+            continue
+        limits = [_limit(clause, at, found[1]) for at, word in enumerate(clause.words) if meaning(word) in nouns]
         if limits and all(limits):
             yield "quantity", found[1]
 
 
-def _limit(clause: Clause, at: int) -> bool:
+def _limit(clause: Clause, at: int, extent: str) -> bool:
     """Return whether a word of a clause is counted, or one thing of its kind, and not all."""
     ahead = clause.words[max(0, at - 5) : at]
     if _UNIVERSAL.search(" ".join(ahead)):
         return False
+    if extent == "both":  # it may join two sentences
+        return any(map(_LIMITED.fullmatch, ahead))
     narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
     counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or _LIMITED.fullmatch(word) for word in ahead)
     return counted or re.search(r"\bexcept\b", clause.sentence) is not None or not clause.words[at].endswith("s")
@@ -300,134 +392,36 @@ def _condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple
         yield "condition", conditions[0][0]
 
 
-def _roles(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield a word of the claim in whose place the clause has another, or two that stand the other way round."""
-    placed = {meaning(word) for one in (claim, clause) for before, word in pairwise(one.words) if before in _PLACES}
-
-    def unlike(word: str, other: Clause) -> bool:
-        return word in placed and is_thing(word) and not _known(word, other)
-
-    mine, theirs = ("", *claim.content, ""), ("", *clause.content, "")
-    for left, word, right in zip(mine, mine[1:], mine[2:], strict=False):
-        if word in source.stems and unlike(word, clause) and (is_thing(left) or is_thing(right)):
-            found = [other for before, other, after in zip(theirs, theirs[1:], theirs[2:], strict=False)
-                     if (before, after) == (left, right) and unlike(other, claim)]  # fmt: skip
-            yield from (("role", word) for _ in found)
-    for kind, noun in pairwise(claim.content):
-        if (
-            unlike(kind, clause)
-            and is_thing(noun)
-            and any((kind, noun) in pairwise(each.content) for each in source.clauses)
-        ):
-            yield from (("role", kind) for one, of in pairwise(clause.content) if of == noun and unlike(one, claim))
-    told = _complements(claim)
-    for place, words in _complements(clause).items():
-        other = told.get(place, frozenset())
-        rest = claim.stems - other
-        unknown = not any(_known(one, source) for one in other)
-        apart = other and words and not words & claim.stems and not other & clause.stems
-        if apart and (place[0] or unknown) and source.weight(rest & clause.stems) >= 0.6 * source.weight(rest):
-            yield "role", " ".join(sorted(other))
-    yield from _agents(claim, clause, source)
-    yield from _turned(claim, clause)
-
-
-def _turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
-    """Yield a particle of the claim beside a verb with which the clause has the opposite one: breathe out."""
-    mine, theirs = (list(zip(("", *each), each, (*each[1:], ""), strict=False)) for each in (claim.words, clause.words))
-    pairs = {(verb, particle) for verb, particle, _ in theirs}
-    for verb, particle, after in mine:
-        turned = _TURNED.get(particle, "")
-        closer = (verb, turned, after) in theirs and (verb, particle, after) not in theirs
-        if verb and turned and (closer or ((verb, turned) in pairs and (verb, particle) not in pairs)):
-            yield "negation", f"{verb} {particle}"
+def _only_under(clause: Clause) -> bool:
+    """Return whether it is so under a condition only: only works when it is open."""
+    return re.search(r"\b(?:if|when|once|after|while)\b", clause.text.partition("only ")[2]) is not None
 
 
 def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
     for one, other in ((claim, clause), (clause, claim)):
         lone = re.search(r"\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
-        if lone is None or lone[1] in function_words() | _PLACES | NUMBER_WORDS.keys() or _ONLY.search(other.sentence):
+        if lone is None or _LIMITED.fullmatch(lone[1]) or lone[1] in function_words() | PLACES | NUMBER_WORDS.keys():
+            continue
+        if _ONLY.search(other.sentence) or (_only_under(one) and _UNDER.search(other.text)):
             continue
         if one is claim or meaning(lone[1]) not in other.stems:
             yield "quantity", "only"
+    every = re.search(r"\b(?:all|every|each|any)\b (?:of |the )*(?:[^\W\d_]+ )?([^\W\d_]+)", clause.text)
+    if "only" in claim.words and every and meaning(every[1]) in claim.stems and not _UNIVERSAL.search(claim.text):
+        yield "quantity", "only"
     joined = Clause(clause.text.partition(" and ")[2]).stems
-    if "only" in claim.words and joined and not joined & claim.stems and not _ONLY.search(clause.sentence):
+    under = _only_under(claim) and _UNDER.search(clause.text)
+    if (
+        "only" in claim.words
+        and joined
+        and not joined & claim.stems
+        and not under
+        and not _ONLY.search(clause.sentence)
+    ):
         yield "quantity", "only"
     last = re.search(r"\b((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
     stems = Clause(last[1]).stems if last else frozenset()
     parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
     if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:
         yield "quantity", "only"
-
-
-def _turned(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
-    """Yield who does something to whom, where the clause has it the other way round."""
-    if ("by" in claim.words) != ("by" in clause.words):
-        return
-    for verb in claim.stems:
-        if clause.content.count(verb) == claim.content.count(verb) == 1 and _acts(verb, claim) and _acts(verb, clause):
-            (doers, done), (others, theirs) = _sides_of(verb, claim), _sides_of(verb, clause)
-            a, b = (set(filter(is_thing, one)) for one in (doers & theirs - others, done & others - theirs))
-            if a and b and not any(_led(one, each) for one in a | b for each in (claim, clause)):
-                yield "role", " ".join(sorted(a | b))
-
-
-def _sides_of(verb: str, clause: Clause) -> tuple[set[str], set[str]]:
-    at = clause.content.index(verb)
-    return set(clause.content[max(0, at - 2) : at]), set(clause.content[at + 1 : at + 3])
-
-
-def _known(word: str, clause: Clause | Clauses) -> bool:
-    """Return whether a clause has a word, or one that begins as it does: complain and complaint."""
-    return any(one == word or (len(one) > 5 and len(word) > 5 and one[:6] == word[:6]) for one in clause.stems)
-
-
-def _agents(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield who does it by the claim, where the clause says that another does: one passive, the other active."""
-    for passive, active in ((claim, clause), (clause, claim)):
-        if "by" in active.words:
-            continue
-        for (verb, word), agents in _complements(passive).items():
-            if word != "by" or not verb or active.content.count(verb) != 1 or not agents or agents & active.stems:
-                continue
-            at = active.content.index(verb)
-            subject = active.content[at - 1] if at else ""
-            if (
-                subject
-                and subject not in passive.stems
-                and (agents if passive is claim else {subject}) <= source.weights.keys()
-            ):
-                yield "role", subject if active is claim else " ".join(sorted(agents))
-
-
-def _acts(stem: str, clause: Clause) -> bool:
-    """Return whether a word is a verb here: accused, or replaces the."""
-    pairs = zip(clause.words, (*clause.words[1:], ""), strict=True)
-    return any(
-        word.endswith("ed") or (word.endswith("s") and after in _PLACES)
-        for word, after in pairs
-        if meaning(word) == stem
-    )
-
-
-def _led(stem: str, clause: Clause) -> bool:
-    """Return whether a preposition leads to a word."""
-    pairs = zip(clause.words, clause.words[1:], strict=False)
-    return any(before in _WHAT | {"per", "of", "at"} and meaning(word) == stem for before, word in pairs)
-
-
-def _complements(clause: Clause) -> dict[tuple[str, str], frozenset[str]]:
-    """Return the words after each preposition, by (the word before it, the preposition)."""
-    found: dict[tuple[str, str], frozenset[str]] = {}
-    for place, word in enumerate(clause.words):
-        if word in _WHAT and not (place and clause.words[place - 1] in NUMBER_WORDS):
-            after: list[str] = []
-            for each in clause.words[place + 1 : place + 6]:
-                if each in _WHAT or (each in function_words() and after):
-                    break
-                after += [meaning(each)] if each not in function_words() and is_thing(each) else []
-            before = clause.words[place - 1] if place else ""
-            for key in {(meaning(before) if before not in STOP else "", word), ("", word)}:
-                found[key] = found.get(key, frozenset()) | frozenset(after)
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -41,15 +42,14 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     theirs = [(_counted(one, clause.text), one) for one in quantities(clause.text)]
     around = [(_owner(one, beside), one) for one in quantities(beside)]
 
-    def alone(one: Quantity) -> bool:
-        return one.dimension is not None and sum(other.dimension == one.dimension for other in quantities(mine)) == 1
-
-    for one in quantities(mine):
+    of_a_sort = Counter(one.dimension for one in quantities(mine))
+    for one in dict.fromkeys(quantities(mine)):
+        alone = one.dimension is not None and of_a_sort[one.dimension] == 1
         what = _counted(one, claim.text)
-        told = any(one.same(other) for _, other in around) or (one.vague and not alone(one))
+        told = any(one.same(other) for _, other in around) or (one.vague and not alone)
         if not told and any(what & of for of, _ in theirs):
             yield ("unit" if one.dimension else "number"), one.text
-        own = [other for of, other in around if alone(one) and other.dimension == one.dimension and of & claim.stems]
+        own = [other for of, other in around if alone and other.dimension == one.dimension and of & claim.stems]
         if own and not any(one.same(other) for other in (*own, *(other for of, other in around if not of))):
             yield "row", one.text
     for order, noun in re.findall(rf"\b({_ORDINAL}) (\w+)", claim.text):
@@ -163,7 +163,8 @@ def crossed(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
             slots = [(a, b) for (_, a), (_, b) in zip(one, other, strict=True)]
             slots = slots if all(slots[0]) else slots[1:]  # "talks are in German in the morning and in English …"
             said = [(bool(a & claim.stems - b), bool(b & claim.stems - a)) for a, b in slots]
-            if all(a and b for a, b in slots) and (True, False) in said and (False, True) in said:
+            short = all(0 < len(one) < 3 for slot in slots for one in slot)
+            if short and (True, False) in said and (False, True) in said:
                 yield "row", " ".join(sorted(claim.stems & {word for slot in slots for side in slot for word in side}))
 
 

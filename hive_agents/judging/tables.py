@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from hive_agents.judging.amounts import CODE, VERSION, Quantity, quantities
 from hive_agents.judging.meaning import LESS, MORE
-from hive_agents.judging.passages import PassageText, mentions, stem, stems
+from hive_agents.judging.passages import STOP, HeadedRow, PassageText, mentions, stem, stems
 
 _LETTERS = re.compile(r"[^\W_]+")
 _CODED = re.compile(r"(?=\w*[^\W\d_])(?=\w*\d)\w+")
@@ -27,11 +28,15 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
     named = named or [row for row in source.rows if row.cells and _names(claim, row.cells[0])]
     named = named or [row for row in source.rows if any(_CODED.fullmatch(cell) and mentions(claim, cell)
                                                         for cell in row.cells[1:])]  # fmt: skip
-    named = named or [row for row in source.rows if any(len(cell) > 3 and _worded(cell) and _names(claim, cell)
-                                                        for cell in row.cells[1:])]  # fmt: skip
+    cells = Counter(cell for row in source.rows for cell in row.cells)
+    for column in range(1, min(20, max((len(row.cells) for row in source.rows), default=0))):
+        named = named or [row for row in source.rows if column < len(row.cells) and len(cell := row.cells[column]) > 3
+                          and _worded(cell) and cells[cell] == 1 and _names(claim, cell)]  # fmt: skip
     if not named:
         return
     prose = prose_of(source.text)
+    if len(named) == 1:
+        yield from _cell_differs(claim, named[0])
     for mine in quantities(claim):
         if mine.vague or any(mine.same(other) and mine.dimension == other.dimension for other in quantities(prose)):
             continue
@@ -68,6 +73,25 @@ def rows_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
                 yield "negation", head
 
 
+def _cell_differs(claim: str, row: HeadedRow) -> Iterator[tuple[str, str]]:
+    """Yield an amount that a claim gives for a cell, whose row and head it names, and the cell has another."""
+    tokens = [set(_TOKENS.findall(head.casefold())) - STOP for head in row.heads]
+    said = set(_TOKENS.findall(claim.casefold()))
+    unique = [own.difference(*(other for other in tokens if other is not own)) for own in tokens]
+    asked = [place for place, own in enumerate(unique) if place and own & said]
+    if len(asked) != 1 or asked[0] >= len(row.cells):
+        return
+    if not tokens[asked[0]] <= said and len(unique[asked[0]] & said) < 2:
+        return
+    about = f"{row.cells[0]} {row.heads[asked[0]]}"
+    given = [one for one in quantities(row.cells[asked[0]]) if not one.vague]
+    mine = [one for one in quantities(claim) if not one.vague and not mentions(about, one.text)]
+    rivals = [one for one in mine if any(one.dimension == other.dimension for other in given)]
+    if rivals and not any(one.same(other) for one in rivals for other in given):
+        yield "row", rivals[0].text
+
+
+_TOKENS = re.compile(r"[^\W_]+%?")
 _MEASURED = {"short": "duration time", "long": "duration time", "hott": "temperature", "cool": "temperature"}
 
 

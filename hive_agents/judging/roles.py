@@ -1,0 +1,220 @@
+"""Who does what to whom: words of a claim in whose place a clause of its source has others, or that changed places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hive_agents.judging.amounts import NUMBER_WORDS
+from hive_agents.judging.clauses import Clause, Clauses, function_words, is_thing, meaning
+from hive_agents.judging.passages import STOP
+
+PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
+_TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
+_WHAT = frozenset("by to from with into for in on".split())
+_BEFORE_VERB = frozenset("has have had need needs ought able likely going want wants".split())
+_PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:\w+ )?\w+(?:ed|en)\b")
+_NOT = re.compile(r"\W*(\w[^;]*?)[, ]+(?:and )?not (.{3,60}?)(?:$|[,.;(])")
+_NEGATED = re.compile(
+    r"\b(?:do|does|did|is|are|be|was|were|has|have|had|may|can|must|will|need|shall|should|could|would|why|but|as)$"
+)
+_VERB = re.compile(r"\W*((?:[\w'’/&-]+ ){1,4}?)(is|are|was|were|has|have|must|may|can|should|will|shall)\b(?! not)(.+)")
+
+
+def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield a word of the claim in whose place the clause has another, or two that stand the other way round."""
+    placed = {meaning(word) for one in (claim, clause) for before, word in pairwise(one.words) if before in PLACES}
+
+    def unlike(word: str, other: Clause) -> bool:
+        return word in placed and is_thing(word) and not _known(word, other)
+
+    mine, theirs = ("", *claim.content, ""), ("", *clause.content, "")
+    for left, word, right in zip(mine, mine[1:], mine[2:], strict=False):
+        if word in source.stems and unlike(word, clause) and (is_thing(left) or is_thing(right)):
+            found = [other for before, other, after in zip(theirs, theirs[1:], theirs[2:], strict=False)
+                     if (before, after) == (left, right) and unlike(other, claim)]  # fmt: skip
+            yield from (("role", word) for _ in found)
+    for kind, noun in pairwise(claim.content):
+        if (
+            unlike(kind, clause)
+            and is_thing(noun)
+            and any((kind, noun) in pairwise(each.content) for each in source.clauses)
+        ):
+            yield from (("role", kind) for one, of in pairwise(clause.content) if of == noun and unlike(one, claim))
+    told = _complements(claim)
+    for place, words in _complements(clause).items():
+        other = told.get(place, frozenset())
+        rest = claim.stems - other
+        unknown = not any(_known(one, source) for one in other)
+        apart = other and words and not words & claim.stems and not other & clause.stems
+        if apart and (place[0] or unknown) and source.weight(rest & clause.stems) >= 0.6 * source.weight(rest):
+            yield "role", " ".join(sorted(other))
+    yield from _agents(claim, clause, source)
+    yield from _turned(claim, clause)
+    yield from _swapped(claim, clause, source)
+    yield from _subject(claim, clause, source)
+    yield from _contrasted(claim, clause)
+
+
+def following(clause: Clause, place: int) -> list[str]:
+    """Return the two words that mean something after a place."""
+    return [meaning(word) for word in clause.words[place + 1 :] if word not in STOP][:2]
+
+
+def _contrasted(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield what the claim says instead of what, where the clause has it the other way round."""
+    mine, theirs = _NOT.match(claim.text), _NOT.match(clause.text)
+    if mine and theirs and not _NEGATED.search(mine[1]) and not _NEGATED.search(theirs[1]):
+        (is_, not_), (was, was_not) = ([Clause(part).stems for part in one.groups()] for one in (mine, theirs))
+        if not_ & was - was_not and is_ & was_not - was:
+            yield "role", " ".join(sorted(not_))
+
+
+def _swapped(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield two things that stand in each other's place, where all else is in the same order."""
+    if ("by" in claim.words) != ("by" in clause.words) or "than" in (*claim.words, *clause.words):
+        return
+    if (_PASSIVE.search(claim.text) is None) is not (_PASSIVE.search(clause.text) is None):
+        return
+    placed = {meaning(word) for one in (claim, clause) for before, word in pairwise(one.words) if before in PLACES}
+    mine, theirs = ([one for one in each.content if claim.content.count(one) == 1 == clause.content.count(one)]
+                    for each in (claim, clause))  # fmt: skip
+    apart = [place for place, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other]
+    if len(mine) < 4 or len(apart) != 2 or apart[1] - apart[0] < 2:
+        return
+    one, other = mine[apart[0]], mine[apart[1]]
+    covered = source.weight(set(mine)) >= 0.8 * source.weight(claim.stems)
+    joined = all(re.search(r"\b(?:and|or)\b", _between(one, other, each)) for each in (claim, clause))
+    nouns = {one, other} <= placed or (
+        following(claim, _at(claim, one))[:1]
+        == following(claim, _at(claim, other))[:1]
+        == following(clause, _at(clause, one))[:1]
+    )
+    if theirs[apart[0]] == other and theirs[apart[1]] == one and nouns and covered and not joined:
+        yield "role", f"{one} {other}"
+
+
+def _switched(clause: Clause) -> tuple[set[str], set[str]]:
+    """Return the words before each "on", and each "off", that ends what is said: turn the light off."""
+    found: dict[str, set[str]] = {"on": set(), "off": set()}
+    for place, word in enumerate(clause.words):
+        after = clause.words[place + 1] if place + 1 < len(clause.words) else "and"
+        if word in found and after in function_words() - PLACES | {"again"}:
+            found[word].update(meaning(each) for each in clause.words[max(0, place - 4) : place] if each not in STOP)
+    return found["on"], found["off"]
+
+
+def _at(clause: Clause, stem: str) -> int:
+    return next(at for at, word in enumerate(clause.words) if meaning(word) == stem)
+
+
+def _between(one: str, other: str, clause: Clause) -> str:
+    a, b = sorted((_at(clause, one), _at(clause, other)))
+    return " ".join(clause.words[a:b])
+
+
+def turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield a particle of the claim beside a verb with which the clause has the opposite one: breathe out."""
+    mine, theirs = (list(zip(("", *each), each, (*each[1:], ""), strict=False)) for each in (claim.words, clause.words))
+    pairs = {(verb, particle) for verb, particle, _ in theirs}
+    for verb, particle, after in mine:
+        turned = _TURNED.get(particle, "")
+        closer = (verb, turned, after) in theirs and (verb, particle, after) not in theirs
+        if verb and turned and (closer or ((verb, turned) in pairs and (verb, particle) not in pairs)):
+            yield "negation", f"{verb} {particle}"
+    (on, off), (was_on, was_off) = (_switched(each) for each in (claim, clause))
+    for told, against, same in ((on, was_off, was_on), (off, was_on, was_off)):
+        if len(told & against) > 1 and len(told & same) < 2:
+            yield "negation", " ".join(sorted(told & against))
+
+
+def _turned(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield who does something to whom, where the clause has it the other way round."""
+    if ("by" in claim.words) != ("by" in clause.words):
+        return
+    for verb in claim.stems:
+        once = clause.content.count(verb) == claim.content.count(verb) == 1
+        if once and _acts(verb, claim) and _acts(verb, clause) and _form(verb, claim) == _form(verb, clause):
+            (doers, done), (others, theirs) = _sides_of(verb, claim), _sides_of(verb, clause)
+            a, b = (set(filter(is_thing, one)) for one in (doers & theirs - others, done & others - theirs))
+            if a and b and not any(_led(one, each) for one in a | b for each in (claim, clause)):
+                yield "role", " ".join(sorted(a | b))
+
+
+def _form(verb: str, clause: Clause) -> str:
+    return clause.words[_at(clause, verb)][-1]
+
+
+def _sides_of(verb: str, clause: Clause) -> tuple[set[str], set[str]]:
+    at = clause.content.index(verb)
+    return set(clause.content[max(0, at - 2) : at]), set(clause.content[at + 1 : at + 3])
+
+
+def _subject(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield who does it by the claim, where the clause says the same of somebody else."""
+    mine, theirs = (_VERB.match(one.text) for one in (claim, clause))
+    if not mine or not theirs or mine[2] != theirs[2]:
+        return
+    who, other = (Clause(one[1]).stems for one in (mine, theirs))
+    does, done = (Clause(one[3]).stems for one in (mine, theirs))
+    apart = who and other and not who & clause.stems and not other & claim.stems
+    if not apart or not does or source.weight(does & done) < 0.75 * source.weight(does):
+        return
+    if any((found := _VERB.match(each.text)) and who <= Clause(found[1]).stems for each in source.clauses):
+        yield "role", " ".join(sorted(who))
+
+
+def _known(word: str, clause: Clause | Clauses) -> bool:
+    """Return whether a clause has a word, or one that begins as it does: complain and complaint."""
+    return any(one == word or (len(one) > 5 and len(word) > 5 and one[:6] == word[:6]) for one in clause.stems)
+
+
+def _agents(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield who does it by the claim, where the clause says that another does: one passive, the other active."""
+    for passive, active in ((claim, clause), (clause, claim)):
+        if "by" in active.words:
+            continue
+        for (verb, word), agents in _complements(passive).items():
+            if word != "by" or not verb or active.content.count(verb) != 1 or not agents or agents & active.stems:
+                continue
+            at = active.content.index(verb)
+            subject = active.content[at - 1] if at else ""
+            if (
+                subject
+                and subject not in passive.stems
+                and (agents if passive is claim else {subject}) <= source.weights.keys()
+            ):
+                yield "role", subject if active is claim else " ".join(sorted(agents))
+
+
+def _acts(stem: str, clause: Clause) -> bool:
+    """Return whether a word is a verb here: accused, or replaces the."""
+    return any(
+        (word.endswith("ed") and before not in ("the", "a", "an"))
+        or (word.endswith("s") and after and (after in PLACES or after not in function_words()))
+        for before, word, after in zip(("", *clause.words), clause.words, (*clause.words[1:], ""), strict=False)
+        if meaning(word) == stem
+    )
+
+
+def _led(stem: str, clause: Clause) -> bool:
+    """Return whether a preposition leads to a word."""
+    pairs = zip(clause.words, clause.words[1:], strict=False)
+    return any(before in _WHAT | {"per", "of", "at"} and meaning(word) == stem for before, word in pairs)
+
+
+def _complements(clause: Clause) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the words after each preposition, by (the word before it, the preposition)."""
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for place, word in enumerate(clause.words):
+        if word in _WHAT and not (place and clause.words[place - 1] in _BEFORE_VERB | NUMBER_WORDS.keys()):
+            after: list[str] = []
+            for each in clause.words[place + 1 : place + 6]:
+                if each in _WHAT or (each in function_words() and after):
+                    break
+                after += [meaning(each)] if each not in function_words() and is_thing(each) else []
+            before = clause.words[place - 1] if place else ""
+            for key in {(meaning(before) if before not in STOP else "", word), ("", word)}:
+                found[key] = found.get(key, frozenset()) | frozenset(after)
+    return found
