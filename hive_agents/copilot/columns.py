@@ -165,7 +165,8 @@ class _Columns:
             words = [s.at(n) for n in places]
             for opposite in ("", prefix) if prefix else ("",):
                 words[0] = words[0].removeprefix(opposite)
-                if bare and word_key(words) == word_key(bare):
+                same = word_key(words) == word_key(bare) or [*map(_key, words)] == [*map(_key, bare)]
+                if bare and same:
                     inside = any(s.at(n) in NEGATIONS for n in range(place, places[-1]) if n not in places)
                     no = (self._negated(place) or inside) != bool(opposite)
                     value = flags[name][1 if no else 0]
@@ -353,6 +354,10 @@ class _Columns:
             # Rows of other tables have no such column: what isn't from A is from one of the others.
             others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
+
+
+def _key(word: str) -> str:
+    return word_key([word])
 
 
 def _is_within(year: int, span: DateSpan) -> bool:

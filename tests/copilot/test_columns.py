@@ -147,8 +147,19 @@ PARCELS = of_tables(
     "parcels/1.md",
 )
 CREW = of_tables(
-    {"rank": "keyword", "deck": "keyword", "salary": "number", "berths_per_100": "number", "age": "number"},
-    {"rank": [("Koch", 4), ("Steward", 2)], "deck": [("Galley", 4), ("Bridge", 2)]},
+    {
+        "rank": "keyword",
+        "deck": "keyword",
+        "salary": "number",
+        "berths_per_100": "number",
+        "age": "number",
+        "needs_visas": "keyword",
+    },
+    {
+        "needs_visas": [("Y", 4), ("N", 2)],
+        "rank": [("Koch", 4), ("Steward", 2)],
+        "deck": [("Galley", 4), ("Bridge", 2)],
+    },
     "sailors/c-1.md",
 )
 NAVIRES = of_tables(
@@ -183,6 +194,10 @@ NAVIRES = of_tables(
         (CREW, "how many sailors work as Steward", ["rank eq Steward"]),
         (CREW, "Wie viele Köche verdienen mehr als 1.800?", ["rank eq Koch", "salary gt 1800"]),
         (CREW, "sailors older than 40", ["age gt 40"]),
+        (CREW, "Welche Sailors sind jünger als 40?", ["age lt 40"]),
+        (CREW, "how many sailors need a visa?", ["needs_visas eq Y"]),
+        (CREW, "which sailors don't need visas", ["needs_visas eq N"]),
+        (CREW, "sailors with salary number 1900", ["salary eq 1900"]),
         (BILLS, "which bills have a late fee but no sent", ["has_late_fee eq Yes", "sent not_in ['1999', '2001']"]),
         (BILLS, "bills with late fees", ["has_late_fee eq Yes"]),
         (PARCELS, "parcels worth more than 20", ["gross_amount gt 20"]),
