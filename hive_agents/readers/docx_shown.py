@@ -44,7 +44,7 @@ _FORMS = {
 def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tuple[io.BytesIO, Counter[str]]:
     """Return the package with its texts rewritten, and the number of parts left out, by kind.
 
-    `headings` are the ids of the styles of headings. Raises: ImportFailure for broken XML.
+    `headings` are the ids of the styles of headings. Raises: ImportFailure for broken XML, and without a body.
     """
     with zipfile.ZipFile(package) as archive:
         files = {member: archive.read(member) for member in archive.namelist() if not member.endswith("/")}
@@ -53,6 +53,8 @@ def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tup
     for name in filter(_TEXTS.fullmatch, trees):
         shown.rewrite(trees[name])
     body = next((tree.find(W + "body") for name, tree in trees.items() if name == "word/document.xml"), None)
+    if body is None and "word/document.xml" in trees:
+        raise ImportFailure("holds no text: word/document.xml has no body")
     if body is not None:
         _with_margins(body, [shown.rewrite(trees[name]) for name in sorted(filter(_MARGINS.fullmatch, trees))])
     out = io.BytesIO()
@@ -318,5 +320,3 @@ def _formula(element: Element) -> str:
     if name == "mr":
         return ", ".join(parts.get("e", []))
     return "".join(_formula(child) for child in element if not _local(child).endswith("Pr"))
-
-

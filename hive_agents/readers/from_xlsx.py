@@ -134,7 +134,11 @@ class _Book:
             del texts[at]
 
     def _cell_text(self, cell: Any) -> str:
-        value, form = cell.value, cell.number_format or ""
+        value = cell.value
+        try:
+            form = cell.number_format or ""
+        except IndexError:  # of a style that the workbook doesn't have
+            form = ""
         if value is None:
             return ""
         if isinstance(value, dt.timedelta):

@@ -5,12 +5,29 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Sequence
+from xml.etree import ElementTree
 
 from hive_agents.base.files import Exceeded, require_archive
 from hive_agents.readers.imported import ImportFailure
 
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 """Names of the strict variant of these formats, which their libraries don't know."""
+_NUMBERED = re.compile(
+    r"(word/(?:_rels/)?(?:document|styles|numbering|comments|footnotes|endnotes|settings))\d+(?=\.xml)"
+)
+"""Parts of a text as Word in a browser may call them: `word/document22.xml`."""
+_DRESS = re.compile(
+    r"docProps/\w+\.xml|word/(?:styles|settings|webSettings|fontTable|theme/theme\d*)\.xml|xl/theme/theme\d*\.xml"
+)
+"""Parts without words; programs open a file in which they are broken."""
+_OTHER_USES = re.compile(
+    rb"application/vnd\.(?:openxmlformats-officedocument\.presentationml|ms-powerpoint)\."
+    rb"(?:presentation|slideshow|template)(?:\.macroEnabled)?\.main\+xml"
+)
+_PRESENTATION = b"application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
+_UNTYPED = re.compile(rb"<w:style(?=[\s/>])(?![^<>]*\sw:type=)")
+_NAMELESS = re.compile(rb"<w:style(?=[\s/>])(?![^<>]*\sw:styleId=)")
 _PROLOG = re.compile(r"\ufeff?\s*+(?>(?:<\?.*?\?>|<!--.*?-->)\s*+)*+<\w", re.S)
 """What may stand before a part's first element: no declaration of entities, which these formats don't have."""
 _LONGEST_PROLOG = 64_000
@@ -28,8 +45,8 @@ def checked_package(data: bytes, kind: str) -> io.BytesIO:
             for name in names:
                 if name.endswith((".xml", ".rels")):
                     _require_no_entities(archive, name, kind)
-            if "_rels/.rels" in names and _STRICT.search(archive.read("_rels/.rels")):
-                data = _transitional(archive)
+            names = list(_usual_names(names).values())
+            data = _mended(archive) or data
     except zipfile.BadZipFile:
         raise ImportFailure(f"a broken .{kind} file: save it anew from the program that wrote it") from None
     except Exceeded as exceeded:
@@ -49,13 +66,60 @@ def _require_no_entities(archive: zipfile.ZipFile, name: str, kind: str) -> None
         raise ImportFailure(f"not a readable .{kind} file: {name} declares entities, or is no XML")
 
 
-def _transitional(archive: zipfile.ZipFile) -> bytes:
-    """Return a package of the strict variant with the names that all programs know."""
+def _usual_names(names: Sequence[str]) -> dict[str, str]:
+    """Return for each name of a part the one by which the libraries find it."""
+    usual: dict[str, str] = {}
+    taken = {name.replace("\\", "/") for name in names}
+    for name in names:
+        shown = name.replace("\\", "/")
+        short = _NUMBERED.sub(r"\1", shown)
+        usual[name] = shown if short in taken else short
+        taken.add(usual[name])
+    return usual
+
+
+def _mended(archive: zipfile.ZipFile) -> bytes | None:
+    """Return a package as the libraries read it, None for one that is so already.
+
+    Names of the strict variant become those that all programs know, parts have their usual names, shows and templates
+    are presentations, styles without a type are those of paragraphs, and broken parts without words go.
+    """
+    usual = _usual_names(archive.namelist())
+    renamed = {_file(old): _file(new) for old, new in usual.items() if _file(old) != _file(new)}
+    changed = any(old != new for old, new in usual.items())
+    parts = {}
+    for old, name in usual.items():
+        content = given = archive.read(old)
+        if _DRESS.fullmatch(name) and not _is_xml(content):
+            changed = True
+            continue
+        if name.endswith((".xml", ".rels")):
+            content = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content)
+        if name == "[Content_Types].xml" or name.endswith(".rels"):
+            content = _OTHER_USES.sub(_PRESENTATION, content)
+            for before, after in renamed.items():
+                content = re.sub(rb"(?<=[\"'/])" + re.escape(before) + rb"(?=[\"'])", after, content)
+        elif name == "word/styles.xml":
+            content = _UNTYPED.sub(b'<w:style w:type="paragraph"', content)
+            content = _NAMELESS.sub(lambda found: b'<w:style w:styleId="nameless-%d"' % found.start(), content)
+        changed = changed or content != given
+        parts[name] = content
+    if not changed:
+        return None
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as rewritten:
-        for name in archive.namelist():
-            content = archive.read(name)
-            if name.endswith((".xml", ".rels")):
-                content = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content)
+        for name, content in parts.items():
             rewritten.writestr(name, content)
     return out.getvalue()
+
+
+def _file(name: str) -> bytes:
+    return name.rpartition("/")[2].encode()
+
+
+def _is_xml(content: bytes) -> bool:
+    try:
+        ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        return False
+    return True
