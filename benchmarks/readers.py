@@ -36,10 +36,15 @@ KINDS = ("html", "pdf", "docx", "xlsx", "pptx")
 LEAST_SHARE = 0.995
 SECONDS = 30
 LARGEST = 150_000  # bytes of a file, so that many files take few minutes
+_SHOWN = """() => {
+    document.querySelectorAll('noscript').forEach(each => each.remove());
+    return document.body ? document.body.innerText : '';
+}"""
+"""What a browser shows that runs scripts, which this one doesn't."""
 _BETWEEN = re.compile(r"(?<=\w)[-\u2010\u00ad]\s*\n\s*(?=\w)|[\u00ad\u200b-\u200d\ufeff]")
-_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0d\x0e\x0f", ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True))
 """What pdftotext gives as control characters, of TeX's fonts."""
-_MARKUP = re.compile(r"\\(?=[^\w\s])|[*`]|\]\([^)]*\)|(?<!\\)</?[a-z]+>")
+_MARKUP = re.compile(r"\\(?=[^\w\s])|[*`]|\]\([^)]*\)|(?<!\\)</?(?:br|su[bp])>")
 
 
 @dataclass
@@ -76,9 +81,13 @@ async def pages(paths: list[Path]) -> dict[Path, Told]:
         for path in paths:
             try:
                 await page.goto(path.resolve().as_uri(), wait_until="domcontentloaded", timeout=10_000)
-                shown[path] = Told(words(await page.evaluate("document.body ? document.body.innerText : ''")))
+                text = await page.evaluate(_SHOWN)
+                if page.url == path.resolve().as_uri():  # else it leads to another page, which the reader wasn't given
+                    shown[path] = Told(words(text))
             except Exception as error:  # a page that the browser can't open says nothing of the reader
                 print(f"{path}: {str(error).splitlines()[0]}", file=sys.stderr)
+                await page.close()
+                page = await context.new_page()
         await browser.close()
     return shown
 
@@ -86,7 +95,8 @@ async def pages(paths: list[Path]) -> dict[Path, Told]:
 def printed(path: Path) -> Told:
     done = subprocess.run(["pdftotext", str(path), "-"], capture_output=True, timeout=120)
     text = done.stdout.decode("utf-8", "replace")
-    return Told(words(re.sub("[\x1b-\x1f]", lambda sign: _LIGATURES[sign[0]], text)))
+    # A form feed that begins a line is the end of a page.
+    return Told(words(re.sub(r"[\x1b-\x1f\v\r-\x0f]|(?<=[^\n\f])\f", lambda sign: _LIGATURES[sign[0]], text)))
 
 
 def _local(part: ElementTree.Element) -> str:
