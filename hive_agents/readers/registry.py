@@ -56,9 +56,11 @@ READERS = {
         Reader("asciidoc", ".adoc .asc .asciidoc", "text/asciidoc", "from_asciidoc:from_asciidoc", extra=None),
         Reader("html", ".html .htm .xhtml", "text/html", "from_html:from_html", version=21),
         Reader("notebook", ".ipynb", "application/x-ipynb+json", "from_notebook:from_notebook", extra=None),
-        Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=19),
-        Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows"),
-        Reader("jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows"),
+        Reader("csv", ".csv .tsv", "text/csv", "from_csv:from_csv", "from_csv:csv_rows", version=20),
+        Reader("json", ".json", "application/json", "from_json:from_json", "from_json:json_rows", version=19),
+        Reader(
+            "jsonl", ".jsonl .ndjson", "application/jsonl", "from_json:from_jsonl", "from_json:jsonl_rows", version=19
+        ),
         Reader("mail", ".eml", "message/rfc822", "from_mail:from_mail", settings=frozenset({"unquoted"}), version=19),
         Reader("mailbox", ".mbox", "application/mbox", "from_mail:from_mailbox", flat=False, version=19),
         Reader("epub", ".epub", "application/epub+zip", "from_epub:from_epub", flat=False),
@@ -89,7 +91,7 @@ READERS = {
             "from_xlsx:xlsx_rows",
             settings=frozenset({"hidden"}),
             flat=False,
-            version=21,
+            version=22,
         ),
     )
 }

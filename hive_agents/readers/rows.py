@@ -28,6 +28,8 @@ _IDS = frozenset(
 )
 _IDS_END = re.compile(r"(?:[a-z](?=[A-Z])|[\W_])(?:id|ID|Id|uuid|UUID)$")
 """The end of the name of a column of ids: `productID`, `customer_id`, `Order ID`."""
+_LAST_WORD = re.compile(r"^.*(?:[\W_]|(?<=[a-z])(?=[A-Z]))")
+"""All but the last word of a column's name: `Place Name`, `productName`."""
 _NOT_FROM_TABLES = frozenset({"title", "content", "tenant", "view", "source_file"})
 _VERSIONS = re.compile(r"version|release|edition|section|chapter|clause|python|firmware", re.I)
 _MANY_WHOLE = 4
@@ -40,6 +42,8 @@ _DAY = re.compile(
 )
 _LONGEST_NAME, _LONGEST_TITLE, _LONGEST_HEAD = 80, 200, 60
 _FILLED, _DIFFERENT = 0.9, 0.5
+_LEAST_NAMED, _LEAST_COLUMNS = 8, 3
+"""Rows and columns of a table whose rows are known by their names alone; a smaller one is read as a whole."""
 _RUN = 1000
 _WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SENTENCE = re.compile(r"[.!?:;]$|<|://")
@@ -76,8 +80,11 @@ def rows_of_texts(rows: Sequence[Sequence[str]]) -> list[TableRow] | None:
     skipped = {*texts, title_at}
     short = {at: column for at, column in enumerate(columns) if at not in skipped and _is_short(column)}
     fields = {at: _typed(column, head[at]) for at, column in short.items()}
-    if not texts and not (id_at is not None and any(at != id_at and _is_shared(columns[at]) for at in fields)):
-        return None
+    if not texts:
+        known_at = id_at if id_at is not None else _names_column(head, columns, unique)
+        if known_at is None or not any(at != known_at and _is_shared(columns[at]) for at in short):
+            return None
+        title_at = known_at if id_at is None else title_at
     title_at = id_at if title_at is None and not texts else title_at
     documents: list[TableRow] = []
     names, keys = _Taken(), _Taken()
@@ -204,8 +211,18 @@ def _title_column(head: Sequence[str], columns: Sequence[Sequence[str]], texts: 
     """Return the column of titles: by its name, else the first suitable one, preferably not one of texts."""
     candidates = [at for at, column in enumerate(columns) if _is_titles(column)]
     named = {head[at].lower(): at for at in reversed(candidates)}
+    if not texts:  # those with texts keep the titles that they had
+        named = {_LAST_WORD.sub("", head[at]).lower(): at for at in reversed(candidates)} | named
     short = [at for at in candidates if at not in texts] or (candidates if len(texts) > 1 else [])
     return next((named[name] for name in _TITLES if name in named), short[0] if short else None)
+
+
+def _names_column(head: Sequence[str], columns: Sequence[Sequence[str]], unique: Sequence[int]) -> int | None:
+    """Return the column of the names of things, such as countries: the first, or one called a name; each differs."""
+    if len(columns) < _LEAST_COLUMNS or len(columns[0]) < _LEAST_NAMED:
+        return None
+    short = (at for at in unique if _is_titles(columns[at]) and median(map(len, columns[at])) <= _LONGEST_NAME)
+    return next((at for at in short if at == 0 or head[at].lower() in _TITLES), None)
 
 
 def _is_titles(column: Sequence[str]) -> bool:

@@ -366,3 +366,33 @@ def test_a_column_named_as_an_id_makes_rows_of_numbers_and_names_documents() -> 
     assert documents[4].fields["unitprice"] == 4.5
     unnamed = [["place", "productName", "shelf", "unitPrice"], *rows[1:]]
     assert rows_of_texts(unnamed) is None
+
+
+RIVERS = [
+    ("Aar", "Emmland", "west", 288), ("Bolm", "Emmland", "west", 40), ("Cray", "Sund", "east", 912),
+    ("Dunn", "Sund", "east", 77), ("Elde", "Sund", "west", 208), ("Fenn", "Toll", "east", 51),
+    ("Gisp", "Toll", "east", 13), ("Holm", "Toll", "west", 640), ("Isk", "Emmland", "east", 368),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("named", ["River", "Name"])
+def test_things_that_are_known_by_their_names_are_a_document_each(named: str) -> None:
+    columns = [named, "Country", "Side", "Length km"]
+    order = [0, 1, 2, 3] if named == "River" else [1, 0, 2, 3]
+    rows = [[columns[at] for at in order], *([str(river[at]) for at in order] for river in RIVERS)]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert (documents[2].key, documents[2].title) == ("cray", "Cray")
+    assert documents[2].fields == {"country": "Sund", "side": "east", "length_km": 912}
+    assert rows_of_texts(rows[:7]) is None, "a few rows are read as a whole"
+    assert rows_of_texts([row[:2] for row in rows]) is None, "so are pairs"
+    twice = [*rows, rows[1]]
+    assert rows_of_texts(twice) is None, "a name that comes twice names nothing"
+
+
+def test_a_row_with_an_id_is_titled_by_a_column_whose_name_ends_like_a_title() -> None:
+    rows = [["Code", "Town", "Place Name", "Fee"]]
+    rows += [[f"MUS{n}", f"Town {'ab'[n % 2]}", f"House of {'abcdefghi'[n]}.", ("yes", "no")[n % 2]] for n in range(9)]
+    documents = rows_of_texts(rows)
+    assert documents is not None
+    assert (documents[3].key, documents[3].title) == ("mus3", "House of d.")
