@@ -60,7 +60,7 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
                 used.update(range(place, at_field + found[1]))
                 return kind, found[0]
         kind, *ends = (word_table("tallies.extremes").get(word.lower) or "none").split()
-        name = next((name for name in vocabulary.of_type("number") if name.lower().endswith(tuple(ends))), None)
+        name = _holding(vocabulary.of_type("number"), ends)
         if word.lower in word_list("tallies", "firsts") and place + 1 == len(sentence):
             dated = _field(sentence, place - 1, vocabulary, vocabulary.of_type("date"))
             kind, name = "min", None if dated is None else dated[0]
@@ -69,6 +69,16 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
             used.update(range(place - (at(sentence, place - 1) == "most"), place + 1))
             return kind, name
     return None
+
+
+def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
+    """Return the one field with a word of the first of these ends that any has; None where several have it.
+
+    >>> _holding(["unitprice", "depth_m", "area_km2"], ["price"]), _holding(["area_km2", "area_mi2"], ["area"])
+    ('unitprice', None)
+    """
+    found = ([name for name in names if any(part.endswith(end) for part in parts(name))] for end in ends)
+    return next((one[0] if len(one) == 1 else None for one in found if one), None)
 
 
 def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str | None:

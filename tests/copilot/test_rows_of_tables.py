@@ -41,6 +41,19 @@ HOSTS = Vocabulary(
     noun="host",
 )
 
+CAVES = Vocabulary(
+    {
+        "region": FieldWords("keyword", ("Karst", "Tarn")),
+        "depth_m": FieldWords("number"),
+        "length_km": FieldWords("number"),
+        "rise_m": FieldWords("number"),
+        "fall_m": FieldWords("number"),
+        "winter_temperature": FieldWords("number"),
+        "summer_temperature": FieldWords("number"),
+    },
+    noun="cave",
+)
+
 
 @pytest.mark.parametrize(
     ("text", "filters"),
@@ -143,3 +156,23 @@ def test_an_identifier_is_not_cut_at_a_word_of_grammar() -> None:
 def test_what_the_folder_calls_them_alone_lists_them(text: str) -> None:
     decision = route(text, GOODS, reader="mei", today=TODAY).decision
     assert (decision.strategy, decision.filters) == (SearchStrategy.METADATA_ONLY, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "tally"),
+    [
+        ("which cave is the deepest", ("max", "depth_m")),
+        ("the shallowest cave in Tarn", ("min", "depth_m")),
+        ("what are the longest caves?", ("max", "length_km")),
+        ("the warmest cave", None),
+        ("which cave is the highest", None),
+        ("what is the deepest way to understand caves", None),
+    ],
+    ids=["deepest", "shallowest", "longest", "of two columns", "of no column", "of a word that no column explains"],
+)
+def test_an_adjective_asks_for_the_extreme_of_the_one_column_that_holds_it(
+    text: str, tally: tuple[str, str] | None
+) -> None:
+    found = route(text, CAVES, reader="mei", today=TODAY)
+    measured = (found.tally.of, found.tally.field) if found.tally is not None else None
+    assert measured == tally
