@@ -127,9 +127,13 @@ class Quantity:
         coins = "cent" in (self.unit, other.unit) and {self.dimension, other.dimension} <= _CURRENCIES
         if self.dimension is not None and (self.dimension == other.dimension or coins):
             a, b = self.value * UNITS[self.unit][1], other.value * UNITS[other.unit][1]
-            return abs(a - b) <= 0.002 * max(abs(a), abs(b))
+            months = self.unit != other.unit and any(re.match("mon", one.unit) for one in (self, other))
+            return abs(a - b) <= (0.017 if months else 0.002) * max(abs(a), abs(b))  # three months and 90 days
         if self.dimension is not None and other.dimension is not None:
             return False
+        if "share" in (self.dimension, other.dimension) and {"half", "quarter"} & {self.text, other.text}:
+            a, b = (one.value * (1 if one.dimension else 100) for one in (self, other))
+            return a == b  # half of the fee, and 50 %
         if "." in self.text + other.text and _grouped(self) == _grouped(other) is not None:
             return True
         if _CURRENCIES.isdisjoint((self.dimension, other.dimension)):
@@ -258,7 +262,7 @@ def _as_share(found: re.Match[str]) -> str:
 
 _BOUND = re.compile(
     r"\b(?:more|longer|over|above|exceed\w*|larger|later|at ?least|from|less|fewer|under|below|shorter|within|at ?most"
-    r"|up to|until)(?: than)? (?:[€$£]\s?)?$"
+    r"|up to|until|between)(?: than)? (?:[€$£]\s?)?$"
 )
 
 
@@ -267,7 +271,7 @@ def _told_as(amount: str, text: str) -> tuple[bool, bool]:
     """Return whether a text tells an amount as a difference, and whether as that of one thing."""
     number = re.escape(amount)
     differs = re.search(rf"\b{number}\b \w* ?(?:more|less|fewer|\w{{3,}}er) than\b", text, re.I)
-    one = re.search(rf"\ban? (?!(?:min|max)im)(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
+    one = re.search(rf"\b(?:at|such as|an?) (?!(?:min|max)im)(?:(?:[^\W\d_]+ ){{1,2}}of )?[€$£]?{number}\b", text, re.I)
     return differs is not None, one is not None
 
 
@@ -280,7 +284,9 @@ def is_instance(quantity: Quantity, text: str, source: str) -> bool:
         return any(abs(abs(a.value - b.value) - quantity.value) < 0.001 for a, b in pairs)
     if not is_one:
         return False
-    others = [one for one in quantities(source) if one.dimension == quantity.dimension is not None]
+    counted = re.search(rf"\ban? ([^\W\d_]{{3,}}) of {re.escape(quantity.text)}\b", text, re.I)  # a group of twelve
+    named = counted is not None and re.search(rf"\b{counted[1]}", source, re.I) is not None
+    others = [one for one in quantities(source) if one.dimension == quantity.dimension and (one.dimension or named)]
     return any(_BOUND.search(source[: source.find(other.text)]) for other in others)
 
 
@@ -306,7 +312,8 @@ def _unit_after(text: str, end: int) -> str:
     found = re.match(r"[\s\-]{0,2}(°\s?[CF]|[%€$£]|[^\W\d_]+(?:/[^\W\d_]+)?)", text[end : end + 24])
     if found is None:
         return ""
-    unit = _unit(found[1].replace(" ", ""))
+    per = re.match(r"([^\W\d_]+) per ([^\W\d_]+)", text[end : end + 40].lstrip())
+    unit = (_unit(f"{_unit(per[1])}/{_unit(per[2])}") if per else "") or _unit(found[1].replace(" ", ""))
     if unit or not re.match(r"\s", text[end : end + 1]):
         return unit
     # "30 working days", "5 calendar weeks"

@@ -137,7 +137,7 @@ def _tokens(claim: str, source: PassageText) -> Iterator[Slip]:
         name = token[0].isupper() and (first is None or found.start() != first.start())
         if not (digits or inner or name) or plain in source.tokens or plain in MONTHS:
             continue
-        if not digits and (plain in NUMBER_WORDS | UNITS or _of_week(plain) & source.tokens):
+        if not digits and (plain in NUMBER_WORDS | UNITS or _of_week(plain.removesuffix("s")) & source.tokens):
             continue
         parts = [part for part in re.split(r"[-_./:]", plain) if part]
         if not digits and all(part in source.tokens or part.removesuffix("s") in source.tokens for part in parts):

@@ -17,6 +17,9 @@ from hive_agents.judging.passages import STOP, stem
 ALIKE = 0.4
 """The least share of a claim's weight that a clause which speaks of the same has."""
 
+CLOSE = 0.73
+"""The least share of a claim's weight, with half of that of the clause's, in which one contradicts the other."""
+
 WORDS = re.compile(r"\w+(?:['’][a-z]+)?")
 _CLAUSE = re.compile(
     r";\s+|,\s+(?:but|while|whereas|otherwise|except|so(?=\s(?:the|it|they|this)\b))\s+"
@@ -98,6 +101,13 @@ class Clauses:
     def weight(self, stems: Collection[str]) -> float:
         return sum(self.weights.get(one, log(1 + len(self.clauses))) for one in stems)
 
+    def is_close(self, claim: Clause, clause: Clause) -> bool:
+        """Return whether a claim and a clause share enough for a difference between them to be one of the same."""
+        shared = claim.stems & clause.stems
+        against = {one for one in claim.stems - shared if opposites(one) & clause.stems}
+        common = self.weight(shared | against)
+        return common / (self.weight(claim.stems) or 1.0) + common / (self.weight(clause.stems) or 1.0) / 2 >= CLOSE
+
     def requires(self, claim: Clause, other: Clause) -> bool:
         """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
         act = next(iter(Clause(claim.text[claim.duty_ends :]).content), None)
@@ -159,7 +169,7 @@ def clauses(sentence: str) -> list[Clause]:
 
 def plain(text: str) -> str:
     """Return a text in lower case, with bounds and the like written in one way."""
-    text = re.sub(r"[\"“'`](no|not|none|never)[\"”'`]", r"\1_", text).casefold()
+    text = re.sub(r"([\"“'`](?:[\w.-]+ )?)(no|not|none|never)[\"”'`]", r"\1\2_", text).casefold()
     text = re.sub(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=\w)[*_]{1,3}(?!\w)", "", text) if "*" in text else text
     text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
     text = " ".join(text.split())
@@ -173,6 +183,7 @@ class _Tables:
     opposites: dict[str, frozenset[str]]
     alike: dict[str, frozenset[str]]
     same: dict[str, str]
+    converses: frozenset[frozenset[str]]
     function: frozenset[str]
     negative: frozenset[str]
     numbered: frozenset[str]
@@ -198,6 +209,7 @@ def _tables() -> _Tables:
         {word: frozenset(others) for word, others in against.items()},
         {word: frozenset(others) for word, others in alike.items()},
         same,
+        frozenset(frozenset(map(stem, line.split())) for line in table["converse"].split("\n") if line),
         STOP | frozenset(table["function"].split()),
         frozenset(table["negative"].split()),
         frozenset(table["numbered"].split()),
@@ -213,6 +225,11 @@ def opposites(stem: str) -> frozenset[str]:
 def same_side(stem: str) -> frozenset[str]:
     """Return the words that have the same opposites."""
     return _tables().alike.get(stem, frozenset())
+
+
+def converses() -> frozenset[frozenset[str]]:
+    """Return the pairs of verbs of which one tells what the other does from the other's side: buy and sell."""
+    return _tables().converses
 
 
 def function_words() -> frozenset[str]:

@@ -13,10 +13,10 @@ from hive_agents.judging.clauses import (
     Clause,
     Clauses,
     clauses,
+    converses,
     function_words,
     is_thing,
     meaning,
-    negative_words,
     opposites,
     plain,
     same_side,
@@ -24,6 +24,7 @@ from hive_agents.judging.clauses import (
 )
 from hive_agents.judging.pairs import amounts_differ, crossed
 from hive_agents.judging.passages import STOP, stem
+from hive_agents.judging.polarity import UNDER, aside, denied, denied_more, negations
 from hive_agents.judging.roles import PLACES, following, roles_differ, turned_round
 
 _CONFLICTS = frozenset(
@@ -32,8 +33,7 @@ _CONFLICTS = frozenset(
 )
 _CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
 _POINTING = re.compile(r"\b(?:it|them|this|these)\b")
-_PART = re.compile(r"[,;] |\b(?:and|but|while|whereas)\b")
-_UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once|while) [^,]*")
+_PART = re.compile(r"[,;] |\bbut\b|\band (?=(?:is|are|has|have|can|may|must|will|does|needs?)\b)")
 _UNIVERSAL = re.compile(
     r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
     r"|any time)\b"
@@ -54,9 +54,7 @@ _EXCEPTED = re.compile(
 _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
 _NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)\b|\bafter (?:that|this|which)\b")
-_STRENGTH = re.compile(r"\b(must|shall|should|may) (?:not )?(?:also |only |always |still )?(?:be )?(\w+)")
-_EMPTY = frozenset(map(meaning, "take make get give do".split()))
-"""Verbs that mean something by what follows them: take away."""
+_STRENGTH = re.compile(r"\b(must|shall|should|may) (not )?(?:also |only |always |still )?(?:be )?(\w+)")
 _ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
 LESS = r"\b(?:less|fewer|below|under|(?:small|low|short|light|thinn|slow|weak|young|cool|cold|cheap)er)\b"
@@ -76,9 +74,19 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
             if not contradicted and _POINTING.search(after.text) and after.stems and after.stems <= one.stems:
                 contradicted = next(_contradictions(one, after, source), None)
             found[clause.sentence] = found.get(clause.sentence) or contradicted
-        if found and all(found.values()):
+        if found and all(found.values()) and not _supported(one, source):
             yield from [each for each in found.values() if each][:1]
         yield from _told_later(one, source)
+
+
+def _supported(claim: Clause, source: Clauses) -> bool:
+    """Return whether a clause, though it may not be among the nearest, denies the same of what the claim speaks of."""
+    return any(
+        denied(claim) & denied(clause)
+        and source.weight(claim.stems & clause.stems) >= 0.25 * source.weight(claim.stems)
+        and next(_contradictions(claim, clause, source), None) is None
+        for clause in (source.clauses if denied(claim) else ())
+    )
 
 
 def _told_later(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
@@ -113,39 +121,63 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
         rule = Clause(_EXCEPTED.sub(" ", clause.sentence))  # what is excepted can't be as the rule says
         covered = source.weight((rule.stems & claim.stems) - spared) >= 0.4 * source.weight(claim.stems - spared)
         told = f"{excepted.strip()}, wh" in clause.sentence  # "except the last, which may"
-        differs = told or bool(_opposed(claim, rule)) or _negations(claim, rule) % 2 == 1
+        differs = told or bool(_opposed(claim, rule)) or negations(claim, rule) % 2 == 1
         if spared <= claim.stems and covered and not differs:
             yield "condition", "except"
         return
-    duties = {claim.duty, clause.duty} - {None}
-    denied = _denied(claim, clause, opposed)
-    if denied and not opposed and any(opposites(meaning(word)) & clause.stems - claim.stems for word in claim.words):
-        denied = 0  # "lose none" and "keep"
-    if opposed and not _negations(clause) and _negations(claim) and set(opposed) <= _bases_of(_aside(claim), claim):
-        return  # "can't while it is off" and "needs it on"
-    partial = all(_LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
-    denied = 0 if partial else denied
-    unclear = duties == set() and opposed and not denied and _negations(claim) % 2  # "part-time staff don't qualify"
-    if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
-        if not _is_free(claim, clause, source, both) and (not (act := _act(claim)) or act in clause.stems):
-            yield "negation", f"{claim.duty}"
-    elif not unclear and (bool(opposed) + denied) % 2 and (len(opposed) < 2 or _parallel(claim, clause, opposed)):
-        yield "negation", " ".join(opposed) or "not"
-    if (strength := _strengths(claim)) and (other := _strengths(clause)):
-        yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
-    mine, theirs = _order(claim), _order(clause)
-    if mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
-        yield "order", " ".join(sorted(mine[0] & theirs[1]))
+    if source.is_close(claim, clause):
+        yield from _turned(claim, clause, source, opposed, both)
     yield from amounts_differ(claim, clause, source)
-    yield from _exchanged(claim, clause)
-    if not opposed and not denied and (bound := _bounds(claim, clause)):
-        yield "negation", bound
     yield from _condition(claim, clause, source)
     yield from _extent(claim, clause)
     yield from _only(claim, clause)
     yield from crossed(claim, clause)
+
+
+def _turned(
+    claim: Clause, clause: Clause, source: Clauses, opposed: list[str], both: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield where the claim has it the other way round: what is done, has to be done, comes first, or who does it."""
+    duties = {claim.duty, clause.duty} - {None}
+    more = denied_more(claim, clause, opposed)
+    if more and not opposed and any(opposites(meaning(word)) & clause.stems - claim.stems for word in claim.words):
+        more = 0  # "lose none" and "keep"
+    if opposed and not negations(clause) and negations(claim) and set(opposed) <= _bases_of(aside(claim), claim):
+        return  # "can't while it is off" and "needs it on"
+    partial = all(_LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
+    more = 0 if partial else more
+    bound, within = _bounds(claim, clause), _bounds(_over(claim), _over(clause))
+    if more and not opposed and (within or _apart(claim, clause, source)):
+        more = 0  # "less than 48 hours before, you don't" and "at least 48 hours in advance"
+    cool = claim.duty == "required" and clause.duty == "forbidden" and not negations(claim)  # and "not while hot"
+    unclear = opposed and not more and (cool or (not duties and negations(claim) % 2))  # "part-timers don't qualify"
+    if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
+        act, told = _act(claim), _act(clause)
+        same = not act or act == told or (act in clause.stems and (duties != {"required", "permitted"} or not told))
+        if same and not _is_free(claim, clause, source, both):
+            yield "negation", f"{claim.duty}"
+    elif not unclear and (bool(opposed) + more) % 2 and (len(opposed) < 2 or _parallel(claim, clause, opposed)):
+        yield "negation", " ".join(opposed) or "not"
+    if (strength := _strengths(claim)) and (other := _strengths(clause)):
+        yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
+    mine, theirs = _order(claim), _order(clause)
+    compared = ("than" in claim.words) is ("than" in clause.words)
+    if compared and mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
+        yield "order", " ".join(sorted(mine[0] & theirs[1]))
+    yield from _exchanged(claim, clause)
+    if bound and not opposed and negations(claim) % 2 == negations(clause) % 2:
+        yield "negation", bound
     yield from turned_round(claim, clause)
     yield from roles_differ(claim, clause, source)
+
+
+def _apart(claim: Clause, clause: Clause, source: Clauses) -> bool:
+    """Return whether the claim tells something else of the case in which what the clause tells is not so."""
+    said, other = UNDER.search(claim.text), UNDER.search(clause.text)
+    if not said or not other or negations(Clause(said[0])) % 2 == negations(Clause(other[0])) % 2:
+        return False
+    mine, theirs = (Clause(one.text.replace(found[0], " ")).stems for one, found in ((claim, said), (clause, other)))
+    return source.weight(mine & theirs) < 0.6 * source.weight(mine)
 
 
 def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool:
@@ -157,8 +189,8 @@ def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool
         or bool("exception" in after.words and after.stems & claim.stems - clause.stems)
         or bool(duties == ("required", "permitted") and _WITHIN.search(clause.text) and _WITHIN.search(claim.text))
         or (clause.duty == "required" and "without" in claim.words)
-        or (duties == ("forbidden", "permitted") and _negations(clause) > both)
-        or (duties == ("permitted", "forbidden") and _negations(claim) > both)
+        or (duties == ("forbidden", "permitted") and negations(clause) > both)
+        or (duties == ("permitted", "forbidden") and negations(claim) > both)
         or source.requires(claim, clause)
     )
 
@@ -166,59 +198,14 @@ def _is_free(claim: Clause, clause: Clause, source: Clauses, both: bool) -> bool
 def _strengths(clause: Clause) -> dict[str, str]:
     """Return what a clause says by must, should or may, each with which of the three."""
     found = _STRENGTH.findall(clause.text)
-    return {meaning(act): "must" if said == "shall" else said.split()[0] for said, act in found}
-
-
-def _negations(*each: Clause) -> int:
-    return sum(word in negative_words() for one in each for word in one.words)
+    return {meaning(act): "must" if said == "shall" or (said == "may" and denied) else said
+            for said, denied, act in found}  # fmt: skip
 
 
 def _act(clause: Clause) -> str | None:
     """Return the first word that means something after what states the clause's duty."""
     after = Clause(clause.text[clause.duty_ends :]).content
     return after[0] if after else None
-
-
-def _denied(claim: Clause, clause: Clause, opposed: list[str]) -> int:
-    """Return how many negations one of the two has more, of something that is in the other, too."""
-    agreed = claim.duty is not None and claim.duty == clause.duty
-    answered = {*opposed, *(other for one in opposed for other in opposites(one))}
-    elapsed = any(re.search(r"\b(?:day|week|month|year|time)s? since\b", one.text) for one in (claim, clause))
-    count = sum(
-        word in negative_words() and stem(word) not in answered and not (word == "without" and elapsed)
-        for one in (claim, clause)
-        for word in one.words
-    )
-    if count % 2 == 0:
-        if not count or any(_UNDER.search(one.text) or "without" in one.words for one in (claim, clause)):
-            return 0
-        mine, theirs = _polarities(claim), _polarities(clause)  # "fixed and not sliding"
-        both = mine.keys() & theirs.keys()
-        turned = sum(mine[one] is not theirs[one] for one in both)
-        return int(turned > 1 and 2 * turned > len(both))
-    denied = [
-        {stem for place, word in enumerate(one.words) if word in negative_words() for stem in _after(one, place)[:2]}
-        for one in (claim, clause)
-    ]
-    for one, other in ((claim, clause), (clause, claim)):
-        aside = {place for place in _aside(one) if not _aside(other)}
-        for place, word in enumerate(one.words):
-            if word in negative_words() and place not in aside:
-                after = _after(one, place)
-                if after and after[0] in answered:
-                    return 1
-                last = Clause(_PART.split(" ".join(one.words[:place]))[-1]).stems  # "fines are not"
-                if after and after[0] in denied[other is clause]:
-                    continue
-                if not agreed and (after[0] in other.stems if after else last & other.stems):
-                    return 1
-    return 0
-
-
-def _after(clause: Clause, place: int) -> list[str]:
-    """Return the meanings of the words after a place that say something by themselves."""
-    after = [meaning(each) for each in clause.words[place + 1 :] if each not in STOP]
-    return [each for each in after if each not in _EMPTY]
 
 
 def _bases_of(places: set[int], clause: Clause) -> set[str]:
@@ -235,20 +222,6 @@ def _parallel(claim: Clause, clause: Clause, opposed: list[str]) -> bool:
     )  # fmt: skip
 
 
-def _aside(clause: Clause) -> set[int]:
-    """Return the places of the words that stand under a condition."""
-    found = _UNDER.search(clause.text)
-    before = len(WORDS.findall(clause.text[: found.start()])) if found else 0
-    return set(range(before, before + len(WORDS.findall(found[0])))) if found else set()
-
-
-def _polarities(clause: Clause) -> dict[str, bool]:
-    """Return whether each stem stands in a part of the clause that is negated, in few words."""
-    parts = [Clause(part) for part in _PART.split(clause.text)]
-    short = [part for part in parts if _negations(part) % 2 == 0 or len(part.content) < 4]
-    return {stem: _negations(part) % 2 == 1 for part in short for stem in part.content}
-
-
 def _opposed(claim: Clause, clause: Clause) -> list[str]:
     """Return the claim's words that have an opposite in the clause, beside the same, where neither has the other's."""
     mine, theirs = _bases(claim), _bases(clause)
@@ -257,6 +230,9 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
         against = ({*opposites(base), *_prefixed(base)} & theirs.keys()) - mine.keys()
         if not against or same_side(base) & theirs.keys():
             continue
+        converse = {other for other in against if frozenset((base, other)) in converses()}
+        if converse == against and _doer(claim, mine[base]) != _doer(clause, theirs[next(iter(converse))]):
+            continue  # who is sent it receives it
         short = min(len(claim.content), len(clause.content)) < 4
         if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
@@ -302,6 +278,11 @@ def _bases(clause: Clause) -> dict[str, int]:
     return found
 
 
+def _doer(clause: Clause, place: int) -> str:
+    """Return the word that means something before a place, if any."""
+    return next((meaning(word) for word in reversed(clause.words[:place]) if word not in STOP), "")
+
+
 def _around(clause: Clause, place: int) -> set[str]:
     """Return the two words that mean something on each side."""
     before = [meaning(word) for word in clause.words[:place] if word not in STOP]
@@ -327,6 +308,11 @@ def _order(clause: Clause) -> tuple[frozenset[str], frozenset[str]] | None:
         pair = (Clause(left.rpartition(", ")[2] if "," in left else left).stems, Clause(right).stems)
         return pair if re.search(LESS, left) else pair[::-1]
     return None
+
+
+def _over(clause: Clause) -> Clause:
+    """Return a clause in which what is after a while is over it, and what is within it under it."""
+    return Clause(clause.text.replace(" after ", " over ").replace(" within ", " under "))
 
 
 def _bounds(claim: Clause, clause: Clause) -> str | None:
@@ -366,7 +352,8 @@ def _limit(clause: Clause, at: int, extent: str) -> bool:
         return any(map(_LIMITED.fullmatch, ahead))
     narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
     counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or _LIMITED.fullmatch(word) for word in ahead)
-    return counted or re.search(r"\bexcept\b", clause.sentence) is not None or not clause.words[at].endswith("s")
+    alone = not clause.words[at].endswith("s") and not (at and clause.words[at - 1] in ("a", "an") and clause.duty)
+    return counted or alone or re.search(r"\bexcept\b", clause.sentence) is not None  # "a form must" is each form
 
 
 def _condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
@@ -376,7 +363,8 @@ def _condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple
     if (
         not conditions
         or _CONDITION.search(claim.sentence)
-        or re.match(r"(?:for|with|without|in|during|at|on) ", claim.sentence)
+        or re.match(r"(?:for|with|in|during|at|on) ", claim.sentence)
+        or "without" in claim.words
     ):
         return
     if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.text) and not boundless:
@@ -400,18 +388,21 @@ def _only_under(clause: Clause) -> bool:
 def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
     for one, other in ((claim, clause), (clause, claim)):
-        lone = re.search(r"\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
+        lone = re.search(r"(?<!-)\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
         if lone is None or _LIMITED.fullmatch(lone[1]) or lone[1] in function_words() | PLACES | NUMBER_WORDS.keys():
             continue
-        if _ONLY.search(other.sentence) or (_only_under(one) and _UNDER.search(other.text)):
+        if _ONLY.search(other.sentence) or (_only_under(one) and UNDER.search(other.text)):
             continue
-        if one is claim or meaning(lone[1]) not in other.stems:
+        said = next(Clause(part) for part in _PART.split(one.text) if "only" in part)
+        shared = len(said.stems & other.stems)
+        spoken = one is claim or shared > 1 or 2 * shared >= len(said.stems)
+        if spoken and (one is claim or meaning(lone[1]) not in other.stems):
             yield "quantity", "only"
     every = re.search(r"\b(?:all|every|each|any)\b (?:of |the )*(?:[^\W\d_]+ )?([^\W\d_]+)", clause.text)
     if "only" in claim.words and every and meaning(every[1]) in claim.stems and not _UNIVERSAL.search(claim.text):
         yield "quantity", "only"
     joined = Clause(clause.text.partition(" and ")[2]).stems
-    under = _only_under(claim) and _UNDER.search(clause.text)
+    under = _only_under(claim) and UNDER.search(clause.text)
     if (
         "only" in claim.words
         and joined

@@ -70,7 +70,9 @@ def stem(word: str) -> str:
         word = word[:-3] + "y"
     for ending in ("ingly", "edly", "ings", "ing", "ed", "es", "s", "ly", "e"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
+            found = word[: -len(ending)]
+            doubled = ending in ("ing", "ed") and len(found) > 3 and found[-1] == found[-2] and found[-1] in "bdgmnprt"
+            return found[:-1] if doubled else found
     return word
 
 

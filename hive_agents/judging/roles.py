@@ -9,6 +9,7 @@ from itertools import pairwise
 from hive_agents.judging.amounts import NUMBER_WORDS
 from hive_agents.judging.clauses import Clause, Clauses, function_words, is_thing, meaning
 from hive_agents.judging.passages import STOP
+from hive_agents.judging.polarity import UNDER
 
 PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
 _TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
@@ -51,8 +52,9 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
         if apart and (place[0] or unknown) and source.weight(rest & clause.stems) >= 0.6 * source.weight(rest):
             yield "role", " ".join(sorted(other))
     yield from _agents(claim, clause, source)
-    yield from _turned(claim, clause)
-    yield from _swapped(claim, clause, source)
+    if (UNDER.search(claim.text) is None) is (UNDER.search(clause.text) is None):
+        yield from _turned(claim, clause)
+        yield from _swapped(claim, clause, source)
     yield from _subject(claim, clause, source)
     yield from _contrasted(claim, clause)
 

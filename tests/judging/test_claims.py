@@ -25,10 +25,10 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
     [
         ("tuned", (54, 54), (0, 54)),
         ("untouched", (54, 54), (0, 54)),
-        ("fresh", (28, 30), (1, 30)),  # at the first look 19 and 3
-        ("later", (18, 20), (0, 20)),  # 14 and 2
+        ("fresh", (28, 30), (0, 30)),  # at the first look 19 and 3
+        ("later", (17, 20), (0, 20)),  # 14 and 2
         ("last", (14, 15), (0, 15)),  # 9 and 0
-        ("leaflets", (25, 30), (1, 30)),  # 14 and 4
+        ("leaflets", (24, 30), (1, 30)),  # 14 and 4
         ("terms", (27, 30), (1, 30)),  # 18 and 11
         ("notices", (27, 30), (0, 30)),  # 16 and 5
         (
@@ -37,17 +37,17 @@ def labelled(name: str) -> list[tuple[str, str, bool]]:
             (3, 30),
         ),  # 10 and 5; 22 and 4 after the mending on the three before it, and before its own
         ("networks", (23, 30), (1, 30)),  # 17 and 5
-        ("leave", (24, 30), (2, 30)),  # 14 and 6
+        ("leave", (23, 30), (1, 30)),  # 14 and 6
         ("washing", (23, 30), (1, 30)),  # 10 and 8
-        ("leave again", (23, 39), (6, 47)),
+        ("leave again", (22, 39), (4, 47)),
         ("washing again", (29, 39), (3, 48)),
         ("terms again", (0, 0), (2, 33)),
         ("kitchen again", (0, 0), (0, 33)),
         ("notices again", (0, 0), (2, 33)),
-        ("fresh again", (26, 31), (1, 32)),
+        ("fresh again", (26, 31), (0, 32)),
         ("last again", (10, 13), (0, 12)),
         ("shed", (12, 20), (0, 20)),  # 10 and 2
-        ("jars", (14, 30), (7, 30)),  # 10 and 8; the check wasn't mended on these
+        ("jars", (14, 30), (6, 30)),  # 10 and 8; the check wasn't mended on these
     ],
 )
 def test_most_wrong_claims_are_found_and_few_right_ones_are_marked(
@@ -192,6 +192,54 @@ TABLE = "| Model | Pressure (bar) | Weight |\n| --- | --- | --- |\n| KX60 | 4 | 
          "token"),
         ("| Tool | Speed |\n| --- | --- |\n| **zip** 1.2 -1 | 95 |\n| [lz] 3.1 | 400 |\n", "zip has a speed of 95.",
          "zip has a speed of 400.", "row"),
+        ("Visitors must not feed the goats.", "Visitors may not feed the goats.", "Visitors may feed the goats.",
+         "negation"),
+        ("The vault isn't opened until two clerks are present.", "The vault is opened when two clerks are present.",
+         "The vault is opened when three clerks are present.", "number"),
+        ("Cover ends on the last day of the trip.", "Cover doesn't end until the last day of the trip.",
+         "Cover doesn't end on the last day of the trip.", "negation"),
+        ("The relay accepts only sealed crates.", "Unless crates are sealed, the relay doesn't accept them.",
+         "The relay doesn't accept sealed crates.", "negation"),
+        ("At night neither lift nor stairs are lit.", "At night the lift isn't lit, and the stairs aren't either.",
+         "At night the lift and the stairs are lit.", "negation"),
+        ("Guests pay for the ferry.", "Guests pay for the ferry, but nothing for the bus.",
+         "Guests pay nothing for the ferry.", "negation"),
+        ("The gate opens when the keeper receives the code.", "Sending the code to the keeper opens the gate.",
+         "The gate closes when the keeper receives the code.", "negation"),
+        ("The lamp goes out when the battery is empty.", "If the battery isn't empty, the lamp stays lit.",
+         "If the battery isn't empty, the lamp goes out.", "negation"),
+        ("The deposit is returned if you cancel at least 3 days ahead.",
+         "If you cancel less than 3 days ahead, the deposit isn't returned.",
+         "If you cancel less than 3 days ahead, the deposit is returned.", "negation"),
+        ("To join the choir, you must sing two songs.", "You can join the choir by singing two songs.",
+         "To join the choir, you may sing two songs.", "negation"),
+        ("The mixer stops after the alarm.", "The mixer is stopped after the alarm.",
+         "The mixer is stopped before the alarm.", "order"),
+        ("Tickets lapse after 90 days.", "Tickets lapse after about three months.", "Tickets lapse after four months.",
+         "number"),
+        ("Guides earn double on weekends.", "On Saturdays guides earn double.", "On Mondays guides earn double.",
+         "token"),
+        ("Schools pay half of the fee.", "Schools pay 50 % of the fee.", "Schools pay 40 % of the fee.", "number"),
+        ("Groups of more than 20 people need a guide.", "A group of thirty needs a guide.",
+         "Groups of more than 30 people need a guide.", "number"),
+        ("A form must have a stamp.", "Every form needs a stamp.", "A form may have a stamp.", "negation"),
+        ("The crane turns at 12 mm/s.", "The crane turns at 12 millimetres per second.",
+         "The crane turns at 12 millimetres per minute.", "unit"),
+        ("The mode is `log none` at first, without a screen.", "At first no screen is used, as the mode is `log none`.",
+         "The mode is `log all` at first.", "token"),
+        ("The loft is closed to children.", "The loft is off limits to children.", "The loft is open to children.",
+         "negation"),
+        ("Idle boats are moved after 5 days.", "Boats that are idle for less than 5 days aren't moved.",
+         "Idle boats are moved before 5 days.", "order"),
+        ("Never fill the flask while it is hot.", "The flask has to be cold when you fill it.",
+         "Always fill the flask while it is hot.", "negation"),
+        ("The porter can only open cupboards and has no key for the attic, so each parcel goes through the office.",
+         "Each parcel goes through the office because the porter has no key for the attic.",
+         "The porter has a key for the attic.", "negation"),
+        ("Boats are not let to anglers in spring. The wharf lets boats to families in every month of the year.",
+         "Anglers aren't let a boat by the wharf in spring.", "Boats are let to anglers in spring.", "negation"),
+        ("Moss grows on the north wall of the old mill near the river.", "No moss grows on the barn roof or a fence.",
+         "No moss grows on the north wall.", "negation"),
     ],
 )  # fmt: skip
 def test_a_claim_is_held_against_its_passage(passage: str, right: str, wrong: str, kind: str) -> None:
