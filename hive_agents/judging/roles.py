@@ -16,11 +16,13 @@ _TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "do
 _WHAT = frozenset("by to from with into for in on".split())
 _BEFORE_VERB = frozenset("has have had need needs ought able likely going want wants".split())
 _PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:\w+ )?\w+(?:ed|en)\b")
-_NOT = re.compile(r"\W*(\w[^;]*?)[, ]+(?:and )?not (.{3,60}?)(?:$|[,.;(])")
+_NOT = re.compile(r"[, ](?:and )?not (.{3,60}?)(?:$|[,.;(])")
 _NEGATED = re.compile(
     r"\b(?:do|does|did|is|are|be|was|were|has|have|had|may|can|must|will|need|shall|should|could|would|why|but|as)$"
 )
-_VERB = re.compile(r"\W*((?:[\w'’/&-]+ ){1,4}?)(is|are|was|were|has|have|must|may|can|should|will|shall)\b(?! not)(.+)")
+_VERB = re.compile(
+    r"\W*+((?:[\w'’/&-]+ ){1,4}?)(is|are|was|were|has|have|must|may|can|should|will|shall)\b(?! not)(.+)"
+)
 
 
 def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
@@ -66,11 +68,22 @@ def following(clause: Clause, place: int) -> list[str]:
 
 def _contrasted(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield what the claim says instead of what, where the clause has it the other way round."""
-    mine, theirs = _NOT.match(claim.text), _NOT.match(clause.text)
-    if mine and theirs and not _NEGATED.search(mine[1]) and not _NEGATED.search(theirs[1]):
-        (is_, not_), (was, was_not) = ([Clause(part).stems for part in one.groups()] for one in (mine, theirs))
+    mine, theirs = _contrast(claim.text), _contrast(clause.text)
+    if mine and theirs:
+        (is_, not_), (was, was_not) = ([Clause(part).stems for part in one] for one in (mine, theirs))
         if not_ & was - was_not and is_ & was_not - was:
             yield "role", " ".join(sorted(not_))
+
+
+def _contrast(text: str) -> tuple[str, str] | None:
+    """Return what is so and what isn't.
+
+    >>> _contrast("The pump stands left, not right."), _contrast("It is not left.")
+    (('The pump stands left', 'right'), None)
+    """
+    found = _NOT.search(text)
+    before = text[: found.start()].rstrip(", ") if found else ""
+    return (before, found[1]) if found and before and ";" not in before and not _NEGATED.search(before) else None
 
 
 def _swapped(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from hive_agents.judging.passages import STOP, PassageText, mentions, stems
 _RELEASE = re.compile(r"(?<![\w.])v?\d+(?:\.\d+)+(?:[a-z]{1,5}\d+)?(?![\w.]*\w)|\b[A-Z]+\d+\b")
 _NUMBERED = re.compile(r"\b[A-Z][a-z]+ \d+\b(?![.\d])")
 _OWNER = re.compile(r"\b([A-Z][a-zà-ÿ]+)['’]s\b")
-_HEAD = re.compile(r"#+\s|[\w.+-]+ \([^)]*\d[^)]*\) |(?![-*>|\d\s])(?=.{3,100}$)[^.:;]*(?:\d[^:;]*)?$")
+_HEAD = re.compile(r"#+\s|[\w.+-]+ \([^)\d]*\d[^)]*\) |(?![-*>|\d\s])(?=.{3,100}$)[^.:;]*(?:\d[^:;]*)?$")
 _CLOCK = re.compile(r"\b\d{1,2}(?::\d\d){1,2}\b")
 _COMPARED = re.compile(r"\b(?:than|from|compared|unlike|both|still|again|between|previous|whereas|while|not)\b")
 _CAPITALS = re.compile(r"\b(?:[A-Z][A-Z_]{2,}|[a-z]+[A-Z]\w+)\b")
