@@ -150,7 +150,8 @@ def _turned(
     if more and not opposed and (within or _apart(claim, clause, source)):
         more = 0  # "less than 48 hours before, you don't" and "at least 48 hours in advance"
     cool = claim.duty == "required" and clause.duty == "forbidden" and not negations(claim)  # and "not while hot"
-    unclear = opposed and not more and (cool or (not duties and negations(claim) % 2))  # "part-timers don't qualify"
+    other_case = cool or _ends(claim, clause) or (not duties and negations(claim) % 2)  # "part-timers don't qualify"
+    unclear = opposed and not more and other_case
     if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
         act, told = _act(claim), _act(clause)
         same = not act or act == told or (act in clause.stems and (duties != {"required", "permitted"} or not told))
@@ -169,6 +170,18 @@ def _turned(
         yield "negation", bound
     yield from turned_round(claim, clause)
     yield from roles_differ(claim, clause, source)
+
+
+def _ends(claim: Clause, clause: Clause) -> bool:
+    """Return whether one tells for how long it is so, and the other what is done after that: kept for 30 days."""
+    return any(
+        one.same(other)
+        and re.search(rf"\b(?:for|until) {re.escape(one.text)}\b", lasting.text)
+        and re.search(rf"\bafter {re.escape(other.text)}\b", later.text)
+        for lasting, later in ((claim, clause), (clause, claim))
+        for one in quantities(lasting.text)[:9]
+        for other in quantities(later.text)[:9]
+    )
 
 
 def _apart(claim: Clause, clause: Clause, source: Clauses) -> bool:
