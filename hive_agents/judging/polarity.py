@@ -11,7 +11,7 @@ UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once|while) [^,]*")
 _PART = re.compile(r"[,;] |\b(?:and|but|while|whereas)\b")
 _UNTIL = re.compile(
     r"\b(?:not|no|never|nobody|nothing|none|neither)\b.{1,120}?\b(?:unless|until) ([^,;]+)"
-    r"|\b(?:unless|until) ([^,;]+),.{1,120}?\b(?:not|no|never|nobody|nothing|none|neither)\b"
+    r"|\b(?:unless|until) ([^,;]{1,120}),.{1,120}?\b(?:not|no|never|nobody|nothing|none|neither)\b"
 )
 _PRONOUNS = frozenset("nothing nobody none".split())
 _LEADS = frozenset("for to in on from with at".split())
