@@ -46,11 +46,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Return the argument's name and length for bytes that aren't text: compressed, signed or drawn at collection.
+    """Return the argument's name for bytes that aren't text: compressed, signed or drawn at collection.
 
-    Two workers must name a test alike, and such bytes can hold the second in which they were made.
+    Two workers must name a test alike, and such bytes, and their length, can hold the second in which they were made.
     """
-    return None if not isinstance(val, bytes) or val.isascii() else f"{argname}{len(val)}"
+    return None if not isinstance(val, bytes) or val.isascii() else argname
 
 
 COLLECTION: dict[str, Any] = {
