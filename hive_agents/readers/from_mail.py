@@ -56,10 +56,13 @@ def attached(data: bytes) -> list[tuple[str, bytes | None]]:
 
 
 def _content(part: Message) -> bytes | None:
-    if part.is_multipart():
-        held: Any = part.get_payload(0) if part.get_content_maintype() == "message" else None
-        return None if held is None else bytes(held)
-    content = part.get_payload(decode=True)
+    try:
+        if part.is_multipart():
+            held: Any = part.get_payload(0) if part.get_content_maintype() == "message" else None
+            return None if held is None else bytes(held)
+        content = part.get_payload(decode=True)
+    except BROKEN:  # of the headers of an attached mail
+        return None
     return content if isinstance(content, bytes) else None
 
 

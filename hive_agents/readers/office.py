@@ -21,6 +21,7 @@ _DRESS = re.compile(
     r"docProps/\w+\.xml|word/(?:styles|settings|webSettings|fontTable|theme/theme\d*)\.xml|xl/theme/theme\d*\.xml"
 )
 """Parts without words; programs open a file in which they are broken."""
+_MENDED = re.compile(rf"{_DRESS.pattern}|\[Content_Types\]\.xml|.*\.rels")
 _OTHER_USES = re.compile(
     rb"application/vnd\.(?:openxmlformats-officedocument\.presentationml|ms-powerpoint)\."
     rb"(?:presentation|slideshow|template)(?:\.macroEnabled)?\.main\+xml"
@@ -86,30 +87,34 @@ def _mended(archive: zipfile.ZipFile) -> bytes | None:
     """
     usual = _usual_names(archive.namelist())
     renamed = {_file(old): _file(new) for old, new in usual.items() if _file(old) != _file(new)}
-    changed = any(old != new for old, new in usual.items())
-    parts = {}
+    strict = "_rels/.rels" in usual and _STRICT.search(archive.read("_rels/.rels")) is not None
+    mended: dict[str, bytes | None] = {}
     for old, name in usual.items():
-        content = given = archive.read(old)
-        if _DRESS.fullmatch(name) and not _is_xml(content):
-            changed = True
-            continue
-        if name.endswith((".xml", ".rels")):
-            content = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content)
-        if name == "[Content_Types].xml" or name.endswith(".rels"):
-            content = _OTHER_USES.sub(_PRESENTATION, content)
+        if not _MENDED.fullmatch(name):
+            continue  # sheets and texts may be large: they are read once, by the library
+        given = archive.read(old)
+        content: bytes | None = given
+        if _DRESS.fullmatch(name) and not _is_xml(given):
+            content = None
+        elif name == "word/styles.xml":
+            content = _UNTYPED.sub(b'<w:style w:type="paragraph"', given)
+            content = _NAMELESS.sub(lambda found: b'<w:style w:styleId="nameless-%d"' % found.start(), content)
+        elif not _DRESS.fullmatch(name):
+            content = _OTHER_USES.sub(_PRESENTATION, given)
             for before, after in renamed.items():
                 content = re.sub(rb"(?<=[\"'/])" + re.escape(before) + rb"(?=[\"'])", after, content)
-        elif name == "word/styles.xml":
-            content = _UNTYPED.sub(b'<w:style w:type="paragraph"', content)
-            content = _NAMELESS.sub(lambda found: b'<w:style w:styleId="nameless-%d"' % found.start(), content)
-        changed = changed or content != given
-        parts[name] = content
-    if not changed:
+        if content != given:
+            mended[old] = content
+    if not (strict or mended or any(old != name for old, name in usual.items())):
         return None
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as rewritten:
-        for name, content in parts.items():
-            rewritten.writestr(name, content)
+        for old, name in usual.items():
+            content = mended[old] if old in mended else archive.read(old)
+            if content is not None:
+                is_text = name.endswith((".xml", ".rels"))
+                plain = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content) if is_text else content
+                rewritten.writestr(name, plain)
     return out.getvalue()
 
 

@@ -160,3 +160,10 @@ def test_a_mail_attached_as_a_file_is_a_document_of_its_own() -> None:
     assert attachments_of((HEAD + body).encode()) == [("old.eml", b"Subject: Old\n\nTwo.")]
     assert "Two." not in mail(body).markdown
     assert mail(body).metadata["attachments"] == ["old.eml"]
+
+
+def test_an_attached_mail_whose_headers_cannot_be_written_is_one_without_content() -> None:
+    bad = b"Content-Type: multipart/mixed; boundary=\xff\nSubject: =?bad?q?=ff\xff?=\n\nhi \xff"
+    attachment = b"Content-Type: message/rfc822; name=old.eml\nContent-Disposition: attachment; filename=old.eml\n\n"
+    data = HEAD.encode() + b"Content-Type: multipart/mixed; boundary=B\n\n--B\n" + attachment + bad + b"\n--B--\n"
+    assert attachments_of(data) == [("old.eml", None)]
