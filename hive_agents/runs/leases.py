@@ -39,7 +39,7 @@ class _Membership:
     leases: int = 0
 
 
-FIRST_FENCE_BITS = 62
+_FIRST_FENCE_BITS = 62
 """The first fence of a thread is random; a number in a table has one bit more for those that follow."""
 _memberships: dict[str, _Membership] = {}
 _guard = threading.Lock()
@@ -250,7 +250,7 @@ class Leases:
                 found = connection.execute(query, (thread_id,)).fetchone()
                 if found is not None and self._held(thread_id, *found):
                     continue
-                fence = secrets.randbits(FIRST_FENCE_BITS) if found is None else int(found[1]) + 1
+                fence = secrets.randbits(_FIRST_FENCE_BITS) if found is None else int(found[1]) + 1
                 until = self.clock() + self.seconds
                 lease = Lease(self, thread_id, run_id, fence, next(unused), self.ticks() + self.seconds)
                 connection.execute(
