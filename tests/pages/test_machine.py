@@ -18,6 +18,7 @@ from hive_agents.access import login_code
 from hive_agents.store import audit
 from hive_agents.triggers import parse_trigger, write_trigger
 from hive_agents.workspace import is_trusted, trusted
+from hive_agents.workspace.credentials import CredentialStore
 from tests.models.openai_server import KEY, model_server
 from tests.pages.people import noting_agent
 from tests.pages.test_settings import sent, written
@@ -86,11 +87,13 @@ async def test_a_model_is_connected_and_its_key_stays_out_of_the_file(
 ) -> None:
     monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
     with model_server() as server:
-        model = {"name": "lab", "url": server.url, "model": "small", "key": KEY}
+        model = {"name": "lab", "url": server.url, "model": "small", "keyed": "1"}
         shown = await sent(owner, "/settings/model", **model)
         assert '+chat = ["lab:small"]' in html.unescape(shown.text)
-        assert KEY not in shown.text
-        assert (await written(owner, shown)).headers["location"] == "/settings/models?done=connected"
+        assert (await written(owner, shown)).status_code == 400  # without the key
+        assert CredentialStore(place).names() == []
+        done = await written(owner, shown, key=KEY)
+        assert done.headers["location"] == "/settings/models?done=connected"
         text = (place.root / "hive.toml").read_text(encoding="utf-8")
         assert KEY not in text
         now = Workspace(place.root)
@@ -102,6 +105,25 @@ async def test_a_model_is_connected_and_its_key_stays_out_of_the_file(
         tested = (await sent(owner, "/settings/models", act="test")).text
         assert "lab:small" in tested
         assert "answers in" in tested
+        renewed = await written(owner, await sent(owner, "/settings/model", **model), key="another")
+        assert renewed.status_code == 303
+        assert CredentialStore(place).get("model-lab").reveal() == "another"
+
+
+async def test_no_key_is_kept_of_a_model_that_was_only_looked_at(
+    place: Workspace, owner: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+    model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "small", "keyed": "1"}
+    shown = await sent(owner, "/settings/model", **model, key=KEY)
+    assert KEY not in shown.text
+    assert CredentialStore(place).names() == []
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text(encoding="utf-8") + '[models]\nchat = ["scripted:x.jsonl"]\n', encoding="utf-8")
+    again = await written(owner, shown, key=KEY)
+    assert "changed since you looked" in again.text
+    assert KEY not in again.text
+    assert CredentialStore(place).names() == []
 
 
 @pytest.mark.parametrize("wrong", [{"name": "a.b"}, {"name": "lab]\nx"}, {"url": "ftp://x"}, {"url": ""}])
@@ -155,6 +177,10 @@ async def test_no_schedule_of_a_tenants_admin_acts_as_another_tenants_people_or_
         assert (await sent(client, "/settings/schedule", act="write", **form)).status_code == 403
         for act in ("pause", "remove"):
             assert (await sent(client, "/settings/schedule", act=act, id="nightly")).status_code == 403
+        listed = (await client.get("/settings/schedules")).text
+        assert "nightly" in listed
+        assert 'value="pause"' not in listed
+        assert 'value="remove"' not in listed
     assert sorted((place.root / "triggers").iterdir()) == there
 
 

@@ -41,10 +41,10 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: str | list[str]) 
     return await client.post(path, data={"csrf": await csrf(client), **fields})
 
 
-async def written(client: httpx.AsyncClient, shown: httpx.Response) -> httpx.Response:
-    """The form below a difference, sent as it is."""
+async def written(client: httpx.AsyncClient, shown: httpx.Response, **typed: str) -> httpx.Response:
+    """The form below a difference, sent with what is typed into it."""
     assert shown.status_code == 200, shown.text
-    fields: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {name: [value] for name, value in typed.items()}
     for name, value in HIDDEN.findall(shown.text):
         fields.setdefault(name, []).append(html.unescape(value))
     return await client.post(shown.url.path, data=fields)

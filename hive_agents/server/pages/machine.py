@@ -70,13 +70,13 @@ def connect(call: Call) -> dict[str, Any] | Response:
     """Write an endpoint and its model to the settings, as the first that is asked, and trust both."""
     _require_owner(call)
     name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), _anew(call)
+    keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
     for field in ("name", "url", "model"):
         if not call.sent(field):
-            raise HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
-    if call.sent("key"):
-        CredentialStore(place).set(f"model-{name}", call.request.state.sent.pop("key")[0].strip())
-        call.request.state.sent["keyed"] = ["1"]
-    reference = f"credential:model-{name}" if call.sent("keyed") else ""
+            raise _missing(field)
+    if keyed and call.sent("read") and not key:
+        raise _missing("key")
+    reference = f"credential:model-{name}" if keyed else ""
 
     def made() -> FileChange:
         before = ""
@@ -91,7 +91,9 @@ def connect(call: Call) -> dict[str, Any] | Response:
     def trusted_now() -> None:
         trust(_anew(call), ["models.chat", f"models.endpoints.{name}"])
 
-    return changed(call, made, MODELS, "connected", then=trusted_now)
+    if keyed and made().digest == call.sent("read"):
+        CredentialStore(place).set(f"model-{name}", key)
+    return changed(call, made, MODELS, "connected", then=trusted_now, asks_key=keyed)
 
 
 @pages.get(TRUST, ADMIN, "settings_trust.html")
@@ -120,7 +122,10 @@ def schedules(call: Call) -> dict[str, Any]:
     sound, faulty = all_triggers(call.workspace)
     mine = [one for one in sound if reaches(call.workspace, one, call.reaches())]
     return {
-        "rows": [(trigger_row(call.workspace, one), coming(call.workspace, one, NEXT)) for one in mine],
+        "rows": [
+            (trigger_row(call.workspace, one), coming(call.workspace, one, NEXT), _may_change(call, one))
+            for one in mine
+        ],
         "faults": [one for error in faulty.values() for one in error.diagnostics],
         "agents": [one.id for one in colony.list_agents(call).agents if not one.diagnostics],
         "done": done_of(call),
@@ -207,6 +212,10 @@ def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
     return not all(is_trusted(place, key) for key in keys)
 
 
+def _missing(field: str) -> HiveError:
+    return HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
+
+
 def _advice(one: Any) -> str:
     return "" if is_fit(one) or not one.ok else TAKE_A_LARGER
 
@@ -233,12 +242,14 @@ def _wanted(call: Call) -> dict[str, Any]:
     }
 
 
-def _require_own_service(call: Call, spec: TriggerSpec) -> None:
-    """A schedule acts as the service, or person, of its name: a tenant's admin may make one of their tenant act.
+def _may_change(call: Call, spec: TriggerSpec) -> bool:
+    """A schedule acts as the service, or person, of its name: a tenant's admin may make one of their tenant act."""
+    return _is_owner(call) or service_principal(call.workspace, spec.service).tenant == call.principal.tenant
 
-    Raises: HIVE-415.
-    """
-    if not _is_owner(call) and service_principal(call.workspace, spec.service).tenant != call.principal.tenant:
+
+def _require_own_service(call: Call, spec: TriggerSpec) -> None:
+    """Raise HIVE-415 for a schedule that the caller may not change."""
+    if not _may_change(call, spec):
         fix = f'name "service:{spec.id}" in access/*.json as one of your tenant, or ask the workspace\'s owner'
         raise HiveError.of("HIVE-415", "what this schedule acts as is not of your tenant", fix=fix, exit_code=1)
 

@@ -190,11 +190,12 @@ def changed(
     *,
     then: Callable[[], object] | None = None,
     entries: bool = False,
+    asks_key: bool = False,
 ) -> dict[str, Any] | Response:
     """Return the difference with a form to write it; once that came back, write it and return to the list.
 
     A difference that isn't the one that was read is shown anew. Of a file with `entries` of tenants an admin of one is
-    shown the lines that are an entry of theirs.
+    shown the lines that are an entry of theirs. With `asks_key` the form below the difference asks for a key.
     """
     read = call.sent("read")
     if read and write_change(call.workspace, made, read, call.by):
@@ -205,7 +206,9 @@ def changed(
     kept = [(name, value) for name, values in sent.items() if name not in ("csrf", "read") for value in values]
     change, tenant = made(), tenant_of(call)
     lines = [line for line in change.lines if not entries or tenant is None or _is_of(line, tenant)]
-    return {"change": change, "lines": lines, "kept": kept, "back": back, "another": bool(read)}
+    return {
+        "change": change, "lines": lines, "kept": kept, "back": back, "another": bool(read), "asks_key": asks_key,
+    }  # fmt: skip
 
 
 def _is_of(line: str, tenant: str) -> bool:
