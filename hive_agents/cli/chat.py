@@ -74,7 +74,7 @@ def command(
 def _explain_missing(surface: Surface) -> None:
     """Warn the workspace's owner, who alone may know it, that nobody may view any document."""
     from hive_agents.base import Diagnostic
-    from hive_agents.cli.doctor_permissions import nobody_sees
+    from hive_agents.host import nobody_sees
 
     if nobody_sees(surface.workspace):
         message = "none of the documents has a tenant and readers, so that nobody may see any of them"

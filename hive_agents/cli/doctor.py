@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Check the workspace: settings and their sources, models, index, active config, permissions, audit log, disk."""
     from hive_agents.base import HiveError
-    from hive_agents.cli.doctor_examine import examine
+    from hive_agents.host import examine
     from hive_agents.workspace.settings import describe_settings
 
     surface.asker.operator("examine the workspace")

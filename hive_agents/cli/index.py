@@ -33,9 +33,9 @@ def command(
     """Build or update the index; only new and changed text is embedded."""
     from hive_agents.access import local_user
     from hive_agents.base import HiveError
-    from hive_agents.cli.languages import advice
     from hive_agents.documents import collection_names
     from hive_agents.gate import TagChange, accept_generations, decide_generations
+    from hive_agents.host import advice
     from hive_agents.ranking import build_index
 
     if accept and not reason:

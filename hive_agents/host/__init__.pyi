@@ -9,6 +9,12 @@ from .decisions import (
     finish as finish,
     host_goes_on as host_goes_on,
 )
+from .doctor import (
+    examine as examine,
+)
+from .doctor_permissions import (
+    nobody_sees as nobody_sees,
+)
 from .firing import (
     fire as fire,
 )
@@ -26,6 +32,9 @@ from .imports import (
     document_deleted as document_deleted,
     folder_below as folder_below,
     record_document as record_document,
+)
+from .languages import (
+    advice as advice,
 )
 from .moving import (
     move_records as move_records,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.cli.languages import advice
+from hive_agents.host import advice
 from tests.conftest import write_document
 from tests.sample import hive
 

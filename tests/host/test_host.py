@@ -14,8 +14,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.base.errors import HiveError
-from hive_agents.cli.doctor_examine import examine
 from hive_agents.host.decisions import HOST
+from hive_agents.host.doctor import examine
 from hive_agents.host.host import Host
 from hive_agents.host.roles import HostRole
 from hive_agents.runs import RunStore, pause, resume, stop

@@ -15,10 +15,12 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import login_code
+from hive_agents.ranking import build_index
 from hive_agents.store import audit
 from hive_agents.triggers import parse_trigger, write_trigger
 from hive_agents.workspace import is_trusted, trusted
 from hive_agents.workspace.credentials import CredentialStore
+from tests.agents.conftest import write_json
 from tests.models.openai_server import KEY, model_server
 from tests.pages.people import noting_agent
 from tests.pages.test_settings import sent, written
@@ -194,3 +196,29 @@ async def test_thresholds_and_records_are_shown(place: Workspace, owner: httpx.A
     kept = (await owner.get("/settings/records")).text
     assert "This host can work." in kept
     assert ".hive/" in kept
+
+
+async def test_everything_is_examined_and_says_where_it_is_mended(place: Workspace, owner: httpx.AsyncClient) -> None:
+    assert "Audit log" not in (await owner.get("/settings/records")).text
+    write_json(place, "goals/broken.json", {"id": "broken"})
+    (place.documents / "lost.md").write_text("---\ntenant: acme\nview: {}\n---\n# Lost\n", encoding="utf-8")
+    build_index(place)
+    shown = (await sent(owner, "/settings/records")).text
+    found = re.findall(r'<li class="line"><p><strong>([^<]*)</strong> <span class="badge (\w+)', shown)
+    badges = [badge for _, badge in found]
+    assert badges == sorted(badges, key=["bad", "warn", "good"].index)
+    assert ("Goals of agents", "bad") in found
+    assert ("Audit log", "good") in found
+    assert "HIVE-108: a document" in shown
+    assert "lost.md" not in shown  # whoever runs the server isn't thereby one of its readers
+    assert 'href="/settings/people"' in shown
+    for user in ("root", "dana"):
+        refused = await owner.post("/settings/records", headers=bearer(place, user))
+        assert refused.status_code in (403, 415), refused.text
+
+
+async def test_what_is_examined_is_told_in_german_too(place: Workspace, owner: httpx.AsyncClient) -> None:
+    owner.headers["Accept-Language"] = "de"
+    shown = (await sent(owner, "/settings/records")).text
+    assert "Prüfprotokoll" in shown
+    assert "settings.check" not in shown

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.base import HiveError, sha256
 from hive_agents.base.files import jsontext, load_value, read_bytes
-from hive_agents.host import record_counts, where
+from hive_agents.host import examine, record_counts, where
 from hive_agents.judging import judge_stats
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
 from hive_agents.server import colony
@@ -43,7 +43,13 @@ from hive_agents.workspace.settings import FILE, Settings, describe_settings, wi
 
 pages = Pages()
 MODELS, TRUST, SCHEDULES = "/settings/models", "/settings/trust", "/settings/schedules"
+RECORDS = "/settings/records"
 NEXT = 5
+WORST = ("fail", "warn", "ok")
+MENDED_AT = {"active config": "/optimize", "agents": "/colony", "chat models": MODELS, "collections": "/documents",
+             "golden set": "/golden", "index": "/documents", "permissions": "/settings/people",
+             "triggers": SCHEDULES, "trust": TRUST}  # fmt: skip
+"""Where a person mends what a check of that name finds."""
 OFTEN = {"hour": "{minute} * * * *", "day": "{minute} {hour} * * *", "workday": "{minute} {hour} * * 1-5",
          "week": "{minute} {hour} * * 1", "month": "{minute} {hour} 1 * *"}  # fmt: skip
 
@@ -172,7 +178,7 @@ def judge(call: Call) -> dict[str, Any]:
     return {"stats": stats, "certified": certified, "alpha": call.workspace.settings.judge.alpha}
 
 
-@pages.get("/settings/records", ADMIN, "settings_records.html")
+@pages.get(RECORDS, ADMIN, "settings_records.html")
 async def records(call: Call) -> dict[str, Any]:
     """Where the records are, whether this host can work, and what its settings say."""
     _require_owner(call)
@@ -184,7 +190,17 @@ async def records(call: Call) -> dict[str, Any]:
         "counts": [(name, number) for name, number in counts.items() if number],
         "faults": await call.host.faults(),
         "chosen": [one for one in described if one.source != "default"],
+        "checks": [],
     }
+
+
+@pages.post(RECORDS, ADMIN, "settings_records.html")
+async def examined(call: Call) -> dict[str, Any]:
+    """Examine the workspace and its machine in full, which asks the models, too; first what is wrong."""
+    shown: dict[str, Any] = await records(call)
+    found = await call.in_thread(examine, _anew(call), names_documents=False)
+    checks = [(one, MENDED_AT.get(one.name.partition(",")[0])) for one in found]
+    return shown | {"checks": sorted(checks, key=lambda check: WORST.index(check[0].status))}
 
 
 def _models(call: Call) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def check_of(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Chec
     return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
 
-def permissions(workspace: Workspace) -> Iterator[Check]:
+def permissions(workspace: Workspace, *, names_documents: bool = True) -> Iterator[Check]:
     """Yield the checks of what prevents reading, or one that nothing does."""
     # Without access to the folder nothing below it can be read.
     if stat.S_IMODE(workspace.state.stat().st_mode) & 0o077:
@@ -55,13 +55,13 @@ def permissions(workspace: Workspace) -> Iterator[Check]:
         message = f"{fault.code}: {where}: {fault.message}; until it is mended nobody sees anything"
         yield Check("permissions", "fail", message, fault.fix)
     if not rules.faults:
-        yield from _readers(workspace, rules)
+        yield from _readers(workspace, rules, names_documents)
     yield from _service(workspace)
     if not uses_local_key(workspace):
         yield from _keys(workspace)
 
 
-def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
+def _readers(workspace: Workspace, rules: AccessRules, names_documents: bool) -> Iterator[Check]:
     """Yield undeclared tenants, invalid labels, and documents without readers."""
     if is_open(workspace):
         yield from _open(rules)
@@ -76,7 +76,8 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
         yield Check("permissions", "warn", message, 'add it to "tenants" in access/, if only with {}')
     for doc_id, labels in documents:
         if labels.fault:
-            message = f"HIVE-108: documents/{doc_id}: {labels.fault}; only the tenant's admins see it"
+            name = f"documents/{doc_id}" if names_documents else "a document"
+            message = f"HIVE-108: {name}: {labels.fault}; only the tenant's admins see it"
             yield Check("permissions", "warn", message, "mend tenant and view in the front matter")
     hidden = rules.unseen(documents).tolist()
     unseen = [one for one, may_not in zip(documents, hidden, strict=True) if may_not and not one[1].fault]
@@ -85,7 +86,9 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
         if not found:
             continue
         who = "nobody but a tenant's admins" if of_tenant else "nobody"
-        message = f"{who} can see {len(found)} of {len(documents)} documents: {_first(found)}"
+        message = f"{who} can see {len(found)} of {len(documents)} documents"
+        if names_documents:
+            message += f": {_first(found)}"
         fix = "give them view (`hive import --view tenant`), or a grant in access/"
         if not of_tenant:
             fix = "give them tenant and view (`hive import --tenant T --view tenant`); a grant alone gives no tenant"

@@ -1,20 +1,21 @@
-"""`hive doctor`: what is wrong with a workspace or its surroundings, and how to mend it."""
+"""What is wrong with a workspace or its surroundings, and how to mend it."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from hive_agents.base import HiveError, count
-from hive_agents.cli.doctor_permissions import Check, CheckStatus, check_of, permissions
-from hive_agents.cli.languages import advice
 from hive_agents.documents import collection_names, load_collection
 from hive_agents.engines import KNN, OpenSearch, find_copy, open_database
 from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate import log_verdict
 from hive_agents.goals import goal_ids, load_goal
+from hive_agents.host.doctor_permissions import Check, CheckStatus, check_of, permissions
+from hive_agents.host.languages import advice
 from hive_agents.index import Generation, find_generation, index_is_stale
 from hive_agents.judging import load_rules
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, probed, told_of, tried_embedding, tried_reranker
@@ -34,8 +35,11 @@ CLOCK_SKEW = 5.0
 """The allowed difference of this host's clock and the records server's, in seconds."""
 
 
-def examine(workspace: Workspace) -> list[Check]:
-    """Return the checks, each after those it depends on; none raises."""
+def examine(workspace: Workspace, *, names_documents: bool = True) -> list[Check]:
+    """Return the checks, each after those it depends on; none raises.
+
+    Documents that nobody sees are counted, and named with `names_documents`.
+    """
     parts: dict[str, Callable[[Workspace], Check | Iterator[Check]]] = {
         "settings": _settings,
         "collections": _collections,
@@ -55,7 +59,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "goals": _goals,
         "agents": _agents,
         "triggers": _triggers,
-        "permissions": permissions,
+        "permissions": partial(permissions, names_documents=names_documents),
         "trust": _trust,
         "audit log": _audit,
         "disk": _disk,
