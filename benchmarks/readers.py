@@ -119,19 +119,28 @@ def _said(part: ElementTree.Element, within: str = "t") -> str:
     return "".join(pieces)
 
 
+def _value_of(holder: ElementTree.Element, name: str) -> str:
+    part = next((part for part in holder.iter() if _local(part) == name), None)
+    return "" if part is None else "".join(part.attrib.values())
+
+
 def document(path: Path) -> Told:
     """Return the words of a DOCX: its text and notes, one of the alternatives of a drawing, no deleted passages."""
     parts, contents, hidden = [], [], []
     with zipfile.ZipFile(path) as archive:
+        named = {
+            next((text for key, text in style.attrib.items() if key.endswith("}styleId")), ""): _value_of(style, "name")
+            for _, tree in _trees(archive, r"word/styles\.xml")
+            for style in tree.iter()
+            if _local(style) == "style"
+        }
         for _, tree in _trees(archive, r"word/(?:document|footnotes|endnotes)\d*\.xml"):
             for holder in list(tree.iter()):
                 for child in list(holder):
                     if _local(child) in ("Fallback", "moveFrom"):
                         holder.remove(child)
             for paragraph in (part for part in tree.iter() if _local(part) == "p"):
-                style = next((part for part in paragraph.iter() if _local(part) == "pStyle"), None)
-                name = "".join(style.attrib.values()).lower() if style is not None else ""
-                if name.startswith("toc"):
+                if named.get(_value_of(paragraph, "pStyle"), "").lower().startswith(("toc", "table of figures")):
                     contents.append(_said(paragraph))
             hidden += [
                 _said(run)

@@ -47,7 +47,8 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None, *, settings: 
     read_it = converted if len(data) <= reader.small else partial(_bounded, "converted")
     imported = Imported(*read_it(data, reader.kind, kept))
     if not _A_LETTER.search(imported.markdown):  # an empty table is markup alone
-        raise ImportFailure("no text in it")
+        beside = ", ".join(f"{kind} ({number})" for kind, number in imported.left_out.items())
+        raise ImportFailure(f"no text in it; left out: {beside}" if beside else "no text in it")
     return imported
 
 

@@ -7,7 +7,8 @@ import re
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -31,6 +32,10 @@ _HANDLED = frozenset(
 )
 _PICTURE = "pictures without text"
 _DRAWN = {"chart": "charts", "relIds": "diagrams", "blip": _PICTURE, "imagedata": _PICTURE}
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_POINTS = 10_000  # of a chart: what a place says is no reason for a table of millions of rows
+_RELATED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _FORMS = {
     "f": ("fraction", "num den"),
     "sSup": ("above", "e sup"),
@@ -51,7 +56,7 @@ def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tup
     trees = {name: _parsed(name, files) for name in files if name.startswith("word/") and name.endswith(".xml")}
     shown = _Shown(trees, headings, settings)
     for name in filter(_TEXTS.fullmatch, trees):
-        shown.rewrite(trees[name])
+        shown.rewrite(trees[name], dict(_related(name, files, trees)))
     body = next((tree.find(W + "body") for name, tree in trees.items() if name == "word/document.xml"), None)
     if body is None and "word/document.xml" in trees:
         raise ImportFailure("holds no text: word/document.xml has no body")
@@ -64,6 +69,16 @@ def as_shown(package: io.BytesIO, headings: Set[str], settings: Set[str]) -> tup
             archive.writestr(name, ElementTree.tostring(trees[name], "UTF-8") if is_text else content)
     out.seek(0)
     return out, shown.left_out
+
+
+def _related(name: str, files: dict[str, bytes], trees: dict[str, Element]) -> Iterator[tuple[str, Element]]:
+    """Yield (id, tree) of the parts that a part of `word/` refers to."""
+    relations = f"word/_rels/{name.removeprefix('word/')}.rels"
+    for relation in _parsed(relations, files) if relations in files else ():
+        target = relation.get("Target", "")
+        tree = trees.get(target.removeprefix("/") if target.startswith("/") else f"word/{target}")
+        if tree is not None:
+            yield relation.get("Id", ""), tree
 
 
 def _parsed(name: str, files: dict[str, bytes]) -> Element:
@@ -81,9 +96,7 @@ def _with_margins(body: Element, margins: Iterable[Element]) -> None:
         if len(_PAGE_NUMBERS.sub("", text)) < 3 or text in said:
             continue
         said += f"\n{text}"
-        holder = Element(W + "p")
-        holder.append(_run(text))
-        body.insert(len(body) - (len(body) > 0 and body[-1].tag == W + "sectPr"), holder)
+        body.insert(len(body) - (len(body) > 0 and body[-1].tag == W + "sectPr"), _paragraph_of(text))
 
 
 def _local(element: Element) -> str:
@@ -107,16 +120,64 @@ def _run(text: str) -> Element:
     return run
 
 
+def _paragraph_of(text: str) -> Element:
+    paragraph = Element(W + "p")
+    paragraph.append(_run(text))
+    return paragraph
+
+
+def _drawn(element: Element) -> Iterator[Element]:
+    """Yield the paragraphs in a drawing, or in the data of a diagram."""
+    for paragraph in element.iter(_DRAWING + "p"):
+        text = " ".join("".join(part.text or "" for part in paragraph.iter(_DRAWING + "t")).split())
+        if text:
+            yield _paragraph_of(text)
+
+
+def _charted(chart: Element) -> Iterator[Element]:
+    """Yield the title of a chart, and its numbers as a table: a row for each category, a column for each series."""
+    title = chart.find(f".//{_CHART}chart/{_CHART}title")
+    yield from _drawn(title) if title is not None else ()
+    columns: list[dict[int, str]] = []
+    for series in chart.iter(_CHART + "ser"):
+        for name in ("cat", "xVal") if not columns else ():
+            columns += [_points(part) for part in series.findall(_CHART + name)]
+        named = series.find(_CHART + "tx")
+        heading = "" if named is None else " ".join(part.text or "" for part in named.iter(_CHART + "v"))
+        columns += [{-1: heading} | _points(part) for name in ("val", "yVal") for part in series.findall(_CHART + name)]
+    if any(columns):
+        table = Element(W + "tbl")
+        for at in range(-1, 1 + max(at for column in columns for at in column)):
+            row = ElementTree.SubElement(table, W + "tr")
+            for column in columns:
+                ElementTree.SubElement(row, W + "tc").append(_paragraph_of(column.get(at, "")))
+        yield table
+
+
+def _points(data: Element) -> dict[int, str]:
+    """Return the values that a chart has cached, by their places."""
+    points = [(point.get("idx", ""), point.findtext(_CHART + "v", "")) for point in data.iter(_CHART + "pt")]
+    return {int(at): _number(text) for at, text in points if at.isdecimal() and int(at) < _POINTS}
+
+
+def _number(text: str) -> str:
+    """Return a number without the digits that only its binary form has, and other text as it is."""
+    return f"{float(text):.15g}" if re.fullmatch(r"-?\d+\.\d{15,20}(?:E-?\d{1,3})?", text) else text
+
+
 class _Shown:
     def __init__(self, trees: dict[str, Element], headings: Set[str], settings: Set[str]) -> None:
         self.left_out: Counter[str] = Counter()
         self._headings, self._settings = headings, settings
         self._numbers = Numbers(trees.get("word/numbering.xml"), trees.get("word/styles.xml"))
+        self._contents = set(_of_contents(trees.get("word/styles.xml")))
         self._comments = dict(_comments(trees.get("word/comments.xml")))
         self._boxes: list[list[tuple[bool, list[Element]]]] = [[]]
         self._has_text: list[bool] = [False]
 
-    def rewrite(self, element: Element) -> Element:
+    def rewrite(self, element: Element, related: Mapping[str, Element] = MappingProxyType({})) -> Element:
+        """Return the element, rewritten. `related` are the parts that it refers to, by id."""
+        self._related = related
         self._inside(element)
         return element
 
@@ -156,7 +217,7 @@ class _Shown:
                 for named in properties.findall(W + "pStyle"):
                     properties.remove(named)
             element.insert(1, _run(f"{label} "))
-        self.left_out["lines of contents"] += style.lower().startswith("toc") and bool(_text(element).strip())
+        self.left_out["lines of contents"] += style in self._contents and bool(_text(element).strip())
         readings = [reading.get("reading", "") for reading in element.iter() if reading.get("reading")]
         if readings:
             element.append(_run(f" ({' '.join(readings)})"))
@@ -247,6 +308,17 @@ class _Shown:
 
     def _picture(self, element: Element) -> list[Element]:
         """Return the words of a picture; its text boxes have been taken out."""
+        data = [
+            self._related.get(part.get(_RELATED + ("dm" if _local(part) == "relIds" else "id"), ""))
+            for part in element.iter()
+            if _local(part) in ("relIds", "chart")
+        ]
+        drawn = [*_drawn(element)]
+        for tree in data:
+            drawn += () if tree is None else _charted(tree) if tree.tag == _CHART + "chartSpace" else _drawn(tree)
+        if drawn:
+            self._boxes[-1].append((self._has_text[-1], drawn))
+            return []
         names = {_local(part) for part in element.iter()}
         keys = ("descr", "alt") if "imagedata" in names else ("descr",)
         words = next((text for part in element.iter() for key in keys if (text := part.get(key))), "")
@@ -275,6 +347,14 @@ class _Shown:
 
     def _moveFrom(self, element: Element) -> list[Element]:
         return []
+
+
+def _of_contents(styles: Element | None) -> Iterator[str]:
+    """Yield the ids of the styles of lists of contents and figures, whose names are English in all languages."""
+    for style in styles.iter(W + "style") if styles is not None else ():
+        name = value(style, "name").lower()
+        if name.startswith("toc") or name == "table of figures":
+            yield style.get(W + "styleId", "")
 
 
 def _comments(tree: Element | None) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ def from_pptx(data: bytes, settings: Set[str]) -> Imported:
     if title in _NO_TITLE and slides:
         title = slides[0][0]
     if not any(has_text for _, _, has_text in slides):
-        return Imported("")
+        return Imported("", left_out=left_out)
     return Imported("\n\n".join(text for _, text, _ in slides) + "\n", title or None, left_out=left_out)
 
 
