@@ -72,7 +72,7 @@ READERS = {
             "from_docx:from_docx",
             settings=frozenset({"comments", "deleted"}),
             flat=False,
-            version=20,
+            version=21,
         ),
         Reader(
             "pptx",
