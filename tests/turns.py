@@ -19,7 +19,7 @@ from hive_agents.access.keys import local_key
 from hive_agents.base.files import atomic_write
 from hive_agents.memory import AcceptedNote, AcceptedNotes, AgentMemory, DataFiles, Spillover, ToolResult
 from hive_agents.models.abilities import AbilityFile
-from hive_agents.store import FileChange, audit, write_change
+from hive_agents.store import FileChange, audit, digest_of, write_changes
 from hive_agents.workspace.credentials import CredentialStore
 
 PROCESSES, TIMES = 2, 6
@@ -105,12 +105,12 @@ def count(place: Workspace, name: str) -> None:
 def change(place: Workspace, name: str) -> None:
     """Write a change that was read; where another came between, read it anew."""
 
-    def made() -> FileChange:
+    def made() -> list[FileChange]:
         path = place.root / "changed"
         before = path.read_text() if path.exists() else ""
-        return FileChange("changed", before, f"{before}{name}\n")
+        return [FileChange("changed", before, f"{before}{name}\n")]
 
-    while not write_change(place, made, made().digest, "dana"):
+    while not write_changes(place, made, digest_of(made()), "dana"):
         pass
 
 

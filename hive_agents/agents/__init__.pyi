@@ -18,6 +18,10 @@ from .deployed import (
 from .deployment import (
     AgentDeployment as AgentDeployment,
 )
+from .draft import (
+    AgentDraft as AgentDraft,
+    drafted_agent as drafted_agent,
+)
 from .effects import (
     Done as Done,
     Effects as Effects,

@@ -34,7 +34,8 @@ from .database import (
 )
 from .edits import (
     FileChange as FileChange,
-    write_change as write_change,
+    digest_of as digest_of,
+    write_changes as write_changes,
 )
 from .ledger import (
     Ledger as Ledger,

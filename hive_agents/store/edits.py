@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hive_agents.base import sha256
@@ -35,25 +35,31 @@ class FileChange:
         found = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
         return ["…" if line.startswith("@@") else line for line in found[1:]]
 
-    @property
-    def digest(self) -> str:
-        return sha256(json.dumps([self.file, self.before, self.after]))
+
+def digest_of(changes: Iterable[FileChange]) -> str:
+    return sha256(json.dumps([[one.file, one.before, one.after] for one in changes]))
 
 
-def write_change(workspace: Workspace, made: Callable[[], FileChange], read: str, by: str) -> bool:
-    """Write the change that is made now and log it, if it is the one that was `read`, by its digest; return whether.
+def write_changes(workspace: Workspace, made: Callable[[], list[FileChange]], read: str, by: str) -> bool:
+    """Write the changes that are made now and log them, if they are those that were `read`, by their digest; return
+    whether.
 
     Raises: HIVE-402, HIVE-403 or HIVE-413 where file or log can't be written.
     """
     with locked(workspace.state / "edits.lock", "writes a file that a page changes"):
-        change = made()
-        if change.digest != read:
+        changes = made()
+        if digest_of(changes) != read:
             return False
-        # First the log: a change that it doesn't know would be worse than an entry whose change a crash prevented.
-        audit.append(workspace, KIND, file=change.file, by=by, lines=change.lines, digest_before=sha256(change.before))
-        if change.after is None:
-            with disk_errors(workspace.root / change.file):
-                remove(workspace.root / change.file)
-        else:
-            atomic_write_text(workspace.root / change.file, change.after)
+        for change in changes:
+            _write(workspace, change, by)
         return True
+
+
+def _write(workspace: Workspace, change: FileChange, by: str) -> None:
+    # First the log: a change that it doesn't know would be worse than an entry whose change a crash prevented.
+    audit.append(workspace, KIND, file=change.file, by=by, lines=change.lines, digest_before=sha256(change.before))
+    if change.after is None:
+        with disk_errors(workspace.root / change.file):
+            remove(workspace.root / change.file)
+    else:
+        atomic_write_text(workspace.root / change.file, change.after)

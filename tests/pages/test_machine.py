@@ -15,6 +15,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import login_code
+from hive_agents.agents import sound_agent, workspace_tools
+from hive_agents.goals import load_goal
 from hive_agents.ranking import build_index
 from hive_agents.store import audit
 from hive_agents.triggers import parse_trigger, write_trigger
@@ -79,8 +81,12 @@ async def test_what_reaches_elsewhere_is_the_owner_s_to_change(place: Workspace,
     assert (await sent(owner, "/settings/model", **model)).status_code == 403
     assert (await sent(owner, "/settings/trust", name="hive.toml: server.port", read="0")).status_code == 403
     assert (await owner.get("/settings/records")).status_code == 403
+    agent = {"name": "helper", "purpose": "help", "instructions": "Help.", "outputs": "result"}
+    assert (await sent(owner, "/settings/agents", **agent)).status_code == 403
+    assert "<form" not in (await owner.get("/settings/agents")).text.partition("<main")[2].partition("</main>")[0]
     operator = bearer(place, "dana", "reader", "operator")
-    for path in ("models", "trust", "schedules", "schedule", "judge", "records"):
+    assert (await owner.post("/settings/agents", headers=operator, data=agent)).status_code == 403
+    for path in ("models", "trust", "agents", "schedules", "schedule", "judge", "records"):
         assert (await owner.get(f"/settings/{path}", headers=operator)).status_code == 403, path
 
 
@@ -163,6 +169,42 @@ async def test_a_schedule_is_made_rests_and_goes(place: Workspace, owner: httpx.
     await written(owner, await sent(owner, "/settings/schedule", act="remove", id="morning"))
     assert not file.exists()
     assert [one["file"] for one in audit.recorded(place, "file_changed")] == ["triggers/morning.json"] * 4
+
+
+DRAFT = {"name": "minutes", "purpose": "Keep minutes", "instructions": "List what was said.\r\nPrices are in $. \u200d",
+         "inputs": "meeting, day", "outputs": "minutes", "good": "every speaker is named"}  # fmt: skip
+
+
+async def test_an_agent_and_its_goal_are_made_once_both_were_read(place: Workspace, owner: httpx.AsyncClient) -> None:
+    assert 'value="search_documents"' in (await owner.get("/settings/agents")).text
+    shown = await sent(owner, "/settings/agents", **DRAFT, tool=["search_documents", "web_search"])
+    for file in ("goals/minutes.json", "agents/minutes.json"):
+        assert file in shown.text
+        assert not (place.root / file).exists()
+    done = await written(owner, shown)
+    assert done.headers["location"] == "/settings/agents?done=made"
+    spec = sound_agent(place, "minutes")
+    (node,) = spec.nodes
+    assert (node.input_keys, node.output_keys) == (["meeting", "day"], ["minutes"])
+    assert "said.\nPrices are in $$. \u200d" in node.system_prompt
+    decided = workspace_tools(place).view(node.tools, policy=spec.tool_policy)
+    assert [decided.decide(name) for name in ("search_documents", "web_search")] == ["allow", "ask"]
+    assert [one.description for one in load_goal(place, "minutes").success_criteria] == ["every speaker is named"]
+    assert "minutes" in (await owner.get("/settings/agents?done=made")).text
+    changed = [one["file"] for one in audit.recorded(place, "file_changed")]
+    assert changed == ["goals/minutes.json", "agents/minutes.json"]
+    assert (await sent(owner, "/settings/agents", **DRAFT)).status_code == 400  # there is one of that name
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": "../x"}, {"instructions": ""}, {"outputs": "two words"}, {"tool": ["*"]}, {"purpose": ""}]
+)
+async def test_what_is_no_agent_is_not_written(
+    place: Workspace, owner: httpx.AsyncClient, wrong: dict[str, str]
+) -> None:
+    there = sorted(place.root.glob("*/*.json"))
+    assert (await sent(owner, "/settings/agents", **(DRAFT | wrong))).status_code in (400, 422)
+    assert sorted(place.root.glob("*/*.json")) == there
 
 
 @pytest.mark.parametrize("id", ["ines", "unlisted"])

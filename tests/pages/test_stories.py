@@ -19,7 +19,7 @@ from tests.agents.conftest import write_json
 from tests.models.openai_server import model_server
 from tests.pages.browser import chromium, needs_chromium, signed_in, window
 from tests.pages.people import noting_agent
-from tests.pages.test_library import opened
+from tests.pages.test_library import opened, require_fit
 from tests.server.serving import sample, served
 from tests.server.test_documents_http import LAMP, without_documents
 
@@ -101,6 +101,43 @@ async def test_an_agent_starts_on_a_schedule(browser: Browser, tmp_path: Path) -
         await page.get_by_role("button", name="Write it").click()
         await expect(page.locator(".documents time")).to_have_count(0)
         await expect(page.get_by_role("button", name="Let morning go on")).to_be_visible()
+
+
+async def test_an_agent_is_made_and_run(browser: Browser, tmp_path: Path) -> None:
+    place = without_documents(tmp_path / "ws")
+    toml = place.root / "hive.toml"
+    chat = '[models]\nchat = ["scripted:script.jsonl"]'
+    toml.write_text(toml.read_text(encoding="utf-8").replace("[models]", chat), encoding="utf-8")
+    said = {"tool_calls": [{"name": "set_output", "args": {"key": "result", "value": "three moths"}}]}
+    write_json(place, "script.jsonl", json.dumps(said))
+    place = Workspace(place.root)
+    async with served(place) as client, opened(browser, client, place) as page:
+        await page.goto("/colony")
+        await page.get_by_role("link", name="Make an agent").click()
+        await require_fit(page)
+        await page.get_by_label("A short name").fill("counter")
+        await page.get_by_label("What it is for").fill("Count moths")
+        await page.get_by_label("What it does, step by step").fill("Count the moths.\nSay how many.")
+        await page.get_by_label("search_documents").check()
+        await page.get_by_role("button", name="Look at the change").click()
+        await require_fit(page)
+        await page.get_by_role("button", name="Write it").click()
+        await expect(page.get_by_text("The agent is made.")).to_be_visible()
+        await page.get_by_role("link", name="Start one").click()
+        await page.locator("summary", has_text="counter").click()
+        await page.get_by_label("task").fill("those at the lamp")
+        await page.get_by_role("button", name="Start counter").click()
+        await page.wait_for_url("**/colony/runs/r*")
+        await expect(page.get_by_text("three moths").first).to_be_visible()
+
+
+async def test_everything_is_examined(browser: Browser, tmp_path: Path) -> None:
+    place = without_documents(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client, opened(browser, client, place) as page:
+        await page.goto("/settings/records")
+        await page.get_by_role("button", name="Examine everything").click()
+        await expect(page.get_by_role("heading", name="What was found just now")).to_be_visible()
+        await require_fit(page)
 
 
 async def test_trust_is_given_to_what_was_read(browser: Browser, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.settings import changed, done_of
 from hive_agents.server.pages.view import Pages, seen_other
-from hive_agents.store import FileChange, audit
+from hive_agents.store import FileChange, audit, digest_of
 from hive_agents.triggers import (
     TriggerSpec,
     TriggerStore,
@@ -74,7 +74,7 @@ def change_models(call: Call) -> dict[str, Any] | Response:
 @pages.post("/settings/model", ADMIN, "settings_change.html")
 def connect(call: Call) -> dict[str, Any] | Response:
     """Write an endpoint and its model to the settings, as the first that is asked, and trust both."""
-    _require_owner(call)
+    require_owner(call)
     name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), _anew(call)
     keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
     for field in ("name", "url", "model"):
@@ -84,7 +84,7 @@ def connect(call: Call) -> dict[str, Any] | Response:
         raise _missing("key")
     reference = f"credential:model-{name}" if keyed else ""
 
-    def made() -> FileChange:
+    def made() -> list[FileChange]:
         before = ""
         with suppress(FileNotFoundError):
             before = jsontext.decode(read_bytes(place.root / FILE), FILE)
@@ -92,12 +92,12 @@ def connect(call: Call) -> dict[str, Any] | Response:
         after = with_values(before, "models", {"chat": chain})
         after = with_values(after, f"models.endpoints.{name}", {"base_url": url, "api_key_ref": reference})
         load_value(Settings, tomllib.loads(after), FILE)
-        return FileChange(FILE, before, after)
+        return [FileChange(FILE, before, after)]
 
     def trusted_now() -> None:
         trust(_anew(call), ["models.chat", f"models.endpoints.{name}"])
 
-    if keyed and made().digest == call.sent("read"):
+    if keyed and digest_of(made()) == call.sent("read"):
         CredentialStore(place).set(f"model-{name}", key)
     return changed(call, made, MODELS, "connected", then=trusted_now, asks_key=keyed)
 
@@ -107,13 +107,13 @@ def trust_of(call: Call) -> dict[str, Any]:
     """What may act here, each part with what it says now; first those that wait."""
     found = sorted(trusted.parts(call.workspace), key=lambda one: one.status == "trusted")
     parts = [(one, sha256(one.text)) for one in found]
-    return {"parts": parts, "owner": _is_owner(call), "done": done_of(call)}
+    return {"parts": parts, "owner": is_owner(call), "done": done_of(call)}
 
 
 @pages.post(TRUST, ADMIN, "settings_trust.html")
 def give_trust(call: Call) -> Response:
     """Trust a part as it was shown; one that has changed meanwhile is shown anew."""
-    _require_owner(call)
+    require_owner(call)
     name, read = call.sent("name"), call.sent("read")
     given = trust(call.workspace, [name], read=read)
     if not given:
@@ -155,7 +155,7 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
         _require_own_service(call, spec)
         return changed(
             call,
-            lambda: trigger_change(place, spec),
+            lambda: [trigger_change(place, spec)],
             SCHEDULES,
             "written",
             then=lambda: TriggerStore(place).begin(spec, dt.datetime.now(dt.UTC)),
@@ -164,16 +164,20 @@ def change_schedule(call: Call) -> dict[str, Any] | Response:
     _require_own_service(call, known)
     if act == "remove":
         return changed(
-            call, lambda: trigger_removal(place, id), SCHEDULES, "removed", then=lambda: TriggerStore(place).forget(id)
+            call,
+            lambda: [trigger_removal(place, id)],
+            SCHEDULES,
+            "removed",
+            then=lambda: TriggerStore(place).forget(id),
         )
     other = known.model_copy(update={"enabled": act == "resume"})
-    return changed(call, lambda: trigger_change(place, other, anew=True), SCHEDULES, "written")
+    return changed(call, lambda: [trigger_change(place, other, anew=True)], SCHEDULES, "written")
 
 
 @pages.get("/settings/judge", ADMIN, "settings_judge.html")
 def judge(call: Call) -> dict[str, Any]:
     """The judge's thresholds, and what each rests on."""
-    stats = judge_stats(call.workspace, tenant=None if _is_owner(call) else call.principal.tenant)
+    stats = judge_stats(call.workspace, tenant=None if is_owner(call) else call.principal.tenant)
     certified = {one["goal_type"]: one for one in audit.recorded(call.workspace, "judge.threshold")}
     return {"stats": stats, "certified": certified, "alpha": call.workspace.settings.judge.alpha}
 
@@ -181,7 +185,7 @@ def judge(call: Call) -> dict[str, Any]:
 @pages.get(RECORDS, ADMIN, "settings_records.html")
 async def records(call: Call) -> dict[str, Any]:
     """Where the records are, whether this host can work, and what its settings say."""
-    _require_owner(call)
+    require_owner(call)
     place = call.workspace
     counts = await call.in_thread(record_counts, place)
     described = await call.in_thread(describe_settings, place.root, os.environ)
@@ -213,7 +217,7 @@ def _models(call: Call) -> dict[str, Any]:
         "rows": rows,
         "others": [(kind, name) for kind, name in others if name],
         "stale": settings != call.workspace.settings.models,
-        "owner": _is_owner(call),
+        "owner": is_owner(call),
         "tried": [],
         "done": done_of(call),
     }
@@ -260,7 +264,7 @@ def _wanted(call: Call) -> dict[str, Any]:
 
 def _may_change(call: Call, spec: TriggerSpec) -> bool:
     """A schedule acts as the service, or person, of its name: a tenant's admin may make one of their tenant act."""
-    return _is_owner(call) or service_principal(call.workspace, spec.service).tenant == call.principal.tenant
+    return is_owner(call) or service_principal(call.workspace, spec.service).tenant == call.principal.tenant
 
 
 def _require_own_service(call: Call, spec: TriggerSpec) -> None:
@@ -270,11 +274,11 @@ def _require_own_service(call: Call, spec: TriggerSpec) -> None:
         raise HiveError.of("HIVE-415", "what this schedule acts as is not of your tenant", fix=fix, exit_code=1)
 
 
-def _is_owner(call: Call) -> bool:
+def is_owner(call: Call) -> bool:
     return call.principal.tenant == LOCAL_TENANT
 
 
-def _require_owner(call: Call) -> None:
-    if not _is_owner(call):
+def require_owner(call: Call) -> None:
+    if not is_owner(call):
         fix = "sign in with a link of `hive open`, made on the machine that serves these pages"
         raise HiveError.of("HIVE-415", "the workspace's owner may do this", fix=fix, exit_code=1)

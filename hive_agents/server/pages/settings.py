@@ -30,20 +30,20 @@ from hive_agents.runs import control
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.view import Pages, seen_other
-from hive_agents.store import FileChange, write_change
+from hive_agents.store import FileChange, digest_of, write_changes
 
 pages = Pages()
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
 LIFETIMES = {"hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 365 * 86_400}
 RANKED = ("reader", "approver", "operator", "admin")
-DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "another")
+DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made", "another")
 """What a page may say that it did."""
 
 
 @pages.get("/settings", ADMIN, "settings.html")
 def overview(_: Call) -> dict[str, Any]:
     """The parts of the settings."""
-    return {"parts": ("people", "tokens", "models", "trust", "schedules", "judge", "records")}
+    return {"parts": ("people", "tokens", "models", "trust", "agents", "schedules", "judge", "records")}
 
 
 @pages.get(PEOPLE, ADMIN, "settings_people.html")
@@ -73,10 +73,10 @@ def change_person(call: Call) -> dict[str, Any] | Response:
     """Write, remove or end a person; who is removed is ended, too."""
     user, act, place = call.sent("user"), call.sent("act"), call.workspace
     if act == "write":
-        entry = _entry(PrincipalEntry, call, groups=_names(call, "groups"), roles=call.all_sent("role"))
+        entry = _entry(PrincipalEntry, call, groups=names_in(call, "groups"), roles=call.all_sent("role"))
         if user in AccessRules.load(place).principals:
             _own_person(call, user)
-        return changed(call, lambda: access_change(place, "principals", user, entry), PEOPLE, "written", entries=True)
+        return changed(call, lambda: [access_change(place, "principals", user, entry)], PEOPLE, "written", entries=True)
     known = _own_person(call, user)
 
     def end() -> None:
@@ -84,7 +84,7 @@ def change_person(call: Call) -> dict[str, Any] | Response:
 
     if act == "remove":
         return changed(
-            call, lambda: access_change(place, "principals", user, None), PEOPLE, "removed", then=end, entries=True
+            call, lambda: [access_change(place, "principals", user, None)], PEOPLE, "removed", then=end, entries=True
         )
     end()
     return seen_other(f"{PEOPLE}?done=ended")
@@ -103,13 +103,13 @@ def change_group(call: Call) -> dict[str, Any] | Response:
     """Write or remove a group."""
     name, place, entry = call.sent("name"), call.workspace, None
     if call.sent("act") == "write":
-        entry = _entry(GroupEntry, call, members=_names(call, "members"))
+        entry = _entry(GroupEntry, call, members=names_in(call, "members"))
         if name in _groups(AccessRules.load(place)):
             _own_group(call, name)
     else:
         _own_group(call, name)
     done = "written" if entry else "removed"
-    return changed(call, lambda: access_change(place, "groups", name, entry), PEOPLE, done, entries=True)
+    return changed(call, lambda: [access_change(place, "groups", name, entry)], PEOPLE, done, entries=True)
 
 
 @pages.get(TOKENS, ADMIN, "settings_tokens.html")
@@ -173,7 +173,7 @@ def _entry(model: Any, call: Call, **given: Any) -> Any:
     return load_value(model, {"tenant": tenant_of(call) or call.sent("tenant"), **given}, "access")
 
 
-def _names(call: Call, field: str) -> list[str]:
+def names_in(call: Call, field: str) -> list[str]:
     return [name.strip() for name in call.sent(field).split(",") if name.strip()]
 
 
@@ -184,7 +184,7 @@ def done_of(call: Call) -> str | None:
 
 def changed(
     call: Call,
-    made: Callable[[], FileChange],
+    made: Callable[[], list[FileChange]],
     back: str,
     done: str,
     *,
@@ -192,23 +192,29 @@ def changed(
     entries: bool = False,
     asks_key: bool = False,
 ) -> dict[str, Any] | Response:
-    """Return the difference with a form to write it; once that came back, write it and return to the list.
+    """Return the differences with a form to write them; once that came back, write them and return to the list.
 
-    A difference that isn't the one that was read is shown anew. Of a file with `entries` of tenants an admin of one is
+    Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
     shown the lines that are an entry of theirs. With `asks_key` the form below the difference asks for a key.
     """
     read = call.sent("read")
-    if read and write_change(call.workspace, made, read, call.by):
+    if read and write_changes(call.workspace, made, read, call.by):
         if then is not None:
             then()
         return seen_other(f"{back}?{urlencode({'done': done})}")
     sent: dict[str, Sequence[str]] = call.request.state.sent
     kept = [(name, value) for name, values in sent.items() if name not in ("csrf", "read") for value in values]
-    change, tenant = made(), tenant_of(call)
-    lines = [line for line in change.lines if not entries or tenant is None or _is_of(line, tenant)]
+    changes, tenant = made(), tenant_of(call)
+    shown = [(change.file, [line for line in change.lines if not entries or tenant is None or _is_of(line, tenant)])
+             for change in changes]  # fmt: skip
     return {
-        "change": change, "lines": lines, "kept": kept, "back": back, "another": bool(read), "asks_key": asks_key,
-    }  # fmt: skip
+        "changes": [(file, lines) for file, lines in shown if lines],
+        "digest": digest_of(changes),
+        "kept": kept,
+        "back": back,
+        "another": bool(read),
+        "asks_key": asks_key,
+    }
 
 
 def _is_of(line: str, tenant: str) -> bool:
