@@ -162,9 +162,15 @@ class Date:
 
 def without_times(text: str) -> str:
     """Return the text without its dates and times of day, whose numbers count nothing."""
-    for pattern in (*_DATES, _CLOCK):
-        text = pattern.sub(" ; ", text)
-    return text
+    for pattern in _DATES:
+        text = pattern.sub(lambda found: found[0] if _is_verb(found) else " ; ", text)
+    return _CLOCK.sub(" ; ", text)
+
+
+def _is_verb(date: re.Match[str]) -> bool:
+    """Return whether what looks like a month is a verb: version 8 may be used."""
+    month = date.groupdict().get("n") or ""
+    return month in ("may", "mar")
 
 
 def dates_in(text: str) -> Iterator[Date]:
@@ -176,7 +182,7 @@ def dates_in(text: str) -> Iterator[Date]:
             parts = found.groupdict()
             month = MONTHS[parts["n"].lower()] if parts.get("n") else int(parts["m"])
             day = int(parts["d"]) if parts.get("d") else None
-            if parts.get("n", "").lower() in ("may", "mar") and not parts["n"][0].isupper():
+            if _is_verb(found):
                 continue
             if month <= 12 and (day is None or day <= 31):
                 taken.append(found.span())

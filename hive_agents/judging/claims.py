@@ -33,7 +33,7 @@ from hive_agents.judging.amounts import (
 from hive_agents.judging.clauses import numbered_nouns
 from hive_agents.judging.meaning import differences
 from hive_agents.judging.passages import STOP, TOKEN, WORD, PassageText, mentions, normal, read, stem, stems
-from hive_agents.judging.sections import sections_differ
+from hive_agents.judging.sections import defaults_differ, sections_differ
 from hive_agents.judging.tables import alike, comparisons_differ, prose_of, rows_differ
 
 MOST = 1_000
@@ -62,12 +62,11 @@ def slips(claim: str, passages: Sequence[str]) -> list[Slip]:
     """
     claim, source = _US_DOLLARS.sub("USD", claim[:MOST]), read("\n\n".join(passage[: 8 * MOST] for passage in passages))
     found = [*_dates(claim, source), *_numbers(claim, source), *_tokens(claim, source)]
-    for differ in (rows_differ, comparisons_differ, sections_differ):
+    for differ in (rows_differ, comparisons_differ, sections_differ, defaults_differ):
         found += [Slip(*one) for one in differ(claim, source)]
     found += [*_keyed(claim, source), *_descriptions(claim, source), *_aligned(claim, source)]
     said = {slip.text for slip in found}
     found += [slip for slip in (*_elsewhere(claim, source), *_quoted(claim, source)) if slip.text not in said]
-    found += _defaults(claim, source)
     return list(dict.fromkeys([*found, *(Slip(*one) for one in differences(claim, source.sentences))]))
 
 
@@ -183,10 +182,20 @@ _CLAUSE = re.compile(
 
 def _descriptions(claim: str, source: PassageText) -> Iterator[Slip]:
     """Return a code of the claim whose clause says something else, where another code's clause says this."""
-    codes = _labels(claim)
-    if len(codes) != 1:
+    codes, quoted = _labels(claim), _CODED.findall(claim)
+    if len(codes) != 1 and len(quoted) != 1:
         return
     clauses = [clause for part in _CLAUSE.split(source.text) if part and part.count("|") < 2 for clause in _each(part)]
+    if len(quoted) == 1:
+        words = stems(claim) - stems(quoted[0]) - {"mean", "use"}
+        told = [
+            (quoted[0] in found, len(words & stems(clause))) for clause in clauses if (found := _CODED.findall(clause))
+        ]
+        own, rival = (max((n for same, n in told if same is is_own), default=0) for is_own in (True, False))
+        if any(same for same, _ in told) and rival - own >= 2 and 2 * rival > len(words):
+            yield Slip("row", quoted[0])
+    if len(codes) != 1:
+        return
     words, shape = stems(claim) - stems(codes[0]) - {"mean"}, _shape(codes[0])
     mine = [len(words & stems(clause)) for clause in clauses if mentions(clause, codes[0])]
     others = [len(words & stems(clause)) for clause in clauses
@@ -249,6 +258,7 @@ def _keyed(claim: str, source: PassageText) -> Iterator[Slip]:
 
 
 _PARTS = re.compile(r";\s+|,\s+(?:and|but|or|while)\s+")
+_CODED = re.compile(r"`([^`\n]{1,60})`")
 _QUOTED = re.compile(r"[\"“`]([^\"“”`]{1,60})[\"”`]")
 _IDENTIFIER = re.compile(r"\b[^\W_]+(?:_[^\W_]+)+\b")
 _NAME = re.compile(r"\b[A-Z][a-zà-ÿ]+ [A-Z][a-zà-ÿ]+\b")
@@ -339,24 +349,6 @@ def _quoted(claim: str, source: PassageText) -> Iterator[Slip]:
             yield Slip("token", found)
 
 
-_DEFAULT = re.compile(
-    r"\bdefault(?:s|ed)?\b(?: (?:configuration|value|setting|mode|state))?(?: (?:of|for) [^.,;]{1,40}?)?"
-    r"(?: is| are| to|:)? (?:the |an? )?[\"“'`]?(\d[\w.,]*|(?<=is )[\w./-]+|(?<=to )[\w./-]+|(?<=[\"“'`])[\w./-]+)",
-    re.I,
-)
-
-
-def _defaults(claim: str, source: PassageText) -> Iterator[Slip]:
-    """Return the default that a claim tells, where the source tells others only."""
-    theirs = {normal(found) for found in _DEFAULT.findall(source.text)} - _PLAIN
-    for found in _DEFAULT.findall(claim):
-        told = normal(found)
-        if theirs and told not in theirs | _PLAIN | NUMBER_WORDS.keys() and told in source.tokens | _SWITCHES:
-            yield Slip("row", found)
-
-
-_SWITCHES = frozenset("yes no on off true false none never always enabled disabled".split())
-_PLAIN = STOP - _SWITCHES
 _OPENING = frozenset(
     "after before above below under over during until between up down once all every both some most many other others"
     " more less yes here there since because although though however therefore thus otherwise instead about without"
@@ -397,11 +389,18 @@ def _aligned(claim: str, source: PassageText) -> Iterator[Slip]:
         and opening not in STOP | _OPENING | numbered_nouns()
         and near
         and "n't" not in opening
+        and not _GOES_ON.match(claim, first.end())
     ):
         known = {stem(word.casefold()) for word in WORD.findall(source.text)}
         dropped = all(_proper(sentence) - _proper(f"x {claim}") for sentence in near)
         if dropped and not alike({stem(first[0].casefold())}, known):
             yield Slip("token", first[0])
+
+
+_GOES_ON = re.compile(
+    r" (?:the|an?|your|his|her|their|its|this|that|these|those|to|out|it|them|you|of|for|with|from|at|on|in)\b"
+)
+"""What follows a first word that is a verb, and no name: talk to, leaving out."""
 
 
 def _each_of(claim: str, near: Sequence[str]) -> Iterator[Slip]:

@@ -72,10 +72,10 @@ class Clause:
         """What it says of an action: free, forbidden, required, permitted."""
         return self._duty[0]
 
-    @property
-    def duty_ends(self) -> int:
-        """Where in the text that has been said."""
-        return self._duty[1]
+    @cached_property
+    def act(self) -> str | None:
+        """The first word that means something after what states the duty."""
+        return next(iter(Clause(self.text[self._duty[1] :]).content), None) if self.duty else None
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,26 @@ class Clauses:
 
     def requires(self, claim: Clause, other: Clause) -> bool:
         """Return whether a clause says what a claim does with the same duty, as nearly as another clause."""
-        act = next(iter(Clause(claim.text[claim.duty_ends :]).content), None)
         least = 0.8 * self.weight(other.stems & claim.stems)
         return any(
-            each.duty == claim.duty and act in each.stems and self.weight(each.stems & claim.stems) >= least
+            each.duty == claim.duty
+            and claim.act in (each.stems if other.act != claim.act else [each.act])
+            and self.weight(each.stems & claim.stems) >= least
             for each in self.clauses
-            if claim.duty and act
+            if claim.act
         )
+
+    def on_act(self, claim: Clause, near: Collection[Clause]) -> list[Clause]:
+        """Return the clauses that speak most of a claim, of those that have what it says may, or must, be done; none
+        where a clause near the claim has it."""
+        act = claim.act
+        if act is None or any(act in clause.stems for clause in near):
+            return []
+        own = [each for each in self.clauses if each.act == act]
+        found = own or [each for each in self.clauses if act in each.stems and each.duty]
+        scored = [(self.weight(each.stems & claim.stems), each) for each in found]
+        best = max((score for score, _ in scored), default=0.0)
+        return [each for score, each in scored if score >= max(best - 0.03, ALIKE * self.weight(claim.stems))]
 
     def after(self, clause: Clause) -> Clause:
         """Return the clause that follows, or an empty one."""
@@ -172,6 +185,7 @@ def plain(text: str) -> str:
     text = re.sub(r"([\"“'`](?:[\w.-]+ )?)(no|not|none|never)[\"”'`]", r"\1\2_", text).casefold()
     text = re.sub(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=\w)[*_]{1,3}(?!\w)", "", text) if "*" in text else text
     text = re.sub(r"n[’']t\b", " not", text).replace("ca not", "can not").replace("wo not", "will not")
+    text = text.replace("cannot", "can not")
     text = " ".join(text.split())
     for pattern, becomes in _tables().plain:
         text = pattern.sub(becomes, text)

@@ -7,14 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
+from hive_agents.judging.amounts import quantities
 from hive_agents.judging.clauses import (
-    WORDS,
     Clause,
     Clauses,
     clauses,
     converses,
-    function_words,
     is_thing,
     meaning,
     opposites,
@@ -22,28 +20,18 @@ from hive_agents.judging.clauses import (
     same_side,
     source_of,
 )
+from hive_agents.judging.extent import CONDITION, LIMITED, condition, excluded, extent, only
 from hive_agents.judging.pairs import amounts_differ, crossed
 from hive_agents.judging.passages import STOP, stem
 from hive_agents.judging.polarity import UNDER, aside, denied, denied_more, negations
-from hive_agents.judging.roles import PLACES, following, roles_differ, turned_round
+from hive_agents.judging.roles import contrast, following, roles_differ, turned_round
 
 _CONFLICTS = frozenset(
     frozenset(pair.split())
     for pair in ("forbidden permitted", "forbidden required", "forbidden free", "required permitted", "required free")
 )
-_CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
+_MEANS = re.compile(r"\bby \w+ing [^,]*")
 _POINTING = re.compile(r"\b(?:it|them|this|these)\b")
-_PART = re.compile(r"[,;] |\bbut\b|\band (?=(?:is|are|has|have|can|may|must|will|does|needs?)\b)")
-_UNIVERSAL = re.compile(
-    r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
-    r"|any time)\b"
-)
-_LIMITED = re.compile(
-    r"\b(?:some|most|many|few|several|only|certain|neither|usually|often|sometimes|mostly|one|half|part)\b"
-)
-_SWEEPING = re.compile(r"\b(?:always|everyone|everybody|anyone|anybody|whenever|at any ?time|in (?:any|every) case)\b")
-_PERSONS = ("everyone", "everybody", "anyone", "anybody")
-_NARROWING = frozenset("over above under below that which who whose with without until from since".split())
 _BOUND = re.compile(
     r"\b(?:(atleast|(?:more|longer|later|larger|greater) than|over|above|exceeds?)"
     r"|(?:atmost|(?:less|shorter|fewer|earlier|smaller) than|under|below)) (?:[€$£] ?)?$"
@@ -55,7 +43,6 @@ _UNLESS = re.compile(r"\b(?:unless|except|excepted|excluding|other than)\b")
 _WITHIN = re.compile(r"\b(?:within|atmost|atleast|before|until|by)\b")
 _NEXT = re.compile(r"\b(?:then|next|finally|afterwards|once|subsequently|lastly)\b|\bafter (?:that|this|which)\b")
 _STRENGTH = re.compile(r"\b(must|shall|should|may) (not )?(?:also |only |always |still )?(?:be )?(\w+)")
-_ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
 MORE = r"\b(?:more|above|over|(?:great|larg|bigg|high|long|tall|heavi|thick|fast|strong|old|warm|hott)er)\b"
 LESS = r"\b(?:less|fewer|below|under|(?:small|low|short|light|thinn|slow|weak|young|cool|cold|cheap)er)\b"
 _LETTERS = frozenset("bcdefghjklmnopqrstuvwxyz")
@@ -67,23 +54,53 @@ def differences(claim: str, sentences: Sequence[str]) -> Iterator[tuple[str, str
     parts = clauses(plain(claim))
     whole = Clause(plain(claim), plain(claim))
     for one in parts if len(parts) > 1 and all(len(part.content) > 2 for part in parts) else [whole]:
-        found: dict[str, tuple[str, str] | None] = {}
-        for clause in source.nearest(one)[:12]:  # a text that repeats itself takes no longer
-            contradicted = next(_contradictions(one, clause, source), None)
-            after = source.after(clause)  # "spit it out; don't swallow it"
-            if not contradicted and _POINTING.search(after.text) and after.stems and after.stems <= one.stems:
-                contradicted = next(_contradictions(one, after, source), None)
-            found[clause.sentence] = found.get(clause.sentence) or contradicted
-        if found and all(found.values()) and not _supported(one, source):
-            yield from [each for each in found.values() if each][:1]
+        near = source.nearest(one)
+        if ", not " in one.text and (stated := contrast(one.text)) and not any(contrast(each.text) for each in near):
+            one = Clause(stated[0], one.sentence)  # "by the cook, not by the guests"
+            near = source.nearest(one)
+        told = _told_otherwise(one, near, source)
+        acted = None if told else _told_otherwise(one, source.on_act(one, near), source)
+        told = acted if acted and acted[0] in ("negation", "quantity") else told
+        if told is None and (main := _main(one)) is not None:
+            told = _told_otherwise(main, [each for each in source.nearest(main) if _tells(main, each, source)], source)
+        if told is not None:
+            yield told
         yield from _told_later(one, source)
+        yield from excluded(one, source)
+
+
+def _told_otherwise(claim: Clause, near: Sequence[Clause], source: Clauses) -> tuple[str, str] | None:
+    """Return what each sentence of the clauses near a claim contradicts, if any."""
+    found: dict[str, tuple[str, str] | None] = {}
+    for clause in near[:12]:  # a text that repeats itself takes no longer
+        contradicted = next(_contradictions(claim, clause, source), None)
+        after = source.after(clause)  # "spit it out; don't swallow it"
+        if not contradicted and _POINTING.search(after.text) and after.stems and after.stems <= claim.stems:
+            contradicted = next(_contradictions(claim, after, source), None)
+        found[clause.sentence] = found.get(clause.sentence) or contradicted
+    disputed = found and all(found.values()) and not _supported(claim, source)
+    return next(each for each in found.values() if each) if disputed else None
+
+
+def _main(claim: Clause) -> Clause | None:
+    """Return what a claim says without the condition under which, or by what means, it says so."""
+    under = UNDER.search(claim.text) or _MEANS.search(claim.text)
+    main = claim.text.replace(under[0], " ").strip(" ,") if under and not under[0].startswith("unless") else ""
+    return Clause(main, claim.sentence) if len(Clause(main).content) > 1 else None
+
+
+def _tells(claim: Clause, clause: Clause, source: Clauses) -> bool:
+    """Return whether a clause speaks of nearly all that a claim does, and under no condition."""
+    covered = source.weight(claim.stems & clause.stems) >= 0.8 * source.weight(claim.stems)
+    return covered and not UNDER.search(clause.sentence) and not CONDITION.search(clause.sentence)
 
 
 def _supported(claim: Clause, source: Clauses) -> bool:
     """Return whether a clause, though it may not be among the nearest, denies the same of what the claim speaks of."""
+    forbids = claim.duty == "forbidden"
     return any(
-        denied(claim) & denied(clause)
-        and source.weight(claim.stems & clause.stems) >= 0.25 * source.weight(claim.stems)
+        (denied(claim, 1) & denied(clause) or (forbids and clause.duty == "forbidden"))
+        and source.weight(claim.stems & clause.stems) >= (0.5 if forbids else 0.25) * source.weight(claim.stems)
         and next(_contradictions(claim, clause, source), None) is None
         for clause in (source.clauses if denied(claim) else ())
     )
@@ -128,9 +145,9 @@ def _contradictions(claim: Clause, clause: Clause, source: Clauses) -> Iterator[
     if source.is_close(claim, clause):
         yield from _turned(claim, clause, source, opposed, both)
     yield from amounts_differ(claim, clause, source)
-    yield from _condition(claim, clause, source)
-    yield from _extent(claim, clause)
-    yield from _only(claim, clause)
+    yield from condition(claim, clause, source)
+    yield from extent(claim, clause)
+    yield from only(claim, clause)
     yield from crossed(claim, clause)
 
 
@@ -139,12 +156,12 @@ def _turned(
 ) -> Iterator[tuple[str, str]]:
     """Yield where the claim has it the other way round: what is done, has to be done, comes first, or who does it."""
     duties = {claim.duty, clause.duty} - {None}
-    more = denied_more(claim, clause, opposed)
-    if more and not opposed and any(opposites(meaning(word)) & clause.stems - claim.stems for word in claim.words):
+    more = denied_more(claim, clause, opposed, source)
+    if more and not opposed and any(opposites(one) & clause.stems - claim.stems for one in claim.stems - clause.stems):
         more = 0  # "lose none" and "keep"
     if opposed and not negations(clause) and negations(claim) and set(opposed) <= _bases_of(aside(claim), claim):
         return  # "can't while it is off" and "needs it on"
-    partial = all(_LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
+    partial = all(LIMITED.search(one.text) for one in (claim, clause)) and not opposed  # "most don't" and "some do"
     more = 0 if partial else more
     bound, within = _bounds(claim, clause), _bounds(_over(claim), _over(clause))
     if more and not opposed and (within or _apart(claim, clause, source)):
@@ -153,7 +170,7 @@ def _turned(
     other_case = cool or _ends(claim, clause) or (not duties and negations(claim) % 2)  # "part-timers don't qualify"
     unclear = opposed and not more and other_case
     if len(duties) == 2 and frozenset(duties) in _CONFLICTS and not opposed:
-        act, told = _act(claim), _act(clause)
+        act, told = claim.act, clause.act
         same = not act or act == told or (act in clause.stems and (duties != {"required", "permitted"} or not told))
         if same and not _is_free(claim, clause, source, both):
             yield "negation", f"{claim.duty}"
@@ -161,7 +178,8 @@ def _turned(
         yield "negation", " ".join(opposed) or "not"
     if (strength := _strengths(claim)) and (other := _strengths(clause)):
         yield from (("negation", said) for act, said in strength.items() if other.get(act, said) != said)
-    mine, theirs = _order(claim), _order(clause)
+    supposed = UNDER.match(claim.text) is not None and not UNDER.search(clause.text)  # "if you do it before"
+    mine, theirs = None if supposed else _order(claim), _order(clause)
     compared = ("than" in claim.words) is ("than" in clause.words)
     if compared and mine and theirs and mine[0] & theirs[1] - theirs[0] and mine[1] & theirs[0] - theirs[1]:
         yield "order", " ".join(sorted(mine[0] & theirs[1]))
@@ -215,12 +233,6 @@ def _strengths(clause: Clause) -> dict[str, str]:
             for said, denied, act in found}  # fmt: skip
 
 
-def _act(clause: Clause) -> str | None:
-    """Return the first word that means something after what states the clause's duty."""
-    after = Clause(clause.text[clause.duty_ends :]).content
-    return after[0] if after else None
-
-
 def _bases_of(places: set[int], clause: Clause) -> set[str]:
     return {base for base, place in _bases(clause).items() if place in places}
 
@@ -249,6 +261,12 @@ def _opposed(claim: Clause, clause: Clause) -> list[str]:
         short = min(len(claim.content), len(clause.content)) < 4
         if short or any(_around(claim, mine[base]) & _around(clause, theirs[other]) for other in against):
             found.setdefault(mine[base], base)
+    for base in mine.keys() - theirs.keys():  # "when it is deleted, its parts are kept"
+        for other in opposites(base) & mine.keys() & theirs.keys():
+            beside, own = _around(claim, mine[base]), _around(claim, mine[other])
+            told = [_around(clause, at) for at, word in enumerate(clause.words) if meaning(word) == other]
+            if any(len({*filter(is_thing, beside & each)}) > max(1, len(own & each)) for each in told):
+                found.setdefault(mine[base], base)
     ordered = _order(claim) is not None and _order(clause) is not None
     return [one for place, one in found.items() if place - 1 not in found  # "rises above" and "falls below" differ once
             and not (ordered and one in ("befor", "after"))]  # fmt: skip
@@ -337,95 +355,3 @@ def _bounds(claim: Clause, clause: Clause) -> str | None:
             if mine and theirs and one.same(other) and other.dimension and (mine[1] is None) is not (theirs[1] is None):
                 return mine[0].strip()
     return None
-
-
-def _extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
-    """Yield the claim's "all" where the clause speaks of some."""
-    limited = _LIMITED.search(clause.text) or _CONDITION.search(clause.sentence) or "whenever" in clause.words
-    for found in re.finditer(_SWEEPING, claim.text):
-        chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
-        if not _UNIVERSAL.search(clause.text) and (limited or chosen):
-            yield "quantity", found[0]
-    for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
-        named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
-        nouns = {meaning(word) for word in named if is_thing(word)}
-        if re.search(r"\b(?:no|not|none)\b", claim.text[: found.start()]):
-            continue
-        limits = [_limit(clause, at, found[1]) for at, word in enumerate(clause.words) if meaning(word) in nouns]
-        if limits and all(limits):
-            yield "quantity", found[1]
-
-
-def _limit(clause: Clause, at: int, extent: str) -> bool:
-    """Return whether a word of a clause is counted, or one thing of its kind, and not all."""
-    ahead = clause.words[max(0, at - 5) : at]
-    if _UNIVERSAL.search(" ".join(ahead)):
-        return False
-    if extent == "both":  # it may join two sentences
-        return any(map(_LIMITED.fullmatch, ahead))
-    narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
-    counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or _LIMITED.fullmatch(word) for word in ahead)
-    alone = not clause.words[at].endswith("s") and not (at and clause.words[at - 1] in ("a", "an") and clause.duty)
-    return counted or alone or re.search(r"\bexcept\b", clause.sentence) is not None  # "a form must" is each form
-
-
-def _condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
-    """Yield what the clause says under a condition, and the claim without any word of it."""
-    conditions = list(_CONDITION.finditer(clause.sentence))
-    boundless = re.search(r"\bany ?time\b|\balways\b", claim.text) is not None
-    if (
-        not conditions
-        or _CONDITION.search(claim.sentence)
-        or re.match(r"(?:for|with|in|during|at|on) ", claim.sentence)
-        or "without" in claim.words
-    ):
-        return
-    if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.text) and not boundless:
-        return
-    main, under = clause.sentence, set[str]()
-    for found in conditions:
-        rest = re.split(r"[,;.]", clause.sentence[found.end() :])[0]
-        main = main.replace(rest, " ")
-        under |= Clause(rest).stems
-    told = {one for one in claim.stems if one not in UNITS and one not in ("tim", "anytim", "alway")}
-    shared = Clause(main).stems & told
-    if under and not under & told and source.weight(shared) >= 0.65 * source.weight(told):
-        yield "condition", conditions[0][0]
-
-
-def _only_under(clause: Clause) -> bool:
-    """Return whether it is so under a condition only: only works when it is open."""
-    return re.search(r"\b(?:if|when|once|after|while)\b", clause.text.partition("only ")[2]) is not None
-
-
-def _only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
-    """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
-    for one, other in ((claim, clause), (clause, claim)):
-        lone = re.search(r"(?<!-)\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
-        if lone is None or _LIMITED.fullmatch(lone[1]) or lone[1] in function_words() | PLACES | NUMBER_WORDS.keys():
-            continue
-        if _ONLY.search(other.sentence) or (_only_under(one) and UNDER.search(other.text)):
-            continue
-        said = next(Clause(part) for part in _PART.split(one.text) if "only" in part)
-        shared = len(said.stems & other.stems)
-        spoken = one is claim or shared > 1 or 2 * shared >= len(said.stems)
-        if spoken and (one is claim or meaning(lone[1]) not in other.stems):
-            yield "quantity", "only"
-    every = re.search(r"\b(?:all|every|each|any)\b (?:of |the )*(?:[^\W\d_]+ )?([^\W\d_]+)", clause.text)
-    if "only" in claim.words and every and meaning(every[1]) in claim.stems and not _UNIVERSAL.search(claim.text):
-        yield "quantity", "only"
-    joined = Clause(clause.text.partition(" and ")[2]).stems
-    under = _only_under(claim) and UNDER.search(clause.text)
-    if (
-        "only" in claim.words
-        and joined
-        and not joined & claim.stems
-        and not under
-        and not _ONLY.search(clause.sentence)
-    ):
-        yield "quantity", "only"
-    last = re.search(r"\b((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
-    stems = Clause(last[1]).stems if last else frozenset()
-    parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
-    if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:
-        yield "quantity", "only"

@@ -12,6 +12,9 @@ from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is
 from hive_agents.judging.passages import STOP
 
 _SEGMENT = re.compile(r"[,;:]\s+(?:(?:and|but|while|whereas|or) )?|\s(?:and|but|while|whereas|or)\s")
+_ASIDE = re.compile(r"\([^()]{1,80}\)")
+_SOON = re.compile(r"\b(?:immediately|instantly|at once|right away|straight away|without delay)\b")
+_LATER = re.compile(r"\b(?:wait|waits|waited|after)\b[^,;.]{0,40}")
 _ORDINAL = r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th)"
 _ONE_WORD = re.compile(r"\b(?!\w+ty-)[a-z]+-(?!(?:second|minute|hour|day|week|month|year)s?\b)(?=[a-z])")
 _BOUNDLESS = re.compile(r"\bunlimited\b|\b(?:without|no) (?:any )?limits?\b|\bany (?:number|amount)\b")
@@ -26,9 +29,12 @@ _PREPOSITION = re.compile(r"\b(by|to|from|with|into|for|in|on)\b")
 def amounts_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) of the claim's amounts that the clause gives otherwise, or for something else."""
     instances = {one.text for one in set(quantities(claim.text)) if is_instance(one, claim.text, clause.sentence)}
-    told = {one.text for one in set(quantities(claim.text)) if one.vague and source.tells(one, claim)}
+    peers = Counter(one.dimension for one in set(quantities(claim.text)))
+    told = {one.text for one in set(quantities(claim.text)) if (one.vague or peers[one.dimension] > 1)
+            and source.tells(one, claim)}  # fmt: skip
     yield from (each for each in _amounts(claim, clause) if each[1] not in instances | told)
     yield from _paired(claim, clause)
+    yield from _at_once(claim, clause)
     for one, mine in _anchors(claim.text):
         others = [theirs for other, theirs in _anchors(clause.sentence) if one.same(other)]
         apart = not {stem[:5] for stem in mine} & {stem[:5] for theirs in others for stem in theirs}
@@ -55,8 +61,17 @@ def _amounts(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     for order, noun in re.findall(rf"\b({_ORDINAL}) (\w+)", claim.text):
         if re.search(rf"\b(?:{_ORDINAL}) {noun}", clause.text) and not re.search(rf"\b{order}\b", clause.sentence):
             yield "number", order
-    if _BOUNDLESS.search(claim.text) and theirs:
+    if _BOUNDLESS.search(claim.text) and theirs and not _BOUNDLESS.search(clause.sentence):
         yield "quantity", "any"
+
+
+def _at_once(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield where one says that it is so at once, and the other after a while."""
+    for one, other in ((claim, clause), (clause, claim)):
+        soon, later = _SOON.search(one.text), _LATER.search(other.text)
+        both = _SOON.search(other.sentence) or _LATER.search(one.sentence)
+        if soon and later and not both and any(each.dimension == "time" for each in quantities(later[0])):
+            yield "row", soon[0] if one is claim else later[0]
 
 
 def _anchors(text: str) -> list[tuple[Quantity, frozenset[str]]]:
@@ -133,7 +148,7 @@ def _given(mine: Quantity, often: bool, sentence: str) -> list[tuple[tuple[str, 
     found: list[tuple[tuple[str, ...], bool]] = []
     led: tuple[str, ...] = ()
     carried: str | None = None
-    for part in _SEGMENT.split(sentence):
+    for part in _SEGMENT.split(_ASIDE.sub(lambda found: found[0].replace(",", " /"), sentence)):
         amounts = [one for one in quantities(part) if _is_period(one, part) == often and not _idle(one, often)]
         alike = [one for one in amounts if mine.dimension in (one.dimension, one.dimension or carried)]
         carried = next((one.dimension for one in amounts if one.dimension), carried)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from hive_agents.judging.amounts import Date, Quantity, dates_in, quantities
 
 TOKEN = re.compile(r"[^\W_]+(?:[-_./:+][^\W_]+)*\+*", re.U)
-_WRAPPED = re.compile(r"(?<=[^\n|])\n(?=[^\n|#>*\-\s])")
-_SPLIT = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9ÄÖÜ“\"'])|\n+")
+_BEGINS = re.compile(r"[|#>*-]|\d{1,2}[.)]\s")
+_SPLIT = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9ÄÖÜ“\"'`])|\n+")
 WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 
 STOP = frozenset(
@@ -46,12 +46,27 @@ class HeadedRow:
 
 @lru_cache(maxsize=64)
 def read(text: str) -> PassageText:
-    text = _WRAPPED.sub(" ", text)
+    text = _unwrapped(text)
     rows = tuple(_table_rows(text))
     dates = tuple(dates_in(text))
     sentences = tuple(part for part in (part.strip() for part in _SPLIT.split(text)) if part)
     return PassageText(text, frozenset(normal(token) for token in TOKEN.findall(text)), quantities(text), dates,
                    sentences, rows)  # fmt: skip
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text in which a line and those it goes on in are one; a head stands by itself."""
+    lines: list[str] = []
+    is_open = in_item = False
+    for line in text.split("\n"):
+        bare = line.strip()
+        if is_open and bare and not _BEGINS.match(bare) and (in_item or not line[:1].isspace()):
+            lines[-1] += f" {bare}"
+        else:
+            lines.append(line)
+            in_item = _BEGINS.match(bare) is not None and not bare.startswith(("|", "#", ">"))
+        is_open = bool(bare) and not bare.startswith("#") and not bare.endswith("|")
+    return "\n".join(lines)
 
 
 def normal(token: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-from hive_agents.judging.clauses import WORDS, Clause, meaning, negative_words, opposites
+from hive_agents.judging.clauses import WORDS, Clause, Clauses, meaning, negative_words, opposites
 from hive_agents.judging.passages import STOP, stem
 
 UNDER = re.compile(r"\b(?:if|when|where|unless|in case|once|while) [^,]*")
@@ -13,13 +14,15 @@ _UNTIL = re.compile(
     r"\b(?:not|no|never|nobody|nothing|none|neither)\b.{1,120}?\b(?:unless|until) ([^,;]+)"
     r"|\b(?:unless|until) ([^,;]{1,120}),.{1,120}?\b(?:not|no|never|nobody|nothing|none|neither)\b"
 )
+_AUXILIARY = frozenset("is are was were may can must shall will should has have".split())
+_VERBS = re.compile(rf"\b(?:{'|'.join(sorted(_AUXILIARY))})\b")
 _PRONOUNS = frozenset("nothing nobody none".split())
 _LEADS = frozenset("for to in on from with at".split())
-_EMPTY = frozenset(map(meaning, "take make get give do".split()))
+_EMPTY = frozenset(map(meaning, "take make get give do provide offer perform".split()))
 """Verbs that mean something by what follows them: take away."""
 
 
-def denied_more(claim: Clause, clause: Clause, opposed: list[str]) -> int:
+def denied_more(claim: Clause, clause: Clause, opposed: list[str], source: Clauses) -> int:
     """Return how many negations one of the two has more, of something that is in the other, too."""
     agreed = claim.duty is not None and claim.duty == clause.duty
     answered = {*opposed, *(other for one in opposed for other in opposites(one))}
@@ -44,17 +47,20 @@ def denied_more(claim: Clause, clause: Clause, opposed: list[str]) -> int:
                 after = _after(one, place)
                 if after and after[0] in answered:
                     return 1
+                if not agreed and one is not claim and _each_denied(one, place) & other.stems:
+                    return 1
                 last = Clause(_PART.split(" ".join(one.words[:place]))[-1]).stems  # "fines are not"
-                if after and after[0] in denied(other):
+                if after and (after[0] in denied(other) or f"un{after[0]}" in other.stems):
                     continue
-                if not agreed and (after[0] in other.stems if after else last & other.stems):
+                elsewhere = one is claim and any(each in source.stems for each in set(after[1:2]) - other.stems)
+                if not agreed and not elsewhere and (after[0] in other.stems if after else last & other.stems):
                     return 1
     return 0
 
 
-def denied(clause: Clause) -> frozenset[str]:
-    """Return the two words that mean something after each negation."""
-    return frozenset(stem for place in _negative(clause) for stem in _after(clause, place)[:2])
+def denied(clause: Clause, most: int = 2) -> frozenset[str]:
+    """Return the words that mean something after each negation, two of each unless told."""
+    return frozenset(stem for place in _negative(clause) for stem in _after(clause, place)[:most])
 
 
 def negations(*each: Clause) -> int:
@@ -94,8 +100,20 @@ def _after(clause: Clause, place: int) -> list[str]:
     return [each for each in after if each not in _EMPTY]
 
 
+def _each_denied(clause: Clause, place: int) -> set[str]:
+    """Return what else is denied where several things are: no running, jumping or shouting is allowed."""
+    end = next((at for at, word in enumerate(clause.words) if at > place and word in _AUXILIARY), place)
+    listed = clause.words[place + 1 : end]
+    if clause.words[place + 2 : place + 3] in (("or",), ("nor",)):  # "don't run or jump here"
+        listed = clause.words[place + 1 : place + 4]
+    return {meaning(word) for word in listed if word not in STOP} if {"or", "nor"} & {*listed} else set()
+
+
 def _polarities(clause: Clause) -> dict[str, bool]:
     """Return whether each stem stands in a part of the clause that is negated, in few words."""
-    parts = [Clause(part) for part in _PART.split(clause.text)]
+    listed = any(_each_denied(clause, place) for place in _negative(clause))
+    said = [clause.text] if listed else _PART.split(clause.text)
+    # "the lid can be washed, the tank can not": of what both parts tell, neither is all that is said
+    parts = [Clause(_VERBS.split(part)[0] if after.endswith(" not") else part) for part, after in pairwise([*said, ""])]
     short = [part for part in parts if negations(part) % 2 == 0 or len(part.content) < 4]
     return {stem: negations(part) % 2 == 1 for part in short for stem in part.content}

@@ -12,11 +12,12 @@ from hive_agents.judging.passages import STOP
 from hive_agents.judging.polarity import UNDER
 
 PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
+_INSIDE = {"in": "outside", "inside": "outside", "within": "outside", "outside": "in"}
 _TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
 _WHAT = frozenset("by to from with into for in on".split())
 _BEFORE_VERB = frozenset("has have had need needs ought able likely going want wants".split())
 _PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:\w+ )?\w+(?:ed|en)\b")
-_NOT = re.compile(r"[, ](?:and )?not (.{3,60}?)(?:$|[,.;(])")
+_NOT = re.compile(r"[, (](?:and )?not (.{3,60}?)(?:$|[,.;(])")
 _NEGATED = re.compile(
     r"\b(?:do|does|did|is|are|be|was|were|has|have|had|may|can|must|will|need|shall|should|could|would|why|but|as)$"
 )
@@ -68,21 +69,23 @@ def following(clause: Clause, place: int) -> list[str]:
 
 def _contrasted(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
     """Yield what the claim says instead of what, where the clause has it the other way round."""
-    mine, theirs = _contrast(claim.text), _contrast(clause.text)
-    if mine and theirs:
-        (is_, not_), (was, was_not) = ([Clause(part).stems for part in one] for one in (mine, theirs))
-        if not_ & was - was_not and is_ & was_not - was:
-            yield "role", " ".join(sorted(not_))
+    mine, theirs = contrast(claim.text), contrast(clause.text)
+    if theirs:
+        is_, not_ = (Clause(part).stems for part in mine or (claim.text, ""))
+        (was, was_not), so = (Clause(part).stems for part in theirs), Clause(theirs[0]).content[-2:]
+        instead = not_ & was - was_not if mine else "not" not in claim.words and was_not <= is_ and not {*so} <= is_
+        if instead and is_ & was_not - was:
+            yield "role", " ".join(sorted(is_ & was_not))
 
 
-def _contrast(text: str) -> tuple[str, str] | None:
+def contrast(text: str) -> tuple[str, str] | None:
     """Return what is so and what isn't.
 
-    >>> _contrast("The pump stands left, not right."), _contrast("It is not left.")
+    >>> contrast("The pump stands left, not right."), contrast("It is not left.")
     (('The pump stands left', 'right'), None)
     """
     found = _NOT.search(text)
-    before = text[: found.start()].rstrip(", ") if found else ""
+    before = text[: found.start()].rstrip(", (") if found else ""
     return (before, found[1]) if found and before and ";" not in before and not _NEGATED.search(before) else None
 
 
@@ -138,6 +141,11 @@ def turned_round(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
         closer = (verb, turned, after) in theirs and (verb, particle, after) not in theirs
         if verb and turned and (closer or ((verb, turned) in pairs and (verb, particle) not in pairs)):
             yield "negation", f"{verb} {particle}"
+    led = {(word, *following(clause, place)[:1]) for place, word in enumerate(clause.words)}
+    for place, word in enumerate(claim.words):
+        what = following(claim, place)[:1]
+        if (_INSIDE.get(word, ""), *what) in led and (word, *what) not in led:
+            yield "negation", " ".join((word, *what))
     (on, off), (was_on, was_off) = (_switched(each) for each in (claim, clause))
     for told, against, same in ((on, was_off, was_on), (off, was_on, was_off)):
         if len(told & against) > 1 and len(told & same) < 2:

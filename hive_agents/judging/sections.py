@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hive_agents.judging.amounts import CODE, dates_in, is_measure, quantities
+from hive_agents.judging.amounts import CODE, NUMBER_WORDS, dates_in, is_measure, quantities
 from hive_agents.judging.clauses import is_thing
-from hive_agents.judging.passages import STOP, PassageText, mentions, stems
+from hive_agents.judging.passages import STOP, PassageText, mentions, normal, stems
 
 _RELEASE = re.compile(r"(?<![\w.])v?\d+(?:\.\d+)+(?:[a-z]{1,5}\d+)?(?![\w.]*\w)|\b[A-Z]+\d+\b")
 _NUMBERED = re.compile(r"\b[A-Z][a-z]+ \d+\b(?![.\d])")
@@ -74,3 +74,23 @@ def _labels(line: str) -> frozenset[str]:
     found = _RELEASE.findall(line)[:1] + _NUMBERED.findall(line)[:1]
     owners = [one for one in _OWNER.findall(line) if one.casefold() not in STOP] if found else []
     return frozenset(one for one in (*found, *owners) if not is_measure(one) and not any(dates_in(one)))
+
+
+_DEFAULT = re.compile(
+    r"\bdefault(?:s|ed)?\b(?: (?:configuration|value|setting|mode|state))?(?: (?:of|for) [^.,;]{1,40}?)?"
+    r"(?: is| are| to|:)? (?:the |an? )?[\"“'`]?(\d[\w.,]*|(?<=is )[\w./-]+|(?<=to )[\w./-]+|(?<=[\"“'`])[\w./-]+)",
+    re.I,
+)
+
+
+def defaults_differ(claim: str, source: PassageText) -> Iterator[tuple[str, str]]:
+    """Yield the default that a claim tells, where the source tells others only."""
+    theirs = {normal(found) for found in _DEFAULT.findall(source.text)} - _PLAIN
+    for found in _DEFAULT.findall(claim):
+        told = normal(found)
+        if theirs and told not in theirs | _PLAIN | NUMBER_WORDS.keys() and told in source.tokens | _SWITCHES:
+            yield "row", found
+
+
+_SWITCHES = frozenset("yes no on off true false none never always enabled disabled".split())
+_PLAIN = STOP - _SWITCHES

@@ -1,0 +1,143 @@
+"""Of how much, of whom, and under which condition a claim says what its source says of less: all, only, if."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hive_agents.judging.amounts import NUMBER_WORDS, UNITS, quantities
+from hive_agents.judging.clauses import WORDS, Clause, Clauses, function_words, is_thing, meaning
+from hive_agents.judging.passages import STOP
+from hive_agents.judging.polarity import UNDER
+from hive_agents.judging.roles import PLACES
+
+_UNIVERSAL = re.compile(
+    r"\b(?:all|every|each|any(?! (?:two|three|four|\d))|always|both|whole|entire|everyone|everybody|whoever|anyone|per"
+    r"|any time)\b"
+)
+LIMITED = re.compile(
+    r"\b(?:some|most|many|few|several|only|certain|neither|usually|often|sometimes|mostly|one|half|part)\b"
+)
+_SWEEPING = re.compile(r"\b(?:always|everyone|everybody|anyone|anybody|whenever|at any ?time|in (?:any|every) case)\b")
+_PERSONS = ("everyone", "everybody", "anyone", "anybody")
+_ONE_OF = re.compile(r"\b(?:one|any|some) of (?:the|those|these|its|their) (\w+)")
+_NARROWING = frozenset("over above under below that which who whose with without until from since".split())
+_ONLY = re.compile(r"\b(?:only|except|just|atmost|alone|no other|not)\b")
+_MAY = re.compile(r"((?:[\w'’-]+ ){1,5}?)(?:may|can|must|should)(?! not\b) (.+)")
+CONDITION = re.compile(r"\b(?:only )?(?:if|unless|except|provided(?: that)?)\b|\bonly (?:when|with|after|where)\b")
+_PART = re.compile(r"[,;] |\bbut\b|\band (?=(?:is|are|has|have|can|may|must|will|does|needs?)\b)")
+
+
+def extent(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield the claim's "all" where the clause speaks of some."""
+    limited = LIMITED.search(clause.text) or CONDITION.search(clause.sentence) or "whenever" in clause.words
+    for found in re.finditer(_SWEEPING, claim.text):
+        chosen = found[0] in _PERSONS and re.search(r"\b(?:who|for \w+s)\b", clause.text)
+        if not _UNIVERSAL.search(clause.text) and (limited or chosen):
+            yield "quantity", found[0]
+    if (one := _ONE_OF.search(claim.text)) and not _ONE_OF.search(clause.text):
+        every = re.search(r"\ball (?:of )?(?:the |those |these |its |their )?(\w+)", clause.text)
+        if every and meaning(every[1]) == meaning(one[1]):
+            yield "quantity", one[0]
+    for found in re.finditer(r"\b(all|every|each|both)\b(?: of)?(?=((?: [^\W_]+(?:['’]s)?){0,6}))", claim.text):
+        named = [word for word in WORDS.findall(found[2]) if word not in STOP][: 2 if found[1] == "all" else 1]
+        nouns = {meaning(word) for word in named if is_thing(word)}
+        if re.search(r"\b(?:no|not|none)\b", claim.text[: found.start()]):
+            continue
+        limits = [_limit(clause, at, found[1]) for at, word in enumerate(clause.words) if meaning(word) in nouns]
+        if limits and all(limits):
+            yield "quantity", found[1]
+
+
+def _limit(clause: Clause, at: int, extent: str) -> bool:
+    """Return whether a word of a clause is counted, or one thing of its kind, and not all."""
+    ahead = clause.words[max(0, at - 5) : at]
+    if _UNIVERSAL.search(" ".join(ahead)):
+        return False
+    if extent == "both":  # it may join two sentences
+        return any(map(LIMITED.fullmatch, ahead))
+    narrowed = at + 1 < len(clause.words) and clause.words[at + 1] in _NARROWING
+    counted = narrowed or any(word in NUMBER_WORDS or word.isdigit() or LIMITED.fullmatch(word) for word in ahead)
+    alone = not clause.words[at].endswith("s") and not (at and clause.words[at - 1] in ("a", "an") and clause.duty)
+    return counted or alone or re.search(r"\bexcept\b", clause.sentence) is not None  # "a form must" is each form
+
+
+def _only_under(clause: Clause) -> bool:
+    """Return whether it is so under a condition only: only works when it is open."""
+    return re.search(r"\b(?:if|when|once|after|while)\b", clause.text.partition("only ")[2]) is not None
+
+
+def only(claim: Clause, clause: Clause) -> Iterator[tuple[str, str]]:
+    """Yield where one says that it is so for one thing only, and the other speaks of another or of any."""
+    for one, other in ((claim, clause), (clause, claim)):
+        lone = re.search(r"(?<!-)\bonly (?:the |a |an )?([^\W\d_]+)(?= [^\W\d_]+)", one.text)
+        if lone is None or LIMITED.fullmatch(lone[1]) or lone[1] in function_words() | PLACES | NUMBER_WORDS.keys():
+            continue
+        if _ONLY.search(other.sentence) or (_only_under(one) and UNDER.search(other.text)):
+            continue
+        said = next(Clause(part) for part in _PART.split(one.text) if "only" in part)
+        within = re.search(r"\bonly [^,;.]{0,60}?\b(?:of|in|within|during) ([^,;.]*)", said.text)
+        if within and any(mine.same(theirs) for mine in quantities(within[1]) for theirs in quantities(other.text)):
+            continue  # "in the last 9 days" is only there
+        shared = len(said.stems & other.stems)
+        spoken = one is claim or shared > 1 or 2 * shared >= len(said.stems)
+        if spoken and (one is claim or meaning(lone[1]) not in other.stems):
+            yield "quantity", "only"
+    every = re.search(r"\b(?:all|every|each|any)\b (?:of |the )*(?:[^\W\d_]+ )?([^\W\d_]+)", clause.text)
+    if "only" in claim.words and every and meaning(every[1]) in claim.stems and not _UNIVERSAL.search(claim.text):
+        yield "quantity", "only"
+    joined = Clause(clause.text.partition(" and ")[2]).stems
+    under = _only_under(claim) and UNDER.search(clause.text)
+    if (
+        "only" in claim.words
+        and joined
+        and not joined & claim.stems
+        and not under
+        and not _ONLY.search(clause.sentence)
+    ):
+        yield "quantity", "only"
+    last = re.search(r"\b((?:\w+ ){1,5})only(?:$|[,.])", clause.text)
+    stems = Clause(last[1]).stems if last else frozenset()
+    parts = [len(Clause(part).stems & claim.stems) for part in re.split(r"[,;] ", clause.text) if "only" not in part]
+    if stems and "only" not in claim.words and not stems & claim.stems and max(parts, default=0) < 2:
+        yield "quantity", "only"
+
+
+def excluded(claim: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield whom the claim lets do what the source lets others only: only guards may open the gate."""
+    mine = _MAY.match(claim.text)
+    if mine is None or "only" in claim.words:
+        return
+    who, does = Clause(mine[1]).stems, Clause(mine[2])
+    for clause in source.clauses:
+        theirs = _MAY.match(clause.text.partition("only ")[2]) if "only" in clause.words[:3] else None
+        told = Clause(theirs[2]) if theirs else Clause("")
+        if theirs and does.content[:1] == told.content[:1] != () and not who <= Clause(theirs[1]).stems:
+            shared = source.weight(told.stems & does.stems) >= 0.6 * source.weight(does.stems)
+            others = (each for each in source.clauses if each is not clause and does.content[0] in each.stems)
+            if shared and who & {*source.stems} and not any(who <= each.stems for each in others):
+                yield "quantity", "only"
+
+
+def condition(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tuple[str, str]]:
+    """Yield what the clause says under a condition, and the claim without any word of it."""
+    conditions = list(CONDITION.finditer(clause.sentence))
+    boundless = re.search(r"\bany ?time\b|\balways\b", claim.text) is not None
+    if (
+        not conditions
+        or CONDITION.search(claim.sentence)
+        or re.match(r"(?:for|with|in|during|at|on) ", claim.sentence)
+        or "without" in claim.words
+    ):
+        return
+    if re.search(r"\b(?:when|before|after|may|can|might|until|some|sometimes)\b", claim.text) and not boundless:
+        return
+    main, under = clause.sentence, set[str]()
+    for found in conditions:
+        rest = re.split(r"[,;.]", clause.sentence[found.end() :])[0]
+        main = main.replace(rest, " ")
+        under |= Clause(rest).stems
+    told = {one for one in claim.stems if one not in UNITS and one not in ("tim", "anytim", "alway")}
+    shared = Clause(main).stems & told
+    if under and not under & told and source.weight(shared) >= 0.65 * source.weight(told):
+        yield "condition", conditions[0][0]
