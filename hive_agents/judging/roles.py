@@ -14,7 +14,7 @@ from hive_agents.judging.polarity import UNDER
 PLACES = frozenset("the a an of by to with for from in on at into their its his her your".split())
 _INSIDE = {"in": "outside", "inside": "outside", "within": "outside", "outside": "in"}
 _TURNED = {"in": "out", "out": "in", "on": "off", "off": "on", "up": "down", "down": "up"}
-_WHAT = frozenset("by to from with into for in on".split())
+_WHAT = frozenset("by to from with into for in on of".split())
 _BEFORE_VERB = frozenset("has have had need needs ought able likely going want wants".split())
 _PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:\w+ )?\w+(?:ed|en)\b")
 _NOT = re.compile(r"[, (](?:and )?not (.{3,60}?)(?:$|[,.;(])")
@@ -52,6 +52,8 @@ def roles_differ(claim: Clause, clause: Clause, source: Clauses) -> Iterator[tup
         rest = claim.stems - other
         unknown = not any(_known(one, source) for one in other)
         apart = other and words and not words & claim.stems and not other & clause.stems
+        if place[1] == "of" and not (place[0] and unknown):
+            continue
         if apart and (place[0] or unknown) and source.weight(rest & clause.stems) >= 0.6 * source.weight(rest):
             yield "role", " ".join(sorted(other))
     yield from _agents(claim, clause, source)
