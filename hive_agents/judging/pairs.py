@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import permutations
 
-from hive_agents.judging.amounts import Quantity, is_instance, quantities
+from hive_agents.judging.amounts import UNITS, Quantity, is_instance, quantities
 from hive_agents.judging.clauses import NUMBER_STEMS, WORDS, Clause, Clauses, is_thing, meaning, opposites
 from hive_agents.judging.passages import STOP
 
@@ -99,7 +99,9 @@ def _counted(quantity: Quantity, text: str) -> set[str]:
     return {
         meaning(word)
         for word in WORDS.findall(after)[:3]
-        if word not in STOP and is_thing(word) and (quantity.value == 1 or _PLURAL.search(word))
+        if word not in STOP
+        and (is_thing(word) or word.removesuffix("s") in UNITS)
+        and (quantity.value == 1 or _PLURAL.search(word))
     }
 
 
