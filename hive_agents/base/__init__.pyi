@@ -48,4 +48,5 @@ from .text import (
     shown as shown,
     spelled as spelled,
     spelled_json as spelled_json,
+    unfetched as unfetched,
 )

@@ -49,6 +49,18 @@ def encodable(text: str) -> str:
     return text
 
 
+_FETCHED = re.compile(r"!\[|<(?=[A-Za-z][\w:-]*+[\s/][^<>=]*+=|style\b|script\b)", re.I)
+
+
+def unfetched(markdown: str) -> str:
+    """Return Markdown with images and HTML as text: who renders it fetches nothing of it by themselves.
+
+    >>> print(unfetched('Keys ![a [b]](http://x/?q=s) <img src="http://x/"> [end](a.md), if 1 < 2.'))
+    Keys !\\[a [b]](http://x/?q=s) &lt;img src="http://x/"> [end](a.md), if 1 < 2.
+    """
+    return _FETCHED.sub(lambda found: "!\\[" if found[0] == "![" else "&lt;", markdown)
+
+
 def cut(text: str, limit: int) -> str:
     """Return at most `limit` characters, the last one an ellipsis if the text was cut.
 

@@ -150,7 +150,7 @@ def claims(answer: str) -> list[Claim]:
     written = []
     for number, line in enumerate(without_marks(answer).splitlines()):
         line = CITATION.sub(_as_numbers, " ".join(line.split()))
-        line = _LINK.sub(lambda link: "" if link[1] else link[2], line)
+        line = _LINK.sub(lambda link: "" if link[1] else link[2], line).replace("![", "[")
         line = _LINE_MARKS.sub("", line).strip()
         line = _AFTER_STOP.sub(lambda stop: f" {stop[2].strip()}{stop[1]}", line)
         for sentence in split(line):

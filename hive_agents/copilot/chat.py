@@ -127,12 +127,15 @@ class Chat:
             return render_reply(session.index, self.gate, turn, conclusion.model_answer, session.vocabulary)
         return fresh_reply(session.index, turn, conclusion.answer.text if conclusion.answer else None, conclusion.rows)
 
-    def transcript(self) -> list[dict[str, Any]]:
-        """Return the replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
+    def transcript(self, last: int | None = None) -> list[dict[str, Any]]:
+        """Return the replies of the thread, or the `last` ones, rendered as they may be seen now.
+
+        Each has `text`, the reader's words.
+        """
         self._recognise()
         if self.thread_id is None:
             return []
-        return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id)]
+        return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id, last)]
 
     def render(self, run_id: str, *, unfold: bool = False) -> dict[str, Any]:
         """Return the reply of an earlier turn, as it may be seen now, with `unfold` more of each passage.

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from starlette.responses import Response
 
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, unfetched
 from hive_agents.base.files import AnyCase, LongText, QuestionText, Reference, ShortName
 from hive_agents.copilot import Request, SearchReply, search
 from hive_agents.runs import RunRow, Scope
@@ -20,7 +20,8 @@ from hive_agents.server.shapes import Acknowledged, FilterWords, PageQuery, Pinn
 
 api = Api("copilot")
 Verdict = Annotated[Literal["relevant", "distractor", "outdated", "wrong_document"], AnyCase]
-MOST_RUNS = 1_000
+MOST_TURNS = 100
+"""The last turns of a conversation that one request renders: each is looked up with the reader's present rights."""
 
 
 class SearchRequest(Body):
@@ -198,17 +199,17 @@ def threads(call: Call, query: ThreadsPage) -> ThreadList:
 
 @api.get("/api/threads/{thread_id}", READER)
 def thread(call: Call, thread_id: str) -> Thread:
-    """A conversation, rendered with the caller's present rights."""
+    """The last hundred turns of a conversation, rendered with the caller's present rights."""
     chat = call.chat(thread_id)
     title = next(str(one["title"]) for one in chat.threads.threads() if one["thread_id"] == thread_id)
-    return Thread(thread_id=thread_id, title=title, turns=chat.transcript())
+    return Thread(thread_id=thread_id, title=title, turns=chat.transcript(MOST_TURNS))
 
 
 @api.get("/api/threads/{thread_id}/runs", READER)
 def thread_runs(call: Call, thread_id: str) -> ThreadRuns:
-    """The questions of a conversation, oldest first, answered or not."""
+    """The last hundred questions of a conversation, oldest first, answered or not."""
     call.chat(thread_id)
-    rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_RUNS)
+    rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_TURNS)
     return ThreadRuns(runs=[ThreadRun(run=RunSummary.of(row), request=_request(row)) for row in reversed(rows)])
 
 
@@ -220,15 +221,15 @@ def _request(row: RunRow) -> Request | None:
 
 @api.get("/api/threads/{thread_id}/export", READER, media="text/markdown")
 def export(call: Call, thread_id: str) -> Response:
-    """A conversation as Markdown."""
+    """The last hundred turns of a conversation as Markdown."""
     parts = []
-    for turn in call.chat(thread_id).transcript():
+    for turn in call.chat(thread_id).transcript(MOST_TURNS):
         question = "\n".join(f"> {line}" for line in turn["text"].splitlines())
         sources = "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in turn["results"]
                             if one["citation"] and turn["answer"])  # fmt: skip
         parts.append("\n\n".join(part for part in (question, spoken(turn), sources) if part))
     headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{thread_id}.md"'}
-    return Response("\n\n---\n\n".join(parts) + "\n", headers=headers, media_type="text/markdown")
+    return Response(unfetched("\n\n---\n\n".join(parts)) + "\n", headers=headers, media_type="text/markdown")
 
 
 @api.patch("/api/threads/{thread_id}", READER)

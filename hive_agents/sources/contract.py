@@ -24,6 +24,11 @@ class Denied(SourceFailure):
     """The source doesn't let its reader have an item any more: nobody but the owner sees its document."""
 
 
+def failure_of(error: Exception) -> SourceFailure:
+    """Return what a library raised for what a server says as a failure of the source."""
+    return error if isinstance(error, SourceFailure) else SourceFailure(f"{type(error).__name__}: {error}")
+
+
 @dataclass(frozen=True)
 class SourceAccess:
     """Who may read an item, in the source's own names: `user:…`, `group:…`, or `everyone` who reaches the source."""

@@ -1,11 +1,11 @@
-"""Stores that obstore reaches: WebDAV, Azure and Google Cloud Storage."""
+"""Stores that obstore reaches: Azure and Google Cloud Storage."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
+from hive_agents.readers import MAX_BYTES
 from hive_agents.sources.contract import (
     Denied,
     DocumentSource,
@@ -28,32 +28,24 @@ class ObstoreOptions(SourceOptions):
 
 
 class ObstoreSource(DocumentSource[ObstoreOptions]):
-    """The url is `https://…` for WebDAV (the secret `user:password`), `az://container/path`, `gs://bucket/path`."""
+    """The url is `az://container/path` or `gs://bucket/path`."""
 
     def __init__(self, place: SourcePlace, options: ObstoreOptions) -> None:
         super().__init__(place, options)
         import obstore
-        from obstore.store import AzureStore, GCSStore, HTTPStore
+        from obstore.store import AzureStore, GCSStore
 
         self._obstore: Any = obstore
         client: dict[str, Any] = {"allow_http": not options.tls, "timeout": "60s"}
         retries = {"max_retries": 2}
         config: dict[str, Any] = dict(options.config)
+        if place.secret is not None:
+            config[options.secret_key or "access_key"] = place.secret.reveal()
+        made: Any = AzureStore if place.settings.kind == "azure" else GCSStore
         try:
-            if place.settings.kind == "webdav":
-                if place.secret is not None:
-                    login = base64.b64encode(":".join(place.user_and_password()).encode())
-                    client["default_headers"] = {"authorization": b"Basic " + login}
-                self._store: Any = HTTPStore.from_url(
-                    place.settings.url, client_options=client, retry_config=retries  # type: ignore[arg-type]
-                )
-            else:
-                if place.secret is not None:
-                    config[options.secret_key or "access_key"] = place.secret.reveal()
-                made: Any = AzureStore if place.settings.kind == "azure" else GCSStore
-                self._store = made.from_url(
-                    place.settings.url, config=config, client_options=client, retry_config=retries
-                )
+            self._store: Any = made.from_url(
+                place.settings.url, config=config, client_options=client, retry_config=retries
+            )
         except Exception as error:  # of each store another class
             raise SourceFailure(f"{type(error).__name__}: {error}") from None
 
@@ -65,7 +57,15 @@ class ObstoreSource(DocumentSource[ObstoreOptions]):
                 yield SourceItem(found["path"], f"{found['e_tag'] or ''} {changed} {found['size']}", found["size"])
 
     def fetch(self, item: SourceItem) -> bytes:
-        return bytes(self._asked(lambda: self._obstore.get(self._store, item.key).bytes()))
+        def read() -> bytes:
+            content = bytearray()
+            for part in self._obstore.get(self._store, item.key).stream():
+                content += part
+                if len(content) > MAX_BYTES:
+                    raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
+            return bytes(content)
+
+        return bytes(self._asked(read))
 
     def _asked(self, ask: Any) -> Any:
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from hive_agents.readers import kind_of
+from hive_agents.readers import MAX_BYTES, kind_of
 from hive_agents.sources.contract import (
     Denied,
     DocumentSource,
@@ -18,6 +19,8 @@ from hive_agents.sources.contract import (
     SourcePlace,
 )
 
+_TIMES, _SECONDS, _MOST_PAGES = (10, 60), 600.0, 10_000
+"""Seconds to connect and of a piece of an answer, and of all of it; pages of a listing, a thousand objects each."""
 _DENIED = ("403", "AccessDenied", "AllAccessDisabled")
 _EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 _READING = ("READ", "FULL_CONTROL")
@@ -32,6 +35,52 @@ class S3Options(SourceOptions):
     region: str = ""
     access: Literal["", "acl", "tags"] = ""
     readers_tag: str = "readers"
+
+
+class _Answers:
+    """Sends what botocore asks as that does, and ends answers that are longer, or take longer, than they may."""
+
+    def __init__(self) -> None:
+        from botocore.httpsession import URLLib3Session
+        from botocore.utils import get_environ_proxies
+
+        self._made, self._proxies = URLLib3Session, get_environ_proxies
+        self._sessions: dict[str, Any] = {}
+
+    def __call__(self, request: Any, **_: Any) -> Any:
+        place = "/".join(request.url.split("/", 3)[:3])
+        if place not in self._sessions:
+            self._sessions[place] = self._made(proxies=self._proxies(request.url), timeout=_TIMES)
+        as_it_comes, request.stream_output = request.stream_output, True
+        answer = self._sessions[place].send(request)
+        answer.raw = _BoundedBody(answer.raw)
+        if not as_it_comes:
+            answer.content  # noqa: B018  # it is read here
+        return answer
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+
+
+class _BoundedBody:
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._read = raw, getattr(raw, "read1", raw.read)
+        self._left, self._until = MAX_BYTES + 1, time.monotonic() + _SECONDS
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        while part := self._read(1 << 16):
+            self._left -= len(part)
+            if self._left < 0 or time.monotonic() > self._until:
+                self._raw.close()
+                raise SourceFailure("its answer has no end")
+            yield part
+
+    def read(self, size: int | None = None) -> bytes:
+        return b"".join(self.stream())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
 
 
 class S3Source(DocumentSource[S3Options]):
@@ -50,17 +99,23 @@ class S3Source(DocumentSource[S3Options]):
         login: dict[str, Any] = {}
         if place.secret is not None:
             login["aws_access_key_id"], login["aws_secret_access_key"] = place.user_and_password()
-        self._client = boto3.client(
+        self._client: Any = boto3.client(
             "s3",
             endpoint_url=options.endpoint or None,
             region_name=options.region or ("us-east-1" if options.endpoint else None),
-            config=Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 3, "mode": "standard"}),
+            config=Config(
+                connect_timeout=_TIMES[0], read_timeout=_TIMES[1], retries={"total_max_attempts": 3, "mode": "standard"}
+            ),
             **login,
         )
+        self._answered = _Answers()
+        self._client.meta.events.register("before-send.s3", self._answered)
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
         pages = self._client.get_paginator("list_objects_v2")
-        for page in self._answers(pages.paginate(Bucket=self._bucket, Prefix=self._prefix)):
+        for number, page in enumerate(self._answers(pages.paginate(Bucket=self._bucket, Prefix=self._prefix))):
+            if number >= _MOST_PAGES:
+                raise SourceFailure("its listing has no end")
             if "IsTruncated" not in page:  # an answer whose head was cut off reads as an empty bucket
                 raise SourceFailure("the listing broke off")
             for found in page.get("Contents", []):
@@ -82,6 +137,7 @@ class S3Source(DocumentSource[S3Options]):
         return content
 
     def close(self) -> None:
+        self._answered.close()
         self._client.close()
 
     def _access(self, name: str) -> SourceAccess:

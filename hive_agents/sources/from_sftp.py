@@ -7,10 +7,12 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from hive_agents.readers import MAX_BYTES
 from hive_agents.sources.contract import (
     Denied,
     DocumentSource,
@@ -28,6 +30,7 @@ _SECONDS = 30
 _SETTLED = 3.0
 _USERS, _GROUPS = "/etc/passwd", "/etc/group"
 _LONGEST = 10_000_000
+_MOST_FOLDERS, _MOST_ENTRIES, _DEEPEST = 100_000, 200_000, 200
 
 
 class SftpOptions(SourceOptions):
@@ -93,28 +96,43 @@ class SftpSource(DocumentSource[SftpOptions]):
             raise SourceFailure(f"{type(error).__name__}: {error}") from None
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
-        yield from self._below(PurePosixPath())
+        waiting = [PurePosixPath()]
+        for number, folder in enumerate(waiting):
+            if number >= _MOST_FOLDERS or len(folder.parts) > _DEEPEST:
+                yield MissedItem(str(folder), "its folders have no end")
+                return
+            yield from self._in(folder, waiting)
 
-    def _below(self, folder: PurePosixPath) -> Iterator[SourceItem | MissedItem]:
+    def _in(self, folder: PurePosixPath, waiting: list[PurePosixPath]) -> Iterator[SourceItem | MissedItem]:
+        """Yield the items of a folder; its own folders wait."""
         try:
-            entries = sorted(self._asked(self._sftp.listdir_attr, folder), key=lambda entry: entry.filename)
+            entries = sorted(self._asked(self._entries_of, folder), key=lambda entry: entry.filename)
         except Denied as denied:
             if folder == PurePosixPath():
                 raise
             yield MissedItem(str(folder), str(denied), denied=True, alone=True)
             return
         for entry in entries:
+            if "/" in entry.filename:
+                self.ignored["outside of the folder"] = self.ignored.get("outside of the folder", 0) + 1
+                continue
             path, mode = folder / entry.filename, entry.st_mode or 0
             if entry.filename.startswith(".") or stat.S_ISLNK(mode):
                 why = "hidden" if entry.filename.startswith(".") else "links"
                 self.ignored[why] = self.ignored.get(why, 0) + 1
             elif stat.S_ISDIR(mode):
-                yield from self._below(path)
+                waiting.append(path)
             elif stat.S_ISREG(mode):
                 # Times are in seconds: what changed just now may change again without another one.
                 recent = abs(time.time() - (entry.st_mtime or 0)) < _SETTLED
                 revision = "" if recent else f"{entry.st_mtime}-{entry.st_size}"
                 yield SourceItem(str(path), revision, entry.st_size or 0, self._access(entry))
+
+    def _entries_of(self, path: str) -> list[Any]:
+        entries = list(islice(self._sftp.listdir_iter(path), _MOST_ENTRIES + 1))
+        if len(entries) > _MOST_ENTRIES:
+            raise SourceFailure(f"a folder lists more than {_MOST_ENTRIES:,} files")
+        return entries
 
     def _access(self, entry: Any) -> SourceAccess | None:
         if not self.options.access:
@@ -150,7 +168,10 @@ class SftpSource(DocumentSource[SftpOptions]):
         def read(path: str) -> bytes:
             with self._sftp.open(path, "rb") as file:
                 file.prefetch(item.size)
-                return bytes(file.read())
+                content = bytes(file.read(MAX_BYTES + 1))
+                if len(content) > MAX_BYTES:
+                    raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
+                return content
 
         return bytes(self._asked(read, PurePosixPath(item.key)))
 

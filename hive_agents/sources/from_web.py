@@ -6,10 +6,8 @@ and the answer is what is connected to.
 
 from __future__ import annotations
 
-import asyncio
 import posixpath
 import re
-import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -25,8 +23,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from pydantic import Field
 
 from hive_agents.agents import destination
-from hive_agents.base import HiveError
-from hive_agents.readers import KINDS, MAX_BYTES
+from hive_agents.readers import KINDS
 from hive_agents.sources.contract import (
     DocumentSource,
     MissedItem,
@@ -36,10 +33,11 @@ from hive_agents.sources.contract import (
     SourceOptions,
     SourcePlace,
 )
+from hive_agents.sources.http_answer import HttpClient
 
 AGENT = "hive-agents"
-_SECONDS, _LONGEST_PAUSE = 120.0, 60.0
-"""Of one request with all that comes back, however slowly; of the wait between two, for whatever site comes next."""
+_LONGEST_PAUSE = 60.0
+"""Seconds between two requests, for whatever site comes next."""
 _MOST_REDIRECTS, _MOST_SITEMAPS, _LONGEST_URL, _MOST_ROBOTS = 5, 1_000, 500, 512_000
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _DENIED, _GONE = frozenset({401, 403}), frozenset({404, 410})
@@ -71,7 +69,6 @@ class _WebAnswer:
 class WebSource(DocumentSource[WebOptions]):
     def __init__(self, place: SourcePlace, options: WebOptions) -> None:
         super().__init__(place, options)
-        import httpx
         from protego import Protego
 
         self._start = self._plain(place.settings.url) or ""
@@ -80,8 +77,7 @@ class WebSource(DocumentSource[WebOptions]):
             raise SourceFailure("write its url as https://host/path")
         self._site = (parts.scheme, parts.netloc)
         self._below = parts.path if parts.path.endswith("/") else posixpath.dirname(parts.path).rstrip("/") + "/"
-        self._runner = asyncio.Runner()
-        self._client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
+        self._client = HttpClient()
         self._next = 0.0
         self._pause = options.seconds
         try:
@@ -152,8 +148,7 @@ class WebSource(DocumentSource[WebOptions]):
                 yield SourceItem(at, revision, len(body), content=body)
 
     def close(self) -> None:
-        self._runner.run(self._client.aclose())
-        self._runner.close()
+        self._client.close()
 
     def _mapped(self) -> Iterator[str]:
         """Yield the pages of the sitemaps, and of those that they name. Raises: SourceFailure for a missing one."""
@@ -217,50 +212,25 @@ class WebSource(DocumentSource[WebOptions]):
         raise SourceFailure("it redirects without an end")
 
     def _get(self, url: str, revision: str = "") -> _WebAnswer:
-        import httpx
-
         time.sleep(max(0.0, self._next - time.monotonic()))
         self._next = time.monotonic() + self._pause
-        try:
-            return self._runner.run(self._answer(url, revision))
-        except HiveError as error:
-            raise SourceFailure(error.diagnostics[0].message) from None
-        except socket.gaierror as error:
-            raise SourceFailure(f"its host has no address: {error.strerror}") from None
-        except TimeoutError:
-            raise SourceFailure(f"its answer has no end within {_SECONDS:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise SourceFailure(f"{type(error).__name__}: {error}") from None
+        return self._client.run(self._answer(url, revision))
 
     async def _answer(self, url: str, revision: str) -> _WebAnswer:
         import httpx
 
-        async with asyncio.timeout(_SECONDS):
-            place = await destination(url, self.options.private_hosts)
-            headers = {
-                "host": httpx.URL(place.url).netloc.decode(),
-                "user-agent": AGENT,
-                "accept-encoding": "identity",
-            }
-            if self.place.secret is not None:
-                headers["authorization"] = self.place.secret.reveal()
-            if revision:
-                headers["if-none-match" if revision.startswith(('"', "W/")) else "if-modified-since"] = revision
-            target, extensions = httpx.URL(place.url).copy_with(host=place.address), {"sni_hostname": place.host}
-            async with self._client.stream("GET", target, headers=headers, extensions=extensions) as response:
-                told = response.headers
-                if response.status_code != 200:
-                    return _WebAnswer(response.status_code, moved=told.get("location"))
-                body = bytearray()
-                async for part in response.aiter_raw():
-                    body += part
-                    if len(body) > MAX_BYTES:
-                        raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
-                if int(told.get("content-length", len(body))) != len(body):
-                    raise SourceFailure("the answer broke off")
-                known = told.get("etag") or told.get("last-modified") or ""
-                kind = told.get("content-type", "").partition(";")[0].strip().lower()
-                return _WebAnswer(200, bytes(body), kind, known)
+        place = await destination(url, self.options.private_hosts)
+        headers = {"host": httpx.URL(place.url).netloc.decode(), "user-agent": AGENT}
+        if self.place.secret is not None:
+            headers["authorization"] = self.place.secret.reveal()
+        if revision:
+            headers["if-none-match" if revision.startswith(('"', "W/")) else "if-modified-since"] = revision
+        target = httpx.URL(place.url).copy_with(host=place.address)
+        found = await self._client.answer("GET", target, headers, sni_hostname=place.host)
+        told = found.headers
+        known = told.get("etag") or told.get("last-modified") or ""
+        kind = told.get("content-type", "").partition(";")[0].strip().lower()
+        return _WebAnswer(found.status, found.body, kind, known, told.get("location"))
 
 
 def _robots_for_us(body: bytes) -> str:

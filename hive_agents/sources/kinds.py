@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents.access import AccessLabels
 from hive_agents.base import HiveError, NotFound, did_you_mean
 from hive_agents.base.files import load_value
-from hive_agents.sources.contract import OpenedSource, SourceFailure, SourcePlace
+from hive_agents.sources.contract import OpenedSource, SourceFailure, SourcePlace, failure_of
 from hive_agents.workspace import Workspace, require_trust
 from hive_agents.workspace.credentials import resolve
 from hive_agents.workspace.settings import SourceSettings
@@ -21,7 +21,7 @@ KINDS = {
     "s3": "from_s3:S3",
     "azure": "from_obstore:Obstore",
     "gcs": "from_obstore:Obstore",
-    "webdav": "from_obstore:Obstore",
+    "webdav": "from_webdav:WebDav",
     "sftp": "from_sftp:Sftp",
     "imap": "from_imap:Imap",
     "web": "from_web:Web",
@@ -86,7 +86,9 @@ def opened(workspace: Workspace, name: str) -> Iterator[OpenedSource]:
     except ModuleNotFoundError as error:
         message = f"a source of the kind {settings.kind} needs the package {error.name}, which isn't installed"
         raise HiveError.of("HIVE-411", message, fix="pip install 'hive-agents[sources]'") from None
-    except SourceFailure as failure:
-        raise SourceFailure(place.safe(failure)) from None
+    except HiveError:
+        raise
+    except Exception as error:
+        raise SourceFailure(place.safe(failure_of(error))) from None
     with closing(source):
         yield source

@@ -9,16 +9,25 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.base.files import locked
 from hive_agents.readers import MAX_BYTES, ImportFailure, kind_of, read
-from hive_agents.sources.contract import NOBODY, Denied, MissedItem, OpenedSource, SeenItems, SourceFailure, SourceItem
+from hive_agents.sources.contract import (
+    NOBODY,
+    Denied,
+    MissedItem,
+    OpenedSource,
+    SeenItems,
+    SourceFailure,
+    SourceItem,
+    failure_of,
+)
 from hive_agents.sources.groups import known_groups, write_groups
 from hive_agents.sources.kinds import opened, source_settings
 from hive_agents.sources.state import ItemState, SourceStates, pause_after
@@ -39,6 +48,9 @@ from hive_agents.workspace.settings import SourceSettings
 
 ASK_FROM = 0.2
 """Share of a source's documents above which somebody is asked before they are deleted, if they are more than one."""
+MOST_ITEMS = 1_000_000
+"""Items of a source: a listing without an end is none."""
+T = TypeVar("T")
 _UNSUPPORTED = "of kinds that aren't supported"
 
 
@@ -159,7 +171,7 @@ class _SourceRun:
         """Sync who is in the source's groups; where it can't tell now, that stays as it was."""
         name = self._report.name
         try:
-            write_groups(source)
+            _asked(write_groups, source)
         except SourceFailure as failure:
             self._report.status, self._report.message = "partial", source.place.safe(failure)
         self._subjects = {**known_groups(self._workspace, name), **source.options.subjects}
@@ -169,7 +181,10 @@ class _SourceRun:
         seen = SeenItems(
             {key: state.revision for key, state in self._items.items() if state.revision is not None}, states.content
         )
-        for number, item in enumerate(source.discover(seen)):
+        listed = iter(_asked(source.discover, seen))
+        for number, item in enumerate(iter(partial(_asked, next, listed, None), None)):
+            if number >= MOST_ITEMS:
+                raise SourceFailure(f"it lists more than {MOST_ITEMS:,} items")
             self._progress("fetching", number, number + 1)
             if isinstance(item, MissedItem):
                 self._miss(item, source)
@@ -209,7 +224,7 @@ class _SourceRun:
             return
         try:
             _require_size(item.size)
-            content = item.content if item.content is not None else source.fetch(item)
+            content = item.content if item.content is not None else _asked(source.fetch, item)
             _require_size(len(content))  # a server may have said another one
         except SourceFailure as failure:
             # Who may read it now is known, unless the source doesn't tell its reader any more.
@@ -292,6 +307,16 @@ class _SourceRun:
                 sync.delete(leaving)
             else:
                 self._report.documents.gone += doc_ids
+
+
+def _asked(ask: Callable[..., T], *arguments: Any) -> T:
+    """Return what a source says. Raises: HiveError; SourceFailure for whatever else its library raises."""
+    try:
+        return ask(*arguments)
+    except HiveError:
+        raise
+    except Exception as error:
+        raise failure_of(error) from None
 
 
 def _require_size(size: int) -> None:

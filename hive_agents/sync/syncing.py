@@ -36,6 +36,8 @@ from hive_agents.sync.splitting import with_parts
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
+LONGEST_DOC_ID = 1_000
+"""Bytes: a path has at most 4,096, and a document's texts are in folders elsewhere, too."""
 _LABELS = ("tenant", "view")
 SyncProgress = Callable[[str, int, int], None]
 
@@ -66,9 +68,7 @@ class Sync:
         self._report = report
         self._theirs = theirs
         self._progress = progress
-        self._listed = listed or partial(
-            list_files, source.path, source.pattern, source.rev, workspace=workspace.root
-        )
+        self._listed = listed or partial(list_files, source.path, source.pattern, source.rev, workspace=workspace.root)
         self._labels: Mapping[str, Mapping[str, Any]] = {}
         self._known = self._records.of(source)
         self._files: dict[PurePosixPath, SourceFile] = {}
@@ -363,6 +363,8 @@ class Sync:
         """
         for doc_id in places(source_file.place):
             doc_id = str(PurePosixPath(self._source.place, doc_id))
+            if len(doc_id.encode("utf-8", "surrogateescape")) > LONGEST_DOC_ID:
+                raise ImportFailure(f"its name has more than {LONGEST_DOC_ID:,} bytes with its folders")
             if doc_id in self._taken and doc_id != renamed_from:
                 continue
             if self._documents.path(doc_id).is_dir():
@@ -417,9 +419,7 @@ class Sync:
             return failure
         return None
 
-    def _refuse(
-        self, file: str, shown: str, why: str, digest: str | None = None, recipe: str | None = None
-    ) -> None:
+    def _refuse(self, file: str, shown: str, why: str, digest: str | None = None, recipe: str | None = None) -> None:
         known = self._known.get(file)
         if known is not None and known.refused == why and known.file_hash == digest:
             self._report.still_skipped += 1

@@ -177,3 +177,26 @@ async def test_a_health_check_is_answered_while_the_longest_question_is_worked_o
             answered += not asked.done()
         assert (await asked).status_code == 200
     assert answered >= 3
+
+
+async def test_a_conversation_without_an_end_costs_its_last_hundred_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hive_agents.server import copilot
+
+    assert copilot.MOST_TURNS == 100
+    monkeypatch.setattr(copilot, "MOST_TURNS", 2)
+    place = sample(tmp_path / "ws")
+    dana = known_principal(place, "dana")
+    chat = Chat(place, dana)
+    for number in range(4):
+        await chat.ask(Request(text=f"webhook retries, question {number}"))
+    async with served(place) as client:
+        who, path = bearer(place), f"/api/threads/{chat.thread_id}"
+        shown = (await client.get(path, headers=who)).json()["turns"]
+        assert [turn["text"][-1] for turn in shown] == ["2", "3"]
+        runs = (await client.get(f"{path}/runs", headers=who)).json()["runs"]
+        assert [one["request"]["text"][-1] for one in runs] == ["2", "3"]
+        pages = [await client.get(at, headers=who) for at in (f"{path}/export", f"/chat/{chat.thread_id}")]
+        # The first question is the page's title, too.
+        assert [[f"question {n}" in page.text for n in (1, 2, 3)] for page in pages] == [[False, True, True]] * 2

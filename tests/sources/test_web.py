@@ -219,7 +219,7 @@ def test_the_names_of_a_robots_txt_have_no_copies_of_its_rules(tmp_path: Path, s
 
 
 def test_an_answer_without_an_end_ends(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hive_agents.sources.from_web._SECONDS", 0.3)
+    monkeypatch.setattr("hive_agents.sources.http_answer._SECONDS", 0.3)
     site.pages["/docs/a.html"] = ENDLESS
     report = run(workspace(tmp_path, site))
     assert report.status == "partial"

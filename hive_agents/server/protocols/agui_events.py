@@ -37,7 +37,7 @@ from ag_ui.core import (
 
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore
-from hive_agents.base import UNSEEN, HiveError, hides, spelled
+from hive_agents.base import UNSEEN, HiveError, hides, spelled, unfetched
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
 
@@ -233,35 +233,34 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
 
 
 def spoken(reply: dict[str, Any]) -> str:
-    """Return a reply as text: its notice, then its answer or question, else its results."""
+    """Return a reply as Markdown that fetches nothing: its notice, then its answer or question, else its results."""
     text = reply["answer"] or reply["question"] or ""
     if reply["options"]:
         text += "".join(f"\n- {option}" for option in reply["options"])
     if not text and reply["results"]:
         text = ("\n\n" if reply["results"][0]["citation"] else "\n").join(map(_listed, reply["results"]))
-    return "\n\n".join(part for part in (reply["notice"], text) if part)
+    return unfetched("\n\n".join(part for part in (reply["notice"], text) if part))
 
 
 def _listed(result: dict[str, Any]) -> str:
     """Return a result as text, with its passage; results that were matched by filter have none.
 
-    Images are escaped: clients render Markdown, and would fetch those that a document links to.
-
     >>> found = {"title": "Keys", "doc_id": "a.md", "rank": 1, "citation": "[1]", "excerpt": "<mark>Keys</mark> end."}
     >>> _listed(found), _listed(found | {"citation": None})
     ('[1] Keys (a.md)\\nKeys end.', '1. Keys (a.md)')
     """
-    heading = f"{result['title']} ({result['doc_id']})".replace("![", "!\\[")
+    heading = f"{result['title']} ({result['doc_id']})"
     if result["citation"] is None:
         return f"{result['rank']}. {heading}"
-    passage = re.sub("</?mark>", "", result["excerpt"]).strip().replace("![", "!\\[")
+    passage = re.sub("</?mark>", "", result["excerpt"]).strip()
     return f"{result['citation']} {heading}\n{passage}"
 
 
 def text_message(id: str, text: str) -> Iterator[BaseEvent]:
-    """Yield the events of an assistant's message; none for an empty text."""
+    """Yield the events of an assistant's message, `unfetched`; none for an empty text."""
     if not text:
         return
+    text = unfetched(text)
     yield TextMessageStartEvent(message_id=id, role="assistant")
     for piece in pieces(text):
         yield TextMessageContentEvent(message_id=id, delta=piece)

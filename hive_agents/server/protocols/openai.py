@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hive_agents.agents import known_agents
-from hive_agents.base import Diagnostic, HiveError, NotFound
+from hive_agents.base import Diagnostic, HiveError, NotFound, unfetched
 from hive_agents.base.files import FewEntries, ShortName, require_short
 from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.runs import CHAT_GRAPH, RunRow, RunStore
@@ -293,7 +293,8 @@ class _Answer:
                 self._stopped = True
             elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "interrupt":
                 interrupts = value["outcome"]["interrupts"]
-                pieces.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in interrupts))
+                waits = (f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in interrupts)
+                pieces.append(unfetched("".join(waits)))
         return pieces
 
     def completion(self, text: str) -> ChatCompletion:
@@ -349,7 +350,7 @@ def sources_of(result: dict[str, Any]) -> str:
     if result.get("status") != "answered":
         return ""
     cited = [one for one in result["results"] if one["citation"] and one["citation"] in (result["answer"] or "")]
-    return "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in cited)
+    return unfetched("\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in cited))
 
 
 def citations_in(result: dict[str, Any], text: str) -> list[dict[str, Any]]:
@@ -360,7 +361,7 @@ def citations_in(result: dict[str, Any], text: str) -> list[dict[str, Any]]:
     for one in result.get("results") or ():
         mark = one["citation"]
         # In a list of passages only a mark before a title is a citation; others are the documents' own text.
-        sought = mark if result["status"] == "answered" or not mark else f"{mark} {one['title']}"
+        sought = mark if result["status"] == "answered" or not mark else unfetched(f"{mark} {one['title']}")
         start = text.find(sought) if mark else -1
         while start >= 0:
             cited = {"start_index": start, "end_index": start + len(mark), "title": one["title"]}
