@@ -31,7 +31,7 @@ TRACED = re.compile(r"(?<=<td class=\"number\">)\d+\.\d\d|(?<=, audit log <code 
 """What is never the same twice: how long a step took, and where the audit log stood, which holds times."""
 
 
-MACHINE = ("models", "trust", "agents", "schedules", "judge", "records")
+MACHINE = ("signin", "models", "trust", "agents", "schedules", "judge", "records")
 
 
 def paths(run: str, thread: str, search: str, request: str, target: str) -> dict[str, list[str]]:

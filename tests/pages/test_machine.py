@@ -26,7 +26,9 @@ from tests.agents.conftest import write_json
 from tests.models.openai_server import KEY, model_server
 from tests.pages.people import noting_agent
 from tests.pages.test_settings import sent, written
+from tests.server.provider import CLIENT, SECRET, open_id_provider
 from tests.server.serving import bearer, sample, served, token
+from tests.server.test_signin import signed_in
 
 
 @pytest.fixture
@@ -80,13 +82,17 @@ async def test_what_reaches_elsewhere_is_the_owner_s_to_change(place: Workspace,
     model = {"name": "lab", "url": "http://127.0.0.1:9/v1", "model": "m"}
     assert (await sent(owner, "/settings/model", **model)).status_code == 403
     assert (await sent(owner, "/settings/trust", name="hive.toml: server.port", read="0")).status_code == 403
-    assert (await owner.get("/settings/records")).status_code == 403
+    named = {"issuer": "https://login.example", "client_id": "c", "tenant": "acme", "groups_claim": "groups"}
+    assert (await sent(owner, "/settings/signin", **named)).status_code == 403
+    assert (await sent(owner, "/settings/signin-group", name="quality", role=["admin"])).status_code == 403
+    for path in ("signin", "records"):
+        assert (await owner.get(f"/settings/{path}")).status_code == 403, path
     agent = {"name": "helper", "purpose": "help", "instructions": "Help.", "outputs": "result"}
     assert (await sent(owner, "/settings/agents", **agent)).status_code == 403
     assert "<form" not in (await owner.get("/settings/agents")).text.partition("<main")[2].partition("</main>")[0]
     operator = bearer(place, "dana", "reader", "operator")
     assert (await owner.post("/settings/agents", headers=operator, data=agent)).status_code == 403
-    for path in ("models", "trust", "agents", "schedules", "schedule", "judge", "records"):
+    for path in ("signin", "models", "trust", "agents", "schedules", "schedule", "judge", "records"):
         assert (await owner.get(f"/settings/{path}", headers=operator)).status_code == 403, path
 
 
@@ -264,3 +270,53 @@ async def test_what_is_examined_is_told_in_german_too(place: Workspace, owner: h
     shown = (await sent(owner, "/settings/records")).text
     assert "Prüfprotokoll" in shown
     assert "settings.check" not in shown
+
+
+async def test_a_provider_is_named_and_whoever_signs_in_there_has_what_their_groups_give(
+    place: Workspace, owner: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", base64.urlsafe_b64encode(b"k" * 32).decode())
+    with open_id_provider() as provider:
+        provider.claims["groups"] = ["the quality people"]
+        form = {"issuer": provider.issuer, "client_id": CLIENT, "tenant": "acme", "groups_claim": "groups"}
+        shown = await sent(owner, "/settings/signin", **form, keyed="1")
+        assert CredentialStore(place).names() == []
+        done = await written(owner, shown, key=SECRET)
+        assert done.headers["location"] == "/settings/signin?done=written"
+        group = {"name": "the quality people", "groups": "qa", "role": ["approver"]}
+        assert (await written(owner, await sent(owner, "/settings/signin-group", **group))).status_code == 303
+        assert SECRET not in (place.root / "hive.toml").read_text(encoding="utf-8")
+        listed = (await owner.get("/settings/signin")).text
+        assert "the quality people" in listed
+        assert "since this server began" in listed
+        assert f"{owner.base_url}/signin/back" in listed
+        async with served(Workspace(place.root), roles=("http",)) as client:
+            assert (await signed_in(client)).status_code == 200
+            me = (await client.get("/api/session")).json()
+    assert (me["tenant"], me["user"], me["groups"], me["roles"]) == ("acme", "7", ["qa"], ["approver", "reader"])
+
+
+async def test_groups_that_came_with_the_workspace_are_trusted_by_no_change_of_another(
+    place: Workspace, owner: httpx.AsyncClient
+) -> None:
+    toml = place.root / "hive.toml"
+    foreign = '\n[signin]\nscopes = ["offline_access"]\n[signin.groups.everybody]\nroles = ["admin"]\n'
+    toml.write_text(toml.read_text(encoding="utf-8") + foreign, encoding="utf-8")
+    group = {"name": "quality", "groups": "qa", "role": ["approver"]}
+    assert (await written(owner, await sent(owner, "/settings/signin-group", **group))).status_code == 303
+    form = {"issuer": "https://login.example", "client_id": CLIENT, "tenant": "acme", "groups_claim": "groups"}
+    assert (await written(owner, await sent(owner, "/settings/signin", **form))).status_code == 303
+    now = Workspace(place.root)
+    assert is_trusted(now, "signin.issuer", "signin.tenant")
+    assert not is_trusted(now, "signin.groups")
+    assert "until these settings are trusted" in (await owner.get("/settings/signin")).text
+
+
+@pytest.mark.parametrize("wrong", [{"issuer": "http://elsewhere.example"}, {"issuer": ""}, {"tenant": ""}])
+async def test_what_is_no_provider_is_not_written(
+    place: Workspace, owner: httpx.AsyncClient, wrong: dict[str, str]
+) -> None:
+    before = (place.root / "hive.toml").read_bytes()
+    form = {"issuer": "https://login.example", "client_id": CLIENT, "tenant": "acme", "groups_claim": "groups"} | wrong
+    assert (await sent(owner, "/settings/signin", **form)).status_code in (400, 422)
+    assert (place.root / "hive.toml").read_bytes() == before

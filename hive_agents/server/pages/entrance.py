@@ -14,7 +14,19 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.base import Diagnostic, HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import Call
-from hive_agents.server.pages import agents, approvals, chat, colony, golden, home, library, machine, optimize, settings
+from hive_agents.server.pages import (
+    agents,
+    approvals,
+    chat,
+    colony,
+    entering,
+    golden,
+    home,
+    library,
+    machine,
+    optimize,
+    settings,
+)
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.language import codes as codes_in, languages
 from hive_agents.server.pages.view import HEADERS, is_local, rendered, routes_of
@@ -64,7 +76,7 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents)
+PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, entering)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

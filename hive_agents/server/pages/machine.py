@@ -63,7 +63,7 @@ def models(call: Call) -> dict[str, Any]:
 @pages.post(MODELS, ADMIN, "settings_models.html")
 def change_models(call: Call) -> dict[str, Any] | Response:
     """Test the models, which asks each of them."""
-    place = _anew(call)
+    place = anew(call)
     tried = [(one.name, one.ok, told_of(one) if one.ok else one.error, one.fix or _advice(one))
              for one in probed(place, list(configured_chat(place)))]  # fmt: skip
     embedding = tried_embedding(place)
@@ -75,19 +75,17 @@ def change_models(call: Call) -> dict[str, Any] | Response:
 def connect(call: Call) -> dict[str, Any] | Response:
     """Write an endpoint and its model to the settings, as the first that is asked, and trust both."""
     require_owner(call)
-    name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), _anew(call)
+    name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), anew(call)
     keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
     for field in ("name", "url", "model"):
         if not call.sent(field):
-            raise _missing(field)
+            raise missing(field)
     if keyed and call.sent("read") and not key:
-        raise _missing("key")
+        raise missing("key")
     reference = f"credential:model-{name}" if keyed else ""
 
     def made() -> list[FileChange]:
-        before = ""
-        with suppress(FileNotFoundError):
-            before = jsontext.decode(read_bytes(place.root / FILE), FILE)
+        before = settings_text(call)
         chain = [f"{name}:{model}", *(one for one in place.settings.models.chat if one != f"{name}:{model}")]
         after = with_values(before, "models", {"chat": chain})
         after = with_values(after, f"models.endpoints.{name}", {"base_url": url, "api_key_ref": reference})
@@ -95,7 +93,7 @@ def connect(call: Call) -> dict[str, Any] | Response:
         return [FileChange(FILE, before, after)]
 
     def trusted_now() -> None:
-        trust(_anew(call), ["models.chat", f"models.endpoints.{name}"])
+        trust(anew(call), ["models.chat", f"models.endpoints.{name}"])
 
     if keyed and digest_of(made()) == call.sent("read"):
         CredentialStore(place).set(f"model-{name}", key)
@@ -202,13 +200,13 @@ async def records(call: Call) -> dict[str, Any]:
 async def examined(call: Call) -> dict[str, Any]:
     """Examine the workspace and its machine in full, which asks the models, too; first what is wrong."""
     shown: dict[str, Any] = await records(call)
-    found = await call.in_thread(examine, _anew(call), names_documents=False)
+    found = await call.in_thread(examine, anew(call), names_documents=False)
     checks = [(one, MENDED_AT.get(one.name.partition(",")[0])) for one in found]
     return shown | {"checks": sorted(checks, key=lambda check: WORST.index(check[0].status))}
 
 
 def _models(call: Call) -> dict[str, Any]:
-    place = _anew(call)
+    place = anew(call)
     settings = place.settings.models
     rows = [(name, roles, price_of(place.settings, name), _waits(place, name, roles))
             for name, roles in configured_chat(place).items()]  # fmt: skip
@@ -232,7 +230,7 @@ def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
     return not all(is_trusted(place, key) for key in keys)
 
 
-def _missing(field: str) -> HiveError:
+def missing(field: str) -> HiveError:
     return HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
 
 
@@ -240,7 +238,14 @@ def _advice(one: Any) -> str:
     return "" if is_fit(one) or not one.ok else TAKE_A_LARGER
 
 
-def _anew(call: Call) -> Workspace:
+def settings_text(call: Call) -> str:
+    """Return the text of `hive.toml`, "" where there is none."""
+    with suppress(FileNotFoundError):
+        return jsontext.decode(read_bytes(call.workspace.root / FILE), FILE)
+    return ""
+
+
+def anew(call: Call) -> Workspace:
     """Return the workspace with the settings that the file has now; the host goes on with those of its start."""
     return Workspace(call.workspace.root)
 

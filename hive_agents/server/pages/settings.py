@@ -43,7 +43,7 @@ DONE = ("written", "removed", "ended", "revoked", "connected", "trusted", "made"
 @pages.get("/settings", ADMIN, "settings.html")
 def overview(_: Call) -> dict[str, Any]:
     """The parts of the settings."""
-    return {"parts": ("people", "tokens", "models", "trust", "agents", "schedules", "judge", "records")}
+    return {"parts": ("people", "tokens", "signin", "models", "trust", "agents", "schedules", "judge", "records")}
 
 
 @pages.get(PEOPLE, ADMIN, "settings_people.html")

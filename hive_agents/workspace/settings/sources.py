@@ -195,6 +195,21 @@ def _without(base: dict[str, Any], over: Mapping[str, Any], depth: int = 3) -> d
     return left
 
 
+def _path(table: str) -> str:
+    """Return the names in a table's head, joined as `_flat` joins them.
+
+    >>> _path('signin.groups."a b"')
+    'signin.groups.a b'
+    """
+    import tomllib
+
+    names, value = [], tomllib.loads(f"[{table}]")
+    while value:
+        ((name, value),) = value.items()
+        names.append(name)
+    return ".".join(names)
+
+
 def with_values(text: str, table: str, values: Mapping[str, str | list[str]]) -> str:
     """Return the text of a settings file with these values in a table; an empty one is left out.
 
@@ -202,6 +217,8 @@ def with_values(text: str, table: str, values: Mapping[str, str | list[str]]) ->
 
     >>> with_values("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", "storage", {"url": "new"})
     '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
+    >>> with_values("", 'signin.groups."a b"', {"roles": ["reader"]})
+    '[signin.groups."a b"]\\nroles = ["reader"]\\n'
     """
     import tomllib
 
@@ -215,9 +232,10 @@ def with_values(text: str, table: str, values: Mapping[str, str | list[str]]) ->
         line = rf"^[ \t]*({'|'.join(values)})[ \t]*=[^\n]*\n?"
         body = re.sub(line, "", text[head.end() : stop], flags=re.MULTILINE)
         after = f"{text[: head.end()].rstrip()}\n{lines}{body}{text[stop:]}"
-    named = {f"{table}.{key}": value for key, value in values.items()}
-    kept = {key: value for key, value in _flat(tomllib.loads(text)).items() if key not in named}
     try:
+        path = _path(table)
+        named = {f"{path}.{key}": value for key, value in values.items()}
+        kept = {key: value for key, value in _flat(tomllib.loads(text)).items() if key not in named}
         is_meant = _flat(tomllib.loads(after)) == kept | {key: value for key, value in named.items() if value}
     except ValueError:
         is_meant = False

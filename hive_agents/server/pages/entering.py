@@ -1,0 +1,94 @@
+"""The settings of sign-in: the provider at which people sign in, and what its groups give here."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+
+from hive_agents.base.files import load_value
+from hive_agents.server.auth import ADMIN, Call
+from hive_agents.server.pages.machine import anew, missing, require_owner, settings_text
+from hive_agents.server.pages.settings import RANKED, changed, done_of, names_in
+from hive_agents.server.pages.view import Pages
+from hive_agents.server.signin import BACK, origin_of
+from hive_agents.store import FileChange, digest_of
+from hive_agents.workspace import is_trusted, trust
+from hive_agents.workspace.credentials import CredentialStore
+from hive_agents.workspace.settings import FILE, Settings, with_values
+
+pages = Pages()
+SIGN_IN, SIGN_IN_GROUP = "/settings/signin", "/settings/signin-group"
+CREDENTIAL = "signin"
+
+
+@pages.get(SIGN_IN, ADMIN, "settings_signin.html")
+def sign_in(call: Call) -> dict[str, Any]:
+    """The provider and the groups, as the file says now, and where the provider sends people back to."""
+    require_owner(call)
+    place = anew(call)
+    now = place.settings.signin
+    return {
+        "provider": now,
+        "groups": sorted(now.groups.items()),
+        "back_to": f"{origin_of(call.request)}{BACK}",
+        "waits": bool(now.issuer) and not is_trusted(place, "signin"),
+        "stale": now != call.workspace.settings.signin,
+        "ranked": RANKED,
+        "done": done_of(call),
+    }
+
+
+@pages.post(SIGN_IN, ADMIN, "settings_change.html")
+def change_provider(call: Call) -> dict[str, Any] | Response:
+    """Write the provider, and trust what was written."""
+    require_owner(call)
+    keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
+    wanted = {name: call.sent(name) for name in ("issuer", "client_id", "tenant", "groups_claim")}
+    for field in ("issuer", "client_id", "tenant"):
+        if not wanted[field]:
+            raise missing(field)
+    if keyed and call.sent("read") and not key:
+        raise missing("key")
+    wanted["secret_ref"] = f"credential:{CREDENTIAL}" if keyed else ""
+    made = _made(call, "signin", wanted)
+    if keyed and digest_of(made()) == call.sent("read"):
+        CredentialStore(call.workspace).set(CREDENTIAL, key)
+
+    def trusted_now() -> None:
+        trust(anew(call), [f"signin.{name}" for name, value in wanted.items() if value])
+
+    return changed(call, made, SIGN_IN, "written", then=trusted_now, asks_key=keyed)
+
+
+@pages.post(SIGN_IN_GROUP, ADMIN, "settings_change.html")
+def change_group(call: Call) -> dict[str, Any] | Response:
+    """Write what a group of the provider gives here. The groups are trusted where the others were."""
+    require_owner(call)
+    name = call.sent("name")
+    if not name.isprintable() or not name:
+        raise missing("name")
+    given = {"groups": names_in(call, "groups"), "roles": call.all_sent("role")}
+    others = is_trusted(anew(call), "signin.groups")
+    written = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    made = _made(call, f"signin.groups.{written}", given)
+
+    def trusted_now() -> None:
+        if others:
+            trust(anew(call), ["signin.groups"])
+
+    return changed(call, made, SIGN_IN, "written", then=trusted_now)
+
+
+def _made(call: Call, table: str, values: dict[str, Any]) -> Callable[[], list[FileChange]]:
+    def made() -> list[FileChange]:
+        before = settings_text(call)
+        after = with_values(before, table, values)
+        load_value(Settings, tomllib.loads(after), FILE)
+        return [FileChange(FILE, before, after)]
+
+    return made
