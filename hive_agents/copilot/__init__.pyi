@@ -24,6 +24,7 @@ from .reply import (
     finalize as finalize,
     told_before as told_before,
 )
+from .roles import document_status as document_status
 from .run import (
     QuestionRun as QuestionRun,
 )
@@ -47,7 +48,4 @@ from .threads import (
     asked_questions as asked_questions,
     remembered as remembered,
 )
-from .vocabulary import (
-    declared as declared,
-    document_status as document_status,
-)
+from .vocabulary import declared as declared

@@ -7,8 +7,9 @@ from typing import cast
 from hive_agents.copilot.dates import Bound, DateSpan, to_come
 from hive_agents.copilot.language import word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
+from hive_agents.copilot.roles import date_role_of, parts
 from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence, asks_how_many
-from hive_agents.copilot.vocabulary import LONGEST, date_role_of, parts
+from hive_agents.copilot.vocabulary import LONGEST
 from hive_agents.documents import terms
 
 _COMPARING = frozenset({"is", "at", "than", "the"})

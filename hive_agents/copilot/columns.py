@@ -6,21 +6,24 @@ rows are called, or the grammar around them. In any other message such words may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import ge, gt, le, lt
 from typing import cast
 
 from hive_agents.copilot.bounds import bounds_of, compared, date_fields, is_number, value_at
 from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
-from hive_agents.copilot.language import word_list, word_table
+from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
+from hive_agents.copilot.roles import parts, role_of
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
     ARTICLES,
     BE,
     CONNECTIVES,
+    DOCUMENT,
     EMPTY,
     NEGATIONS,
     PREPOSITIONS,
@@ -28,7 +31,7 @@ from hive_agents.copilot.sentence import (
     Mention,
     Sentence,
 )
-from hive_agents.copilot.vocabulary import LONGEST, parts, role_of
+from hive_agents.copilot.vocabulary import LONGEST
 from hive_agents.documents import terms
 
 Found = tuple[list[DocumentFilter], set[int]]
@@ -108,7 +111,7 @@ class _Columns:
     def _is_noun(self, place: int) -> bool:
         """Return whether a word is what rows are called: "products" of `products/`, "vans" of a column."""
         word = self.s.at(place)
-        called = word == "documents" != self.s.words[place].text.lower()
+        called = word in DOCUMENT if self.s.vocabulary.noun else word == "documents" != self.s.words[place].text.lower()
         mention = self.s.inside.get(place)
         if mention is None:
             return called or word_key([word]) in self.s.vocabulary.folders
@@ -154,7 +157,7 @@ class _Columns:
                 if parts(name)[0] == "in" and word_key(parts(name)[1:]) == word_key([s.at(place + 2)]):
                     return [DocumentFilter(field=name, value=false)], {place, place + 1, place + 2}
         for name in flags:
-            bare = [part for part in parts(name) if part not in BE | _HAVE]
+            bare = [part for part in parts(name) if part not in BE | _HAVE | {"flag"}]
             places = [place]
             # "the deposit is not paid" denies `deposit_paid`.
             while len(places) < len(bare) and places[-1] + 1 < len(s.words):
@@ -239,14 +242,20 @@ class _Columns:
             bounds, first = [("gte", value), ("lte", upper)], first - 1
         if not bounds:
             return None
-        between = len(bounds) == 2
+        between, unit = len(bounds) == 2, ""
         after = self._named(last + 1, self._numbers())
         if s.at(last + 1) in _UNITS:  # "600 km range"
-            last += 1
+            last, unit = last + 1, s.at(last + 1)
             after = self._named(last + 1, self._numbers()) or after
+        more = set[int]()
+        for place_of_or in (last + 1, last + 1 + (after[1] if after is not None else 0)):
+            limit = word_table("columns.limits").get(s.at(place_of_or + 1)) if s.at(place_of_or) == "or" else None
+            if limit is not None and op is None and not between:  # "4.5 or better", "six cylinders or more"
+                op, more = cast("Operator", limit), {place_of_or, place_of_or + 1}
+                bounds = [(op, value)]
         counts = s.at(0) == "how" or s.at(first) in word_list("columns", "counted")
         if after is not None and (op or between or counts):
-            return self._bounded(after[0], bounds, set(range(first + 1, last + 1 + after[1])))
+            return self._bounded(after[0], bounds, more | set(range(first + 1, last + 1 + after[1])), unit)
         before = s.back(first + 1, BE, ARTICLES, _HAVE, PREPOSITIONS, word_list("columns", "exactly"))
         for start in range(max(0, before - LONGEST + 1), before + 1):
             named = self._named(start, self._numbers(), before + 1 - start)
@@ -254,9 +263,9 @@ class _Columns:
                 leading = word_table("fields.comparisons").get(s.at(start - 1))
                 if leading is not None and op is None and not between:  # "above floor 4"
                     return self._bounded(
-                        named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1))
+                        named[0], [(cast("Operator", leading), value)], set(range(start - 1, last + 1)), unit
                     )
-                return self._bounded(named[0], bounds, set(range(start, last + 1)))
+                return self._bounded(named[0], bounds, more | set(range(start, last + 1)), unit)
         measures = word_table("columns.measures")
         measuring = next((n for n in (before, *range(first + 1, place), last + 1) if s.at(n) in measures), None)
         roots = "" if measuring is None else measures[s.at(measuring)]
@@ -264,9 +273,12 @@ class _Columns:
         if not roots and over and (before < 0 or before in self.nouns or s.is_head(before) or before in s.inside):
             roots = measures["worth"]
         name = self._holding(roots.split())
+        if name is None and measuring is not None and size_of(unit) is not None:  # "longer than two hours"
+            alike = [one for one in self._numbers() if in_units(value, unit, one) is not None and _units_of(one)]
+            name = alike[0] if len(alike) == 1 else None
         start = before if measuring == before else before + 1
         places = {*range(start, last + 1)} | {n for n in (measuring,) if n is not None}
-        return self._bounded(name, bounds, places) if name is not None else None
+        return self._bounded(name, bounds, more | places, unit) if name is not None else None
 
     def _holding(self, roots: Sequence[str]) -> str | None:
         """Return the column of what is measured: of several the one called so alone, or the one of the whole."""
@@ -275,8 +287,11 @@ class _Columns:
         whole = [name for name in held if not _WHOLE.isdisjoint(parts(name))]
         return next((found[0] for found in (held, bare, whole) if len(found) == 1), None)
 
-    def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int]) -> Found:
-        return [DocumentFilter(field=name, op=op, value=value) for op, value in bounds], places
+    def _bounded(self, name: str, bounds: list[tuple[Operator, float]], places: set[int], unit: str) -> Found | None:
+        """Return the bounds in the column's unit; None where it holds another measure."""
+        told = [(op, in_units(value, unit, name)) for op, value in bounds]
+        demands = [DocumentFilter(field=name, op=op, value=value) for op, value in told if value is not None]
+        return (demands, places) if len(demands) == len(bounds) else None
 
     def _numbers(self) -> list[str]:
         return self.s.vocabulary.of_type("number")
@@ -341,7 +356,9 @@ class _Columns:
         excluded: dict[str, list[FilterValue]] = {}
         for mention in s.mentions:
             places, meaning = set(mention.places), mention.meanings[0]
-            if mention.shy or not places.isdisjoint(self.used | self.dated):
+            beside = {s.stem(s.back(mention.first, BE, ARTICLES)), s.stem(mention.last + 1)}
+            called = any(word_key([part]) in beside for part in parts(meaning.field))  # "rated R"
+            if (mention.shy and not called) or not places.isdisjoint(self.used | self.dated):
                 continue
             before = s.back(mention.first, *_OVER, PREPOSITIONS)
             if self._negated(before if before in self.linking else before + 1):
@@ -354,6 +371,43 @@ class _Columns:
             # Rows of other tables have no such column: what isn't from A is from one of the others.
             others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
+
+
+@cache
+def _sizes() -> Mapping[str, tuple[str, float]]:
+    """Return the measure of each unit, and how many of the measure's smallest unit it is."""
+    sizes = language("en")["columns"]["sizes"]
+    return {
+        unit: (measure, float(factor))
+        for measure, of_factor in sizes.items()
+        for factor, units in of_factor.items()
+        for unit in units.split()
+    }
+
+
+def size_of(unit: str) -> tuple[str, float] | None:
+    return _sizes().get(unit)
+
+
+def _units_of(name: str) -> list[tuple[str, float]]:
+    """Return the units that a column's name ends with: none, mostly, or one."""
+    return [size for part in parts(name)[1:] if (size := size_of(part)) is not None]
+
+
+def in_units(value: float, unit: str, name: str) -> float | None:
+    """Return a number in the unit that a column's name tells; None where that is one of another measure.
+
+    >>> in_units(2, "hours", "playing_time_min"), in_units(2, "km", "playing_time_min"), in_units(2, "km", "range")
+    (120, None, 2)
+    """
+    told, own = size_of(unit), _units_of(name)
+    if told is None or not own:
+        return value
+    factor = next((factor for measure, factor in own if measure == told[0]), None)
+    if factor is None:
+        return None
+    converted = round(value * told[1] / factor, 9)
+    return int(converted) if converted == int(converted) else converted
 
 
 def _key(word: str) -> str:

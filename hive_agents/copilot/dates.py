@@ -17,7 +17,7 @@ _LEADS = word_table("dates.leads")
 _MONTHS = {name: n for n, names in enumerate(_EN["months"], start=1) for name in names.split()}
 _DAYS: dict[str, int] = _EN["days"]
 _MONTHS_IN: dict[str, int] = _EN["months_in"]
-_NUMBERS = {word: n for n, word in enumerate(_EN["numbers"].split(), start=1)} | {"a": 1, "an": 1}
+NUMBERS = {word: n for n, word in enumerate(_EN["numbers"].split(), start=1)} | {"a": 1, "an": 1}
 _FEW = {"couple": 2, "few": 3}
 _FILLERS, _JOINS, _ONWARDS = (word_list("dates", name) for name in ("fillers", "joins", "onwards"))
 _YEAR = re.compile(r"(19|20)\d\d")
@@ -238,7 +238,7 @@ def _months(year: int, month: int, length: int, after: int) -> Period:
 def _age(sentence: list[Word], place: int, today: datetime.date) -> tuple[datetime.date, int] | None:
     """Return the day "30 days" or "a couple of weeks" ago, and the place after these words."""
     word = at(sentence, place)
-    number = int(word) if re.fullmatch(r"\d{1,4}", word) else _NUMBERS.get(word, _FEW.get(word))
+    number = int(word) if re.fullmatch(r"\d{1,4}", word) else NUMBERS.get(word, _FEW.get(word))
     after = place + 1
     if word == "a" and at(sentence, after) in _FEW:
         number, after = _FEW[at(sentence, after)], after + 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.base import one_line
 from hive_agents.copilot.forms import version_parts
 from hive_agents.copilot.outcome import TurnOutcome
-from hive_agents.copilot.vocabulary import date_role_of, role_of
+from hive_agents.copilot.roles import date_role_of, role_of
 
 if TYPE_CHECKING:
     from hive_agents.copilot.session import TurnSession

@@ -98,11 +98,15 @@ class Plan(Format):
 
 
 class FieldTally(Format):
-    """What is counted or computed of the documents that meet the filters, for each value of the field `by`."""
+    """What is counted or computed of the documents that meet the filters, for each value of the field `by`.
 
-    of: Literal["count", "sum", "average", "max", "min"] = "count"
+    Of the largest and the smallest, `most` are told; None is one.
+    """
+
+    of: Literal["count", "values", "sum", "average", "max", "min"] = "count"
     field: str | None = None
     by: str | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hive_agents.copilot.bounds import date_bounds, date_verbs, number_bounds
 from hive_agents.copilot.columns import conditions_in, linking_verbs
 from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
+from hive_agents.copilot.roles import FieldRole, cue_stems, parts
 from hive_agents.copilot.sentence import (
     ABOUT,
     ADVERBS,
@@ -30,7 +31,7 @@ from hive_agents.copilot.sentence import (
     lists_documents,
     search_words,
 )
-from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
+from hive_agents.copilot.vocabulary import Meaning, Vocabulary
 
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")

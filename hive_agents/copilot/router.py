@@ -14,9 +14,10 @@ from hive_agents.copilot.forms import is_version
 from hive_agents.copilot.language import clean, in_english, language, pattern, spoken, word_list, words
 from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy, described
 from hive_agents.copilot.reading import read
+from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.sentence import SentenceKind
 from hive_agents.copilot.tallies import tally_in
-from hive_agents.copilot.vocabulary import Vocabulary, role_of
+from hive_agents.copilot.vocabulary import Vocabulary
 
 _MOST_WORDS = 15
 """The most words of a greeting, or of a question about the copilot."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
+from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import Word, at, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.plan import FilterValue
-from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary, is_everyday, word_stems
+from hive_agents.copilot.roles import FieldRole, parts
+from hive_agents.copilot.vocabulary import LONGEST, Meaning, Vocabulary, is_everyday
 from hive_agents.documents import terms
 
 _WORDS = {
@@ -80,9 +82,20 @@ class Sentence:
         self.words = _with_documents(words(text), vocabulary)
         self.dates = date_spans(self.words, today)
         dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
-        self.mentions = _mentions(self.words, vocabulary, dated)
+        self.mentions = [self._as_named(one) for one in _mentions(self.words, vocabulary, dated)]
         self.inside = {place: mention for mention in self.mentions for place in mention.places}
         self.kind = self._kind()
+
+    def _as_named(self, mention: Mention) -> Mention:
+        """Return the value of several fields as one of the field that the sentence names: "waiting for payment"."""
+        if len({str(meaning.value).lower() for meaning in mention.meanings}) > 1 or len(mention.meanings) == 1:
+            return mention
+        stems = {word_key([word.lower]) for n, word in enumerate(self.words) if n not in mention.places}
+
+        def told(meaning: Meaning) -> int:
+            return len(stems.intersection(word_key([part]) for part in parts(meaning.field)))
+
+        return replace(mention, meanings=tuple(sorted(mention.meanings, key=told, reverse=True)))
 
     @property
     def filters_by_description(self) -> bool:
@@ -216,12 +229,14 @@ def _with_documents(sentence: list[Word], vocabulary: Vocabulary) -> list[Word]:
     """Return the words with "documents" for what all documents are called, and in the plural where one that is also a
     verb names documents: "the newest blog post", but neither "post a comment" nor "a POST request"."""
     before, after = ARTICLES | ORDER | DOCUMENT, ABOUT | BE | PREPOSITIONS | _WORDS["relative"] | {""}
-    result = []
+    result: list[Word] = []
     for n, word in enumerate(sentence):
         named = word.text in word_list("words", "document_or_verb") and at(sentence, n - 1) in before
         ends = n + 1 == len(sentence) or sentence[n + 1].opens_clause or at(sentence, n + 1) in after
         lower = f"{word.lower}s" if named and ends else word.lower
-        is_noun = bool(vocabulary.noun) and vocabulary.noun in word_stems(word.lower)
+        is_noun = vocabulary.calls(word.lower)
+        if is_noun and n and word_key([at(sentence, n - 1), word.lower]) == vocabulary.noun:  # "spare parts"
+            result[-1] = replace(result[-1], lower="documents")
         result.append(replace(word, lower="documents" if is_noun else lower))
     return result
 

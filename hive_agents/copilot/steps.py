@@ -14,11 +14,11 @@ from hive_agents.copilot.language import clean, every_pattern, in_english
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
+from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.router import route as route_by_words, without_politeness
 from hive_agents.copilot.sentence import asks_how_many
 from hive_agents.copilot.session import MOST_ASKED, Candidates, TurnSession, may_open
 from hive_agents.copilot.unknown import corrections, mended
-from hive_agents.copilot.vocabulary import role_of
 from hive_agents.index import Mask, ScopedIndex
 from hive_agents.models import ModelError
 from hive_agents.workspace import is_trusted

@@ -8,9 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from hive_agents.base import count
+from hive_agents.copilot.dates import NUMBERS
+from hive_agents.copilot.forms import is_plural, word_key
 from hive_agents.copilot.language import Word, at, word_list, word_table, words
 from hive_agents.copilot.plan import FieldTally
-from hive_agents.copilot.vocabulary import LONGEST, Vocabulary, parts
+from hive_agents.copilot.roles import parts
+from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
 _NEAR = 4
@@ -27,18 +30,92 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     >>> fields = {"kind": FieldWords("keyword", ("memo",)), "owner": FieldWords("keyword")}
     >>> fields["pages"] = FieldWords("number")
     >>> tally_in("how many memos per owner?", Vocabulary(fields))
-    (FieldTally(of='count', field=None, by='owner'), 'how many memos')
+    (FieldTally(of='count', field=None, by='owner', most=None), 'how many memos')
     >>> tally_in("sum of the pages of memos", Vocabulary(fields))
-    (FieldTally(of='sum', field='pages', by=None), 'list memos')
+    (FieldTally(of='sum', field='pages', by=None, most=None), 'list memos')
     """
     sentence = words(text)
     used: set[int] = set()
-    measured = _measured(sentence, vocabulary, used)
-    by = _grouped(sentence, vocabulary, used)
-    if measured is None and by is None:
+    most = _how_many(sentence, used)
+    measured = _measured(sentence, vocabulary, used) or (_first_by(sentence, vocabulary, used) if most else None)
+    if most is not None and (measured is None or measured[0] not in ("max", "min")):
         return None
-    kind, field = measured or ("count", None)
-    return FieldTally(of=cast("Any", kind), field=field, by=by), _rest(sentence, used)
+    by = _grouped(sentence, vocabulary, used, counted=measured is None)
+    asked = None if measured is not None else _amount(sentence, vocabulary, used, by)
+    if measured is None and asked is None and by is None:
+        asked = _distinct(sentence, vocabulary, used)
+    if measured is None and asked is None and by is None:
+        return None
+    kind, field = measured or asked or ("count", None)
+    if asked is not None:  # "how many hours did Ines work": `hours_worked`
+        used.update(
+            n
+            for n, word in enumerate(sentence)
+            if word_key([word.lower]) in {word_key([part]) for part in parts(asked[1])}
+        )
+    return FieldTally(of=cast("Any", kind), field=field, by=by, most=most), _rest(sentence, used, asked is not None)
+
+
+def _how_many(sentence: list[Word], used: set[int]) -> int | None:
+    """Return how many are asked for, if not one: "top 3", "the five cheapest"; its place is used."""
+    extremes = word_table("tallies.measures").keys() | word_table("tallies.extremes").keys()
+    tops = word_table("tallies.tops")
+    for place, word in enumerate(sentence):
+        number = int(word.lower) if word.lower.isdecimal() and len(word.lower) < 3 else NUMBERS.get(word.lower, 0)
+        after = at(sentence, place + 1)
+        if number > 1 and (at(sentence, place - 1) in tops or after in extremes or after == "most"):
+            used.add(place)
+            return number
+    return None
+
+
+def _first_by(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
+    """Return the extreme and the field of "top 3 by rating"."""
+    tops = word_table("tallies.tops")
+    top = next((n for n, word in enumerate(sentence) if word.lower in tops and n + 1 in used), None)
+    for place in range(top + 2, len(sentence)) if top is not None else ():
+        found = _field(sentence, place + 1, vocabulary, vocabulary.of_type("number", "date"))
+        if at(sentence, place) in ("by", "in") and found is not None and top is not None:
+            used.update((top, *range(place, place + 1 + found[1])))
+            return tops[at(sentence, top)], found[0]
+    return None
+
+
+def _amount(sentence: list[Word], vocabulary: Vocabulary, used: set[int], by: str | None) -> tuple[str, str] | None:
+    """Return the measure of a column of numbers that is asked for without one: "how many hours did …", "hours per …".
+
+    A rating or an age has an average and no sum.
+    """
+    asks = (at(sentence, 0), at(sentence, 1)) in (("how", "many"), ("how", "much"))
+    begin = next((n for n in range(2 * asks, len(sentence)) if at(sentence, n) not in word_list("tallies", "leads")), 0)
+    found = _field(sentence, begin, vocabulary, vocabulary.of_type("number")) if asks or by is not None else None
+    if found is None or at(sentence, begin) in word_list("words", "document"):
+        return None
+    if by is not None and begin + found[1] not in used:
+        return None
+    used.update(range(begin + found[1]))
+    rates = word_list("tallies", "rates")
+    return "sum" if rates.isdisjoint(parts(found[0])) else "average", found[0]
+
+
+def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
+    """Return the field whose values are asked for: "which teams are there", "how many different customers"."""
+    lists, distinct = word_list("tallies", "lists"), word_list("tallies", "distinct")
+    place = 2 if (at(sentence, 0), at(sentence, 1)) == ("how", "many") else 0
+    asked = place > 0 or (at(sentence, 0) in lists and (at(sentence, 0) != "who" or at(sentence, 1) == "are"))
+    while at(sentence, place) in lists | distinct | {"are"}:
+        place += 1
+    found = _field(sentence, place, vocabulary, vocabulary.of_type("keyword", "text")) if asked else None
+    if found is None:
+        return None
+    after = place + found[1]
+    told = {at(sentence, n) for n in (*range(place), after)} & distinct
+    if not told and not any(is_plural(at(sentence, n)) for n in range(place, after)):
+        return None
+    used.update(range(after + (at(sentence, after) in distinct)))
+    if vocabulary.calls(at(sentence, len(sentence) - 1)):
+        used.add(after)  # "which departments offer courses"
+    return "values", found[0]
 
 
 def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
@@ -81,9 +158,20 @@ def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
     return next((one[0] if len(one) == 1 else None for one in found if one), None)
 
 
-def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> str | None:
+def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool) -> str | None:
     """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"."""
     groups, ends = word_list("tallies", "groups"), word_list("tallies", "ends")
+    most = next((n for n, word in enumerate(sentence) if word.lower == "most"), None)
+    holder = _field(sentence, 1, vocabulary, vocabulary.of_type("keyword", "text"))
+    asks = counted and most is not None and at(sentence, 0) in ("which", "what")
+    if (
+        asks
+        and most
+        and holder
+        and {at(sentence, n) for n in range(1 + holder[1], most)} <= word_list("tallies", "leads")
+    ):
+        used.update(range(most + 1))
+        return holder[0]
     people = vocabulary.in_role("person")
     if people and at(sentence, 0) == "who" and any(word.lower == "most" for word in sentence):
         owning = word_table("fields.owning")
@@ -95,7 +183,8 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> st
     countable = vocabulary.of_type("keyword", "text", "number")
     named = sorted(countable, key=lambda name: len(vocabulary.fields[name].values) == 1)
     for place, word in enumerate(sentence):
-        found = _field(sentence, place + 1, vocabulary, named) if word.lower in groups else None
+        groups_by = word.lower in groups and place not in used
+        found = _field(sentence, place + 1, vocabulary, named) if groups_by else None
         last = place + (found[1] if found is not None else 0)
         after = at(sentence, last + 1)
         if found is None or (after and after not in ends and not sentence[last + 1].opens_clause):
@@ -115,8 +204,8 @@ def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Coll
     return vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
 
 
-def _rest(sentence: list[Word], used: set[int]) -> str:
-    """Return the message without the words for the figure, as one that asks for documents."""
+def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
+    """Return the message without the words for the figure, as one that asks for documents, which may be `unnamed`."""
     kept = [n for n in range(len(sentence)) if n not in used]
     if [at(sentence, n) for n in kept[:2]] == ["how", "many"]:
         return " ".join(sentence[n].text for n in kept)
@@ -126,7 +215,8 @@ def _rest(sentence: list[Word], used: set[int]) -> str:
     while kept and at(sentence, kept[-1]) in leads:
         kept.pop()
     prepositions = word_list("words", "prepositions") - {"of"}
-    head = "list documents " if not kept or at(sentence, kept[0]) in prepositions else "list "
+    unnamed = unnamed or not kept or at(sentence, kept[0]) in prepositions
+    head = "list documents " if unnamed else "list "
     return (head + " ".join(sentence[n].text for n in kept)).strip()
 
 
@@ -153,11 +243,16 @@ def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     beside = f"; {without} without {name}" if without else ""
     if tally.of == "count":
         ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
-        listed = sorted(ranked.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_GROUPS]
-        more = f", and {count(len(ranked) - MOST_GROUPS, 'more value')}" if len(ranked) > MOST_GROUPS else ""
-        return f"{documents} by {name}: {', '.join(f'{value} {n}' for value, n in listed)}{more}{beside}."
+        return f"{documents} by {name}: {_most_frequent(ranked)}{beside}."
     lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in sorted(groups.items())[:MOST_GROUPS]]
     return "\n".join([f"{documents} by {name}{beside}:", *lines])
+
+
+def _most_frequent(counts: Counter[str]) -> str:
+    """Return values with their counts, the most frequent first."""
+    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_GROUPS]
+    more = f", and {count(len(counts) - MOST_GROUPS, 'more value')}" if len(counts) > MOST_GROUPS else ""
+    return ", ".join(f"{value} {n}" for value, n in listed) + more
 
 
 def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
@@ -171,14 +266,25 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     over += f"; {missing} {'has' if missing == 1 else 'have'} none" if missing else ""
     if not found:
         return f"None of {count(len(rows), 'document')} has {name}."
+    if tally.of == "values":
+        values = Counter(str(value) for value, _ in found)
+        return f"{count(len(values), 'value')} of {name}: {_most_frequent(values)}, {over}."
     if tally.of in ("sum", "average"):
         total = math.fsum(value for value, _ in found)
         figure = total if tally.of == "sum" else total / len(found)
         return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
+    largest = "largest" if tally.of == "max" else "smallest"
+    if tally.most is not None:
+        ranked = sorted(found, key=lambda pair: pair[0], reverse=tally.of == "max")
+        last = ranked[min(tally.most, len(ranked)) - 1][0]
+        first = ranked[: tally.most] + [pair for pair in ranked[tally.most :] if pair[0] == last]
+        told = ", ".join(f"{value} ({row[1]})" for value, row in first[:MOST_GROUPS])
+        more = f" and {len(first) - MOST_GROUPS} more" if len(first) > MOST_GROUPS else ""
+        return f"The {len(first)} {largest} of {name} are {told}{more}, {over}."
     extreme = (max if tally.of == "max" else min)(value for value, _ in found)
     titles = [row[1] for value, row in found if value == extreme]
     named = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
-    return f"The {'largest' if tally.of == 'max' else 'smallest'} {name} is {extreme} ({named}), {over}."
+    return f"The {largest} {name} is {extreme} ({named}), {over}."
 
 
 def _values(row: TitledRow, field: str) -> list[Any]:

@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 from hive_agents.copilot.asking import asked_terms
 from hive_agents.copilot.forms import version_parts
 from hive_agents.copilot.language import Word, at, word_list, words
+from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.sentence import ABOUT, ARTICLES, EMPTY, QUESTION, Sentence, SentenceKind
-from hive_agents.copilot.vocabulary import Vocabulary, role_of
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.documents import (
     LANGUAGES,
     content_terms,

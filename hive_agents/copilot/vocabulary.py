@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Generic, Literal, TypeVar, cast
+from typing import Generic, TypeVar
 
 from hive_agents.access import RESERVED
 from hive_agents.copilot.forms import (
@@ -21,15 +21,12 @@ from hive_agents.copilot.forms import (
     version_parts,
     word_key,
 )
-from hive_agents.copilot.language import language, word_list, word_table
+from hive_agents.copilot.language import language, word_list
 from hive_agents.copilot.plan import FilterValue, RouterDecision
+from hive_agents.copilot.roles import FieldRole, date_role_of, name_stems, parts, role_of
 from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
-FieldRole = Literal[
-    "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
-]
-"""What a field means to a reader, by its name."""
 LONGEST = 5
 """Words in the longest phrase that can be a value."""
 _MISSPELT = range(8, 41)
@@ -99,7 +96,8 @@ class Vocabulary:
     """All filterable fields; built from a scoped index, it has no value of hidden documents.
 
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
-    `folders` are the stems of all plural names of folders, `flags` the two values of columns of yes and no, or 1 and 0,
+    `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
+    values of columns of yes and no, or 1 and 0,
     `years` the columns that hold years, `usual` the field that has a value of several fields in most documents.
     """
 
@@ -139,10 +137,19 @@ class Vocabulary:
             synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
             fields[name] = FieldWords(schema.type, visible, synonyms)
         folders = {doc_id.rpartition("/")[0].rpartition("/")[2] for doc_id in doc_ids}
-        named = frozenset(word_key(spell(one)) for one in folders if is_plural(one) or _is_foreign_plural(one))
+        plurals = [spell(one) for one in folders if is_plural(one) or _is_foreign_plural(one)]
+        noun = word_key(plurals[0]) if plurals and len(folders) == 1 else ""
+        called = frozenset(map(word_key, plurals))
+        if noun:
+            own = {word_key([part]) for name in fields for part in parts(name)}
+            called |= {word_key(plurals[0][-1:])}.union(*(each for each in _things() if each & called)) - own
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
-        return cls(fields, next(iter(named), "") if len(folders) == 1 else "", named, flags, years, usual)
+        return cls(fields, noun, called, flags, years, usual)
+
+    def calls(self, word: str) -> bool:
+        """Return whether a word is what every document is called."""
+        return bool(self.noun) and not word_stems(word).isdisjoint((self.noun, *self.folders))
 
     def named_field(self, words: Sequence[str], names: Iterable[str]) -> tuple[str, int] | None:
         """Return which of these fields the words begin with, and how many of the words name it.
@@ -158,7 +165,7 @@ class Vocabulary:
         """
         best: tuple[int, int, str] | None = None
         for name in names:
-            own, (joined, bare) = _name_stems(name)
+            own, (joined, bare) = name_stems(name)
             longest = range(min(len(words), LONGEST), 0, -1)
             length = next((n for n in longest if word_key(words[:n]) in (joined, bare)), 0)
             whole, seen = length > 0, set[str]()
@@ -286,6 +293,7 @@ class Vocabulary:
         values: list[tuple[str, Meaning]] = []
         synonyms: list[tuple[str, Meaning]] = []
         general: list[tuple[str, Meaning]] = []
+        nations: list[tuple[str, Meaning]] = []
         for name, words in self.fields.items():
             role = role_of(name)
             if words.type == "boolean":
@@ -296,8 +304,9 @@ class Vocabulary:
                 values.append((value, meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
-                general += [(phrase, meaning) for group in _groups().find(spell(value)) for phrase in group]
-        phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
+                general += [(phrase, meaning) for group in _groups("synonyms").find(spell(value)) for phrase in group]
+                nations += [(phrase, meaning) for group in _groups("nations").find(spell(value)) for phrase in group]
+        phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general, *nations)]
         return [(phrase, meaning) for phrase, meaning in phrased if 0 < len(phrase) <= LONGEST]
 
     @cached_property
@@ -335,68 +344,16 @@ def declared(collection: Collection) -> Collection:
     return collection.model_copy(update={"fields": fields})
 
 
-def parts(name: str) -> list[str]:
-    """Return the words of a field's name.
-
-    >>> parts("effectiveDate"), parts("doc_type")
-    (['effective', 'date'], ['doc', 'type'])
-    """
-    return re.sub(r"[_.-]", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower().split()
-
-
-def role_of(name: str) -> FieldRole:
-    """Return a field's role by the last word of its name, else by the first.
-
-    >>> role_of("doc_type"), role_of("created_by"), role_of("colour")
-    ('kind', 'person', 'other')
-    """
-    named, roles = parts(name), cast("Mapping[str, FieldRole]", word_table("fields.roles"))
-    return next((roles[part] for part in (*named[-1:], *named[:1]) if part in roles), "other")
-
-
-def document_status(metadata: Mapping[str, object]) -> str | None:
-    """Return a document's status, from the first field with that role; None without one.
-
-    >>> document_status({"owner": "mei", "state": "retired"}), document_status({"owner": "mei"})
-    ('retired', None)
-    """
-    values = (value for name, value in metadata.items() if role_of(name) == "status")
-    return next((value for value in values if isinstance(value, str)), None)
-
-
-def date_role_of(name: str) -> str | None:
-    """Return the event that a date field is about; None where its name doesn't say.
-
-    >>> date_role_of("effective_date"), date_role_of("updated"), date_role_of("valid_until"), date_role_of("date")
-    ('effective', 'changed', 'expires', 'effective')
-    """
-    roles = word_table("fields.date_roles")
-    cues = [part for part in parts(name) if part in roles]
-    specific = [part for part in cues if part not in ("date", "from", "next")] or cues
-    return roles[specific[-1]] if specific else None
-
-
 @cache
-def _name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
-    """Return the stems of the words of a field's name, and of all together, with and without the "id" at its end."""
-    named = parts(name)
-    bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
-    telling = named[named[0] in ("has", "is") and len(named) > 1 :]
-    return [word_key([word]) for word in telling], (word_key(named), word_key(bare if any(bare) else named))
-
-
-@cache
-def cue_stems(field: str, role: FieldRole) -> frozenset[str]:
-    """Return the stems of the words that name a field beside a value: "department", "tagged"."""
-    named = parts(field)
-    by_role = word_list("fields.roles", role) if role not in ("language", "audience", "other") else ()
-    return frozenset(terms(" ".join((*by_role, *named[:1], *named[-1:]))))
-
-
-@cache
-def _groups() -> _Phrases[tuple[str, ...]]:
-    groups = [tuple(group) for group in language("en")["fields"]["synonyms"]]
+def _groups(name: str) -> _Phrases[tuple[str, ...]]:
+    groups = [tuple(group) for group in language("en")["fields"][name]]
     return _Phrases((spell(phrase), group) for group in groups for phrase in group)
+
+
+@cache
+def _things() -> list[frozenset[str]]:
+    """Return the stems of words for the same things, by group."""
+    return [frozenset(word_key([word]) for word in group.split()) for group in language("en")["fields"]["things"]]
 
 
 @cache

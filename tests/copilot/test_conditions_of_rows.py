@@ -1,0 +1,97 @@
+"""Conditions on columns in the words of people who don't know how the columns are called."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from hive_agents.copilot.plan import SearchStrategy
+from hive_agents.copilot.router import route
+from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.documents import Collection
+
+TODAY = datetime.date(2026, 11, 29)
+
+
+def of_tables(fields: dict[str, str], values: dict[str, list[tuple[object, int]]], *doc_ids: str) -> Vocabulary:
+    declared = {name: {"type": kind, "filterable": True} for name, kind in fields.items()}
+    collection = Collection.model_validate({"name": "kb", "fields": declared})
+    return Vocabulary.of(collection, lambda name: values.get(name, []), doc_ids)  # type: ignore[arg-type,return-value]
+
+
+FILMS = of_tables(
+    {
+        "playing_time_min": "number",
+        "budget": "number",
+        "score": "number",
+        "certificate_rating": "keyword",
+        "country": "keyword",
+        "shot_in": "keyword",
+        "restored_flag": "boolean",
+    },
+    {
+        "certificate_rating": [("R", 3), ("PG", 2)],
+        "country": [("Japan", 4), ("Italy", 2)],
+        "shot_in": [("Italy", 3), ("Spain", 2)],
+    },
+    "movies/a.md",
+    "movies/b.md",
+)
+TOOLS = of_tables(
+    {"weight_kg": "number", "reach": "number", "rental_fee": "number", "maker": "keyword", "hall": "keyword"},
+    {"maker": [("Knipex", 4), ("Wera", 2)], "hall": [("East", 3)]},
+    "power_tools/1.md",
+    "power_tools/2.md",
+)
+LOANS = of_tables(
+    {"review_status": "keyword", "payout_status": "keyword", "officer": "keyword", "term_months": "number"},
+    {
+        "review_status": [("waiting", 6), ("done", 1)],
+        "payout_status": [("waiting", 2), ("sent", 5)],
+        "officer": [("Ada", 7)],
+    },
+    "loans/1.md",
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "filters"),
+    [
+        (FILMS, "films longer than 2 hours", ["playing_time_min gt 120"]),
+        (FILMS, "how many movies are longer than 100 minutes", ["playing_time_min gt 100"]),
+        (FILMS, "films rated R", ["certificate_rating eq R"]),
+        (FILMS, "how many restored films are there", ["restored_flag eq True"]),
+        (FILMS, "films with a score of 7.5 or better", ["score gte 7.5"]),
+        (FILMS, "films with a score of 4 or less", ["score lte 4"]),
+        (FILMS, "how many films have a budget of 5 million or more", ["budget gte 5000000"]),
+        (FILMS, "japanese films", ["country eq Japan"]),
+        (FILMS, "films shot in Italy", ["shot_in eq Italy"]),
+        (TOOLS, "all tools made by Wera", ["maker eq Wera"]),
+        (TOOLS, "which tools are heavier than 500 g", ["weight_kg gt 0.5"]),
+        (TOOLS, "power tools in the east hall", ["hall eq East"]),
+        (TOOLS, "tools that cost less than 40", ["rental_fee lt 40"]),
+        (TOOLS, "items from Knipex", ["maker eq Knipex"]),
+        (LOANS, "how many loans are waiting for review", ["review_status eq waiting"]),
+        (LOANS, "loans whose payout is waiting", ["payout_status eq waiting"]),
+    ],
+)
+def test_rows_are_found_by_their_readers_words(table: Vocabulary, text: str, filters: list[str]) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    assert sorted(f"{one.field} {one.op} {one.value}" for one in decision.filters) == sorted(filters)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (TOOLS, "tools heavier than 3 metres"),
+        (FILMS, "films longer than 3 km"),
+        (FILMS, "films in hall R"),
+        (TOOLS, "garden tools in the east hall"),
+        (FILMS, "films with a score below their budget"),
+    ],
+)
+def test_a_unit_of_another_measure_and_other_words_list_nothing(table: Vocabulary, text: str) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)

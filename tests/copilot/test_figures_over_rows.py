@@ -1,0 +1,93 @@
+"""Figures over the rows of tables: distinct values, sums with a condition, the first few by a column."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from hive_agents.copilot.plan import FieldTally, SearchStrategy, described
+from hive_agents.copilot.router import route
+from hive_agents.copilot.tallies import tallied
+from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
+
+TODAY = datetime.date(2026, 11, 29)
+RENTALS = Vocabulary(
+    {
+        "branch": FieldWords("keyword", ("Ghent", "Lille")),
+        "bike_class": FieldWords("keyword", ("cargo", "tandem")),
+        "booked_by": FieldWords("keyword", ("Ines", "Piet")),
+        "hours_rented": FieldWords("number"),
+        "satisfaction_rating": FieldWords("number"),
+        "deposit": FieldWords("number"),
+    },
+    noun="rental",
+    folders=frozenset({"rental"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tally", "filters"),
+    [
+        ("which branches are there?", {"of": "values", "field": "branch"}, ""),
+        ("what bike classes do we have", {"of": "values", "field": "bike_class"}, ""),
+        ("list all branches", {"of": "values", "field": "branch"}, ""),
+        ("how many different branches are there", {"of": "values", "field": "branch"}, ""),
+        ("how many distinct bike classes does Lille have", {"of": "values", "field": "bike_class"}, "branch Lille"),
+        ("which bike classes are there in Ghent?", {"of": "values", "field": "bike_class"}, "branch Ghent"),
+        ("which branches offer tandem rentals", {"of": "values", "field": "branch"}, "bike_class tandem"),
+        (
+            "how many hours did Ines rent in Lille",
+            {"of": "sum", "field": "hours_rented"},
+            "branch Lille, booked_by Ines",
+        ),
+        ("how many hours were rented in Lille?", {"of": "sum", "field": "hours_rented"}, "branch Lille"),
+        ("total hours rented by Piet", {"of": "sum", "field": "hours_rented"}, "booked_by Piet"),
+        ("hours rented per branch", {"of": "sum", "field": "hours_rented", "by": "branch"}, ""),
+        ("satisfaction rating by branch", {"of": "average", "field": "satisfaction_rating", "by": "branch"}, ""),
+        ("top 3 rentals by deposit", {"of": "max", "field": "deposit", "most": 3}, ""),
+        ("the 4 lowest deposits in Ghent", {"of": "min", "field": "deposit", "most": 4}, "branch Ghent"),
+        ("bottom two rentals by satisfaction rating", {"of": "min", "field": "satisfaction_rating", "most": 2}, ""),
+        ("which branch has the most tandem rentals", {"by": "branch"}, "bike_class tandem"),
+        ("who has the most rentals in Ghent?", {"by": "booked_by"}, "branch Ghent"),
+    ],
+)
+def test_a_figure_is_over_the_rows_that_the_message_names(text: str, tally: dict[str, object], filters: str) -> None:
+    routed = route(text, RENTALS, reader="mei", today=TODAY)
+    found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
+    assert found == {"of": "count", **tally}
+    assert described(routed.decision.filters) == filters
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "which branches are responsible for broken brakes",
+        "how many different brakes are there",
+        "top 3 rentals by mileage",
+        "top tips for rentals",
+        "which branch has the fewest rentals",
+        "how many hours does a repair take",
+        "who has the most experience with hydraulics",
+    ],
+)
+def test_what_no_column_explains_has_no_figure(text: str) -> None:
+    routed = route(text, RENTALS, reader="mei", today=TODAY)
+    assert routed.tally is None
+    assert routed.decision.strategy is not SearchStrategy.METADATA_ONLY
+
+
+def test_the_first_few_are_told_with_those_that_are_level_with_the_last() -> None:
+    rows = [
+        (f"{n}.md", f"R{n}", {"deposit": value, "branch": "Ghent"}) for n, value in enumerate((9, 7, 7, 2), start=1)
+    ]
+    assert tallied(FieldTally(of="max", field="deposit", most=2), rows) == (
+        "The 3 largest of deposit are 9 (R1), 7 (R2), 7 (R3), over 4 documents."
+    )
+    assert tallied(FieldTally(of="min", field="deposit", most=9), rows) == (
+        "The 4 smallest of deposit are 2 (R4), 7 (R2), 7 (R3), 9 (R1), over 4 documents."
+    )
+    assert (
+        tallied(FieldTally(of="values", field="deposit"), rows[:3])
+        == "2 values of deposit: 7 2, 9 1, over 3 documents."
+    )
