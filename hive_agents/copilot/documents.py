@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents.base import HiveError, did_you_mean
+from hive_agents.copilot.forms import spaced
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.vocabulary import declared
 from hive_agents.documents import Collection as CollectionSchema
@@ -56,12 +57,24 @@ bounds=(('gte', 2024),))}]
     """
     groups: list[dict[str, Condition]] = [{}]
     for demand in filters:
+        if demand.op == "has":
+            continue  # words of texts are no conditions of the index
         group = next((one for one in groups if _fits(one.get(demand.field), demand)), None)
         if group is None:
             group = {}
             groups.append(group)
         group[demand.field] = _with(group.get(demand.field, Condition()), demand)
     return groups
+
+
+def with_words(index: ScopedIndex, demand: DocumentFilter) -> Mask:
+    """Return the chunks of documents whose field has words that begin with those of a filter, in that order."""
+    asked = spaced(str(demand.values[0])).rstrip()
+    texts = (
+        (doc_id, title if demand.field == "title" else row.get(demand.field))
+        for doc_id, title, row in index.documents()
+    )
+    return index.only(doc_id for doc_id, text in texts if asked and asked in spaced("" if text is None else str(text)))
 
 
 def document_filters(filters: Mapping[str, Any]) -> list[DocumentFilter]:

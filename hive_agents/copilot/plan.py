@@ -12,10 +12,11 @@ from pydantic import BeforeValidator, Field
 from hive_agents.base.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
-Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt"]
+Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has"]
 FilterValue = str | int | float | bool
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
 _IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
+_IN_WORDS |= {"has": "with "}
 
 
 class SearchStrategy(StrEnum):
@@ -42,7 +43,7 @@ def _strategy(value: object) -> object:
 
 
 class DocumentFilter(Format):
-    """One demand on a field of a document; `in` and `not_in` take a list.
+    """One demand on a field of a document; `in` and `not_in` take a list, `has` a word or several of a text.
 
     >>> DocumentFilter(field="status", op="in", value=["draft", "effective"]).values
     ('draft', 'effective')

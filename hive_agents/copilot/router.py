@@ -69,6 +69,9 @@ def route(
         return _followed(asked, resolved)
     if _refers_to_result(core) and len(words(core)) <= 5:
         return _unclear(asked, vocabulary)
+    titled = _titled(core, asked, vocabulary, reader=reader, today=today)
+    if titled is not None:
+        return titled
     counted = tally_in(core, vocabulary)
     if counted is not None:
         over = read(counted[1], vocabulary, reader=reader, today=today)
@@ -85,6 +88,21 @@ def route(
         reason = f"only {described(filters)}" if filters else "asks for documents, newest first"
         return _search(asked, None, filters, reason)
     return _unclear(asked, vocabulary, pronoun)
+
+
+def _titled(core: str, asked: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> Routed | None:
+    """Return the plan of a list by words of titles: "which tickets mention printer in the title"."""
+    found = pattern("messages", "in_title").search(core)
+    if found is None:
+        return None
+    rest = f"{core[: found.start()]} {core[found.end() :]}".strip(_CLOSE)
+    over = read(rest, vocabulary, reader=reader, today=today)
+    document = word_list("words", "document")
+    if over.content or not any(word.lower in document or vocabulary.calls(word.lower) for word in words(rest)):
+        return None
+    named = next(filter(None, found.groups())).strip(" \"'“”‘’«»")
+    demand = DocumentFilter(field="title", op="has", value=named)
+    return _search(asked, None, [*over.filters, demand], f"only {described([*over.filters, demand])}")
 
 
 def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> list[PastTurn]:
