@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import cast
 
 from hive_agents.copilot.dates import Bound, DateSpan, to_come
-from hive_agents.copilot.language import word_table
+from hive_agents.copilot.language import language, word_table
 from hive_agents.copilot.plan import DocumentFilter, Operator
 from hive_agents.copilot.roles import date_role_of, parts
 from hive_agents.copilot.sentence import ADVERBS, ARTICLES, BE, PREPOSITIONS, Sentence, asks_how_many
@@ -137,3 +139,40 @@ def _named_after(s: Sentence, place: int) -> tuple[str, Operator, set[int]] | No
 
 def is_number(word: str) -> bool:
     return len(word) <= 15 and word.replace(".", "", 1).isdecimal()
+
+
+@cache
+def _sizes() -> Mapping[str, tuple[str, float]]:
+    """Return the measure of each unit, and how many of the measure's smallest unit it is."""
+    sizes = language("en")["columns"]["sizes"]
+    return {
+        unit: (measure, float(factor))
+        for measure, of_factor in sizes.items()
+        for factor, units in of_factor.items()
+        for unit in units.split()
+    }
+
+
+def size_of(unit: str) -> tuple[str, float] | None:
+    return _sizes().get(unit)
+
+
+def units_of(name: str) -> list[tuple[str, float]]:
+    """Return the units that a column's name ends with: none, mostly, or one."""
+    return [size for part in parts(name)[1:] if (size := size_of(part)) is not None]
+
+
+def in_units(value: float, unit: str, name: str) -> float | None:
+    """Return a number in the unit that a column's name tells; None where that is one of another measure.
+
+    >>> in_units(2, "hours", "playing_time_min"), in_units(2, "km", "playing_time_min"), in_units(2, "km", "range")
+    (120, None, 2)
+    """
+    told, own = size_of(unit), units_of(name)
+    if told is None or not own:
+        return value
+    factor = next((factor for measure, factor in own if measure == told[0]), None)
+    if factor is None:
+        return None
+    converted = round(value * told[1] / factor, 9)
+    return int(converted) if converted == int(converted) else converted

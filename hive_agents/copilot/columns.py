@@ -6,15 +6,23 @@ rows are called, or the grammar around them. In any other message such words may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from operator import ge, gt, le, lt
 from typing import cast
 
-from hive_agents.copilot.bounds import bounds_of, compared, date_fields, is_number, value_at
+from hive_agents.copilot.bounds import (
+    bounds_of,
+    compared,
+    date_fields,
+    in_units,
+    is_number,
+    size_of,
+    units_of,
+    value_at,
+)
 from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
-from hive_agents.copilot.language import language, word_list, word_table
+from hive_agents.copilot.language import word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.roles import parts, role_of
 from hive_agents.copilot.sentence import (
@@ -44,6 +52,7 @@ _ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
 """Names of columns of years that don't say of what."""
 _EVERYONE = frozenset({"all", "everyone", "everybody", "those"})
 _WHOLE = word_list("columns", "whole")
+_COME = frozenset({"come", "comes"})
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
 
@@ -69,6 +78,8 @@ class _Columns:
         self.used: set[int] = set()
         self.dated = {n for span in sentence.dates if span.led for n in range(span.first, span.last + 1)}
         self.conditions = 0
+        self.denials: set[int] = set()
+        """Places of the negations that conditions were read with."""
         self.nouns = {n for n in range(len(sentence.words)) if self._is_noun(n)}
         if not self.nouns and sentence.vocabulary.noun:
             self.nouns = {n for n in range(len(sentence.words)) if self._stands_for_rows(n)}
@@ -101,6 +112,8 @@ class _Columns:
         rows = {demand.field for demand in self.filters if role_of(demand.field) == "kind"}
         either = any(s.at(n) == "or" for n in rest) and len(fields - rows) > 1
         named = bool(self.nouns) and bool(self.filters)
+        if any(self._denies(n) for n in rest if n not in self.denials):
+            return False
         rest = [n for n in rest if n or s.at(0) != "name" or s.at(1) not in ARTICLES]
         return (
             (bool(self.conditions) or named)
@@ -136,11 +149,17 @@ class _Columns:
         s = self.s
         at_before = s.back(place, *_OVER)
         before = s.at(at_before)
+        denials = {at_before} if self._denies(at_before) else set[int]()
         if (s.at(at_before - 1), before) == ("no", "longer"):
-            return True
-        if before == "or" or before == "nor":  # "neither paid nor shipped"
-            return any(s.at(n) == "neither" for n in range(place))
-        return before in NEGATIONS or before in _WITHOUT or before.endswith("n't")
+            denials = {at_before - 1}
+        elif before == "or" or before == "nor":  # "neither paid nor shipped"
+            denials |= {n for n in range(place) if s.at(n) == "neither"}
+        self.denials |= denials
+        return bool(denials) and (before != "nor" or len(denials) > 1)
+
+    def _denies(self, place: int) -> bool:
+        word = self.s.at(place)
+        return word in NEGATIONS or word in _WITHOUT or word.endswith("n't")
 
     def _named(self, place: int, names: list[str], most: int = LONGEST) -> tuple[str, int] | None:
         """Return the field that the words from a place on name, and how many they are."""
@@ -170,10 +189,15 @@ class _Columns:
                 words[0] = words[0].removeprefix(opposite)
                 same = word_key(words) == word_key(bare) or [*map(_key, words)] == [*map(_key, bare)]
                 if bare and same:
-                    inside = any(s.at(n) in NEGATIONS for n in range(place, places[-1]) if n not in places)
+                    inside = any(self._denies(n) for n in range(place, places[-1]) if n not in places)
                     no = (self._negated(place) or inside) != bool(opposite)
                     value = flags[name][1 if no else 0]
                     return [DocumentFilter(field=name, value=value)], set(range(place, places[-1] + 1))
+        found = self._named(place, list(flags))  # "members of the club" of `club_member`
+        said = {_key(s.at(n)) for n in range(place, place + found[1])} if found is not None else set[str]()
+        if found is not None and said.issuperset(_key(part) for part in parts(found[0]) if part not in BE | _HAVE):
+            value = flags[found[0]][1 if self._negated(place) else 0]
+            return [DocumentFilter(field=found[0], value=value)], set(range(place, place + found[1]))
         return None
 
     def _absent(self, place: int) -> Found | None:
@@ -188,6 +212,7 @@ class _Columns:
         if found is None:
             return None
         name, places = found[0], set(range(place, following + found[1]))
+        self.denials |= {place, place - 1} if s.at(place) in _HAVE else set()
         if fields[name].type == "number":
             return [DocumentFilter(field=name, value=0)], places
         if name in s.vocabulary.flags:
@@ -273,8 +298,8 @@ class _Columns:
         if not roots and over and (before < 0 or before in self.nouns or s.is_head(before) or before in s.inside):
             roots = measures["worth"]
         name = self._holding(roots.split())
-        if name is None and measuring is not None and size_of(unit) is not None:  # "longer than two hours"
-            alike = [one for one in self._numbers() if in_units(value, unit, one) is not None and _units_of(one)]
+        if name is None and over and size_of(unit) is not None:  # "longer than two hours"
+            alike = [one for one in self._numbers() if in_units(value, unit, one) is not None and units_of(one)]
             name = alike[0] if len(alike) == 1 else None
         start = before if measuring == before else before + 1
         places = {*range(start, last + 1)} | {n for n in (measuring,) if n is not None}
@@ -360,7 +385,8 @@ class _Columns:
             called = any(word_key([part]) in beside for part in parts(meaning.field))  # "rated R"
             if (mention.shy and not called) or not places.isdisjoint(self.used | self.dated):
                 continue
-            before = s.back(mention.first, *_OVER, PREPOSITIONS)
+            naming = {s.at(n) for n in range(mention.first) if _key(s.at(n)) in map(_key, parts(meaning.field))}
+            before = s.back(mention.first, *_OVER, PREPOSITIONS, _COME, frozenset(naming))
             if self._negated(before if before in self.linking else before + 1):
                 excluded.setdefault(meaning.field, []).extend(mention.values(meaning))
                 yield [], places
@@ -371,43 +397,6 @@ class _Columns:
             # Rows of other tables have no such column: what isn't from A is from one of the others.
             others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
             yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
-
-
-@cache
-def _sizes() -> Mapping[str, tuple[str, float]]:
-    """Return the measure of each unit, and how many of the measure's smallest unit it is."""
-    sizes = language("en")["columns"]["sizes"]
-    return {
-        unit: (measure, float(factor))
-        for measure, of_factor in sizes.items()
-        for factor, units in of_factor.items()
-        for unit in units.split()
-    }
-
-
-def size_of(unit: str) -> tuple[str, float] | None:
-    return _sizes().get(unit)
-
-
-def _units_of(name: str) -> list[tuple[str, float]]:
-    """Return the units that a column's name ends with: none, mostly, or one."""
-    return [size for part in parts(name)[1:] if (size := size_of(part)) is not None]
-
-
-def in_units(value: float, unit: str, name: str) -> float | None:
-    """Return a number in the unit that a column's name tells; None where that is one of another measure.
-
-    >>> in_units(2, "hours", "playing_time_min"), in_units(2, "km", "playing_time_min"), in_units(2, "km", "range")
-    (120, None, 2)
-    """
-    told, own = size_of(unit), _units_of(name)
-    if told is None or not own:
-        return value
-    factor = next((factor for measure, factor in own if measure == told[0]), None)
-    if factor is None:
-        return None
-    converted = round(value * told[1] / factor, 9)
-    return int(converted) if converted == int(converted) else converted
 
 
 def _key(word: str) -> str:

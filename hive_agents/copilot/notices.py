@@ -44,6 +44,7 @@ def notice(outcome: TurnOutcome, results: Sequence[dict[str, Any]]) -> str | Non
     if outcome.status == "unavailable":
         return absence(outcome, ", so there is no answer") if outcome.by_words else UNAVAILABLE
     notices = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
+    notices += _shared(outcome)
     if outcome.unknown_version is not None:
         notices.append(f"No document that you may read is of version {outcome.unknown_version}.")
     notices += filter(None, [absence(outcome)])
@@ -60,6 +61,18 @@ def notice(outcome: TurnOutcome, results: Sequence[dict[str, Any]]) -> str | Non
         notices += [] if versioned or outcome.unknown_version else _newest(ranked)
         notices += _contradictions(ranked)
     return " ".join(notices) or None
+
+
+def _shared(outcome: TurnOutcome) -> list[str]:
+    """Return which field a value was taken to be of, where others have it, too."""
+    told = [(value, other) for other, values in outcome.shared.items() for value in values]
+    fields = {str(value): demand.field for demand in outcome.decision.filters for value in demand.values}
+    return [
+        f'"{one_line(value, LONGEST)}" is a value of {other.replace("_", " ")}, too: '
+        f"I took it as one of {fields[value].replace('_', ' ')}."
+        for value, other in told
+        if value in fields
+    ]
 
 
 def _unknown_words(unknown: Sequence[str]) -> list[str]:

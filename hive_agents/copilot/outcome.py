@@ -56,7 +56,8 @@ class TurnOutcome(Format):
     """The stored outcome of a turn, from which its reply is rendered again, within current permissions.
 
     `rests_on` lists every document whose text an answer was made from, cited or not; `named` the values of fields that
-    the turn reveals beyond the reader's words; `corrected` maps mistyped words to corrections; `unknown` are words that
+    the turn reveals beyond the reader's words, `shared` the fields that have a value of a filter, too; `corrected` maps
+    mistyped words to corrections; `unknown` are words that
     no document has, `unknown_version` a version that none is of. `left_out` tells that the active config's filters
     exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable, `by_own_index`
     that the engine of words was, `away_since` since when an engine is, `by_meaning` that results could only be found by
@@ -74,6 +75,7 @@ class TurnOutcome(Format):
     answer_source: AnswerSource | None = None
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}
+    shared: dict[str, list[str]] = {}
     corrected: dict[str, str] = {}
     unknown: list[str] = []
     unknown_version: str | None = None
@@ -105,9 +107,10 @@ class TurnOutcome(Format):
         return list(dict.fromkeys([*(result.doc_id for result in self.results), *self.rests_on]))
 
     def names_known(self, vocabulary: Vocabulary) -> bool:
-        """Return whether every value in `named` is one of a document that the reader may view now."""
+        """Return whether every value in `named` and `shared` is one of a document that the reader may view now."""
         fields = vocabulary.fields
-        return all(name in fields and set(values) <= set(fields[name].values) for name, values in self.named.items())
+        named = (*self.named.items(), *self.shared.items())
+        return all(name in fields and set(values) <= set(fields[name].values) for name, values in named)
 
 
 @dataclass

@@ -71,6 +71,9 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         results=results,
         next_cursor=state.get("next_cursor"),
         named=session.vocabulary.named_in(decision, session.request.text),
+        shared=session.vocabulary.shared(
+            [demand for demand in decision.filters if demand not in session.request.pinned], session.request.text
+        ),
         corrected=session.corrected,
         count=None if state.get("tally") is not None else how_many(session, decision),
         by_words=session.by_words,

@@ -22,7 +22,7 @@ from hive_agents.copilot.forms import (
     word_key,
 )
 from hive_agents.copilot.language import language, word_list
-from hive_agents.copilot.plan import FilterValue, RouterDecision
+from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
 from hive_agents.copilot.roles import FieldRole, date_role_of, name_stems, parts, role_of
 from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
@@ -282,6 +282,25 @@ class Vocabulary:
             for name, values in self._spaced_values.items()
         }
         return {name: values for name, values in named.items() if values}
+
+    def shared(self, filters: Sequence[DocumentFilter], text: str) -> dict[str, list[str]]:
+        """Return the other fields that have a value that is filtered by, unless the text names the field.
+
+        >>> fields = {name: FieldWords("keyword", ("late", "sent")) for name in ("payment", "delivery")}
+        >>> demand = DocumentFilter(field="payment", value="late")
+        >>> [Vocabulary(fields).shared([demand], text) for text in ("how many are late", "late payments")]
+        [{'delivery': ['late']}, {}]
+        """
+        said = {word_key([word]) for word in spell(text)}
+        shared: dict[str, list[str]] = {}
+        for demand in filters:
+            if role_of(demand.field) == "kind" or not said.isdisjoint(word_key([one]) for one in parts(demand.field)):
+                continue
+            for name, words in self.fields.items():
+                both = [value for value in map(str, demand.values) if value in words.values]
+                if name != demand.field and both and demand.op in ("eq", "in") and words.type == "keyword":
+                    shared.setdefault(name, []).extend(both)
+        return shared
 
     @cached_property
     def _spaced_values(self) -> dict[str, list[tuple[str, str]]]:

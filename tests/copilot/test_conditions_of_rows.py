@@ -95,3 +95,38 @@ def test_rows_are_found_by_their_readers_words(table: Vocabulary, text: str, fil
 def test_a_unit_of_another_measure_and_other_words_list_nothing(table: Vocabulary, text: str) -> None:
     decision = route(text, table, reader="raj", today=TODAY).decision
     assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "filters"),
+    [
+        (TOOLS, "tools that do not come from Wera", ["maker eq Knipex"]),
+        (TOOLS, "tools which don't come from Knipex", ["maker eq Wera"]),
+        (FILMS, "films not shot in Spain over 2 hours", ["playing_time_min gt 120", "shot_in eq Italy"]),
+    ],
+)
+def test_what_is_denied_is_excluded(table: Vocabulary, text: str, filters: list[str]) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert sorted(f"{one.field} {one.op} {one.value}" for one in decision.filters) == sorted(filters)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (TOOLS, "tools that nobody but Wera does not make for 40"),
+        (TOOLS, "which tools have not been lent by Wera to others"),
+    ],
+)
+def test_a_negation_that_no_condition_explains_makes_no_exact_list(table: Vocabulary, text: str) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
+
+
+def test_a_flag_is_known_in_any_order_of_its_words() -> None:
+    members = of_tables({"fan_club_member": "boolean", "town": "keyword"}, {"town": [("Bern", 2)]}, "guests/1.md")
+    for text, value in (
+        ("guests who are members of the fan club", True),
+        ("guests that are not fan club members", False),
+    ):
+        decision = route(text, members, reader="raj", today=TODAY).decision
+        assert [(one.field, one.value) for one in decision.filters] == [("fan_club_member", value)]
