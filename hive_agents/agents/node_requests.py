@@ -53,8 +53,9 @@ def tool_call(
 def broken_off(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
     """Return the request to repeat a call that may have been made before the process died."""
     text = (
-        f"{name} was being called when its process died: it may have happened. Look, then respond with what came of it"
-        " where it did, approve to call it again, or reject to go on without it."
+        f"{name} was being called when its process died or fell silent: it may have happened, and may yet where that"
+        " process is merely stopped. Look, then respond with what came of it where it did, approve to call it again, or"
+        " reject to go on without it."
     )
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "question": text}
     return Filing(

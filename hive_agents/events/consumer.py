@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
+from hive_agents.base import Busy
 from hive_agents.events.bell import Bell
 from hive_agents.events.types import Event, EventType
 from hive_agents.store import connected
@@ -26,7 +27,8 @@ class Consumer:
 
     Its position is stored in the log's database under `name`; after a crash the last event may be handled again. A new
     consumer begins at the log's `end` or `begin`. If the handler raises, it is called again after `pause` seconds, then
-    after twice as many each time; after five tries the event is skipped with an error in the log.
+    after twice as many each time; after five tries the event is skipped with an error in the log. While the records or
+    another resource can't be had (HIVE-402), it is called again and again, and no event is skipped.
     """
 
     def __init__(
@@ -69,16 +71,20 @@ class Consumer:
                 return handled
 
     async def _handled(self, event: Event) -> None:
-        for attempt in range(TRIES):
+        attempt = 0
+        while attempt < TRIES:
             try:
                 result = self._handle(event)
                 if inspect.isawaitable(result):
                     await result
                 return
+            except Busy:
+                await asyncio.sleep(self._pause * 2**TRIES)
             except Exception as error:
                 # Messages may quote what people wrote.
                 _log.warning("%s: %s at event %s (%s)", self.name, type(error).__name__, event.seq, event.type)
                 await asyncio.sleep(self._pause * 2**attempt)
+                attempt += 1
         _log.error("%s skips event %s (%s) after %d tries", self.name, event.seq, event.type, TRIES)
 
     def _begin(self) -> int:

@@ -1,6 +1,7 @@
 """Distributes events to all open streams, with one reader of the event log for all of them.
 
 The log is read when this process emits an event, or when the database was written to; idle streams cost no reading.
+A server of records doesn't tell who wrote: there it is read again and again, while a stream is open.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import uuid
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.access import tell_streams
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 BATCH = 500
 POLL_SECONDS = 1.0
 """How often the feed checks for writes by other processes; those of this one wake it at once."""
+REMOTE_POLL_SECONDS = 0.25
+"""How often the feed reads a log that is on a server."""
 COUNTED_SECONDS = 10
 """How often the number of open streams is recorded while it stays the same."""
 MOST_QUEUED = 1000
@@ -124,7 +128,9 @@ class Feed:
         self._seq, self._early = await self._end_of_log(), deque()
         self._begun.set()
         self._tell_at = asyncio.get_running_loop().time() + POLL_SECONDS
-        bus, writes = self._host.bus, Writes(self._events.workspace.database)
+        bus, records = self._host.bus, self._events.workspace.records
+        writes = Writes(records) if isinstance(records, Path) else None
+        poll = REMOTE_POLL_SECONDS if writes is None else POLL_SECONDS
         subscription = bus.subscribe(self._pass_on, types=TRANSIENT, overflow="drop_oldest")
         try:
             with Bell(bus, DURABLE) as bell:
@@ -134,6 +140,7 @@ class Feed:
                     except HiveError as error:
                         _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
                         events = []
+                        await asyncio.sleep(POLL_SECONDS)
                     for event in events:
                         self._deliver(event)
                         self._seq = event.seq or self._seq
@@ -141,10 +148,11 @@ class Feed:
                         self._deliver(self._early.popleft())
                     if len(events) < BATCH:
                         await self._count()
-                        while not await bell.wait(POLL_SECONDS) and not _written(writes):
+                        while not await bell.wait(poll) and not _written(writes):
                             await self._count()
         finally:
-            writes.close()
+            if writes is not None:
+                writes.close()
             bus.unsubscribe(subscription)
 
     async def _end_of_log(self) -> int:
@@ -181,8 +189,8 @@ class Feed:
             watch.offer(event)
 
 
-def _written(writes: Writes) -> bool:
+def _written(writes: Writes | None) -> bool:
     try:
-        return writes.since_last_look()
+        return writes is None or writes.since_last_look()
     except HiveError:  # reading the log reports why
         return True

@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import Chat, Workspace
 from hive_agents.access import Principal, known_principal
+from hive_agents.base.errors import Busy
 from hive_agents.copilot import ThreadStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.host.host import Host
@@ -68,6 +69,24 @@ async def test_a_question_is_answered_as_a_stream(place: Workspace, client: http
     shown = (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).json()
     assert shown["result"] == reply
     assert (await client.get(f"/api/threads/{run['thread_id']}", headers=dana)).json()["turns"][0]["text"] == QUESTION
+
+
+async def test_a_reply_that_cannot_be_read_for_a_moment_is_none_that_is_not_there(
+    place: Workspace, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dana = bearer(place)
+    run = await asked(client, dana, QUESTION)
+    await followed(client, run["events"], dana)
+
+    def away(*_: object, **__: object) -> None:
+        raise Busy.of("HIVE-402", "the records are away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Chat, "render", away)
+        assert (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).status_code == 503
+        with pytest.raises(httpx.RemoteProtocolError):  # the stream breaks off, and says nothing of an end
+            await followed(client, run["events"], dana)
+    assert (await followed(client, run["events"], dana))[-1].value["result"]["status"] == "results"
 
 
 async def test_who_comes_back_with_the_last_id_misses_nothing_and_gets_nothing_twice(

@@ -37,7 +37,7 @@ from ag_ui.core import (
 
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore
-from hive_agents.base import UNSEEN, HiveError, hides, spelled, unfetched
+from hive_agents.base import UNSEEN, Busy, HiveError, hides, spelled, unfetched
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
 
@@ -213,7 +213,7 @@ class Projection:
 def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
     """Return a run's result with the caller's present rights: a reply, or the result of an agent or the optimizer.
 
-    None while there is none, and for another person's question.
+    None while there is none, and for another person's question. Raises: HIVE-402 while it can't be read.
     """
     row = RunStore(call.workspace).get(run_id)
     if row.graph == CHAT_GRAPH:
@@ -221,6 +221,8 @@ def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
             return None
         try:
             return call.chat().render(run_id)
+        except Busy:
+            raise
         except HiveError:  # its thread was deleted
             return None
     if row.graph != AGENT_GRAPH or row.result is None:
