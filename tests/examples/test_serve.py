@@ -104,3 +104,36 @@ async def test_a_browser_gets_a_cookie_for_tls_alone(place: Workspace, client: h
 async def test_nothing_that_a_proxy_says_is_a_proof(place: Workspace, client: httpx.AsyncClient) -> None:
     claimed = {"X-Forwarded-User": "root", "X-Remote-User": "root", "X-Forwarded-For": "127.0.0.1"}
     assert (await client.get("/api/session", headers=claimed)).status_code == 401
+
+
+async def test_what_is_read_is_answered_by_the_other_host_when_one_is_gone(tmp_path: Path) -> None:
+    caddy = shutil.which("caddy")
+    if caddy is None:
+        pytest.skip("caddy is not installed")
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await writer.drain()
+        writer.close()
+
+    hosts = [await asyncio.start_server(reply, "127.0.0.1", lasting_port()) for _ in range(2)]
+    upstream = " ".join(f"127.0.0.1:{one.sockets[0].getsockname()[1]}" for one in hosts)
+    url, config = f"http://127.0.0.1:{lasting_port()}", tmp_path / "Caddyfile"
+    config.write_text(OPTIONS.format(storage=tmp_path / "caddy", example=SERVE / "Caddyfile"), encoding="utf-8")
+    environment = {**os.environ, "HIVE_SITE": url, "HIVE_UPSTREAM": upstream, "HOME": str(tmp_path)}
+    with (tmp_path / "log").open("wb") as log:
+        command = (caddy, "run", "--config", str(config), "--adapter", "caddyfile")
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stderr=log)
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+            while not await answers(client):
+                assert process.returncode is None, (tmp_path / "log").read_text()
+                await asyncio.sleep(0.05)
+            hosts[0].close()
+            found = [(await client.get("/api/runs")).status_code for _ in range(8)]
+    finally:
+        process.terminate()
+        await process.wait()
+        hosts[1].close()
+    assert found == [200] * 8
