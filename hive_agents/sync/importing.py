@@ -147,7 +147,11 @@ def _wanted(
         if rev is None and not path.exists() and not any(source.path == absolute(path) for source in remembered):
             raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
         if pattern:
-            listing = list_files(path, pattern)
+            try:
+                listing = list_files(path, pattern)
+            except ImportFailure as failure:
+                fix = "name a folder, or files"
+                raise HiveError.of("HIVE-409", f"{path} {failure}", fix=fix, exit_code=2) from None
             if not listing.found and not listing.refused:
                 raise HiveError.of("HIVE-409", f"there is no {text}", fix="name a file, a folder or a glob")
             patterns.append((path, pattern))

@@ -18,6 +18,8 @@ from hive_agents.sync.ignoring import GitIgnore, file_is_ignored, folder_is_igno
 _GIT_SECONDS = 120
 _IN_A_MAILDIR = re.compile(r"\d+\.[^/]+")
 _OWN = "the workspace's own"
+_DEEPEST = 200
+"""Levels of folders; Python walks them by calls within calls."""
 _NEITHER = "neither a file nor a folder"
 _LINK, _SUBMODULE = "120000", "160000"
 
@@ -93,7 +95,10 @@ def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspa
         if not path.is_file():
             raise ImportFailure(_NEITHER)
         return Listing([_on_disk(path, Path(path.name))])
-    return _folder(path, _matching(path, pattern) if pattern else None, workspace)
+    try:
+        return _folder(path, _matching(path, pattern) if pattern else None, workspace)
+    except RecursionError:  # where a pattern is looked for
+        raise ImportFailure(f"has folders more than {_DEEPEST} deep, which no pattern reaches") from None
 
 
 def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Listing:
@@ -142,6 +147,8 @@ class _FolderWalk:
             why = _OWN
         if why is not None:
             self.listing.ignore(why)
+        elif len(path.parts) - len(self.inside.parts) > _DEEPEST:
+            self._refuse(path, f"more than {_DEEPEST} folders deep")
         elif not path.is_symlink():
             return True
         elif self._reached is None or path in self._reached:  # else the pattern matches nothing below it
