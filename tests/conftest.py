@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import pytest
 import typer
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from hive_agents import Workspace
 from hive_agents.documents import DocumentFolder
@@ -35,7 +35,7 @@ from hive_agents.store import connected
 typer.main.get_command = cache(typer.main.get_command)
 
 # A busy machine takes its time; how long an example may take is nobody's promise.
-settings.register_profile("untimed", parent=settings(), deadline=None)
+settings.register_profile("untimed", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

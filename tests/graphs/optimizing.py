@@ -14,7 +14,7 @@ from hive_agents.store import connect
 from tests.topics import activate, make_topics, write_golden
 
 OPTIMIZE = [sys.executable, "-m", "hive_agents", "optimize"]
-QUICK: dict[str, Any] = {"iterations": 2, "seconds": 30.0}
+QUICK: dict[str, Any] = {"iterations": 2, "seconds": 3_600.0}
 
 
 def run(workspace: Workspace, *, deploy: bool = True, **settings: Any) -> dict[str, Any]:

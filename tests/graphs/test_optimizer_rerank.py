@@ -82,7 +82,7 @@ def test_no_pair_is_paid_twice_by_a_run_that_broke_off_and_is_resumed(place: Wor
         if state.get("rows"):
             raise MemoryError
 
-    settings = {"iterations": 2, "seconds": 30.0}
+    settings = {"iterations": 2, "seconds": 3_600.0}
     broken = OptimizeRun.start(place, golden=None, deploy=False, settings=settings)
     broken.on_update = break_off
     with pytest.raises(MemoryError):

@@ -85,6 +85,21 @@ async def test_a_run_that_is_no_turn_of_the_conversation_is_unknown(tmp_path: Pa
             assert (await client.get(f"/chat/runs/{run['run_id']}/trace", headers=root)).status_code == status
 
 
+async def test_a_long_conversation_says_that_its_last_questions_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.server.copilot.MOST_TURNS", 2)
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        root, thread = bearer(place, "root", "operator", "reader"), None
+        for shown in (False, True, True):
+            turn = await answered(client, root, QUESTION, thread_id=thread)
+            thread = turn["thread_id"]
+            page = await client.get(f"/chat/{thread}", headers=root)
+            assert ("The last 2 questions of this conversation are shown." in page.text) == shown
+        assert page.text.count('class="turn"') == 2
+
+
 async def test_an_open_question_is_followed_after_a_reload(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:  # nobody answers it

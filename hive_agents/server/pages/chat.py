@@ -86,6 +86,7 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
     return {
         "thread": conversation,
         "turns": turns,
+        "most_turns": copilot.MOST_TURNS,
         "asked": {"pinned": pinned, "doc_id": None},
         "fields": _fields(call),
         "empty": None,
