@@ -50,7 +50,7 @@ SURFACES = {
     ),
     "turn": dict.fromkeys(
         "decision doc_id planner pinned status results answer_source rests_on by_words by_meaning named"
-        " by_own_index away_since corrected unknown unknown_version left_out count removed_citations judgment"
+        " by_own_index away_since corrected shared unknown unknown_version left_out count removed_citations judgment"
         " approval_id next_cursor unfold tally usage".split(),
         "thread rows",
     ),

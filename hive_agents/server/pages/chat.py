@@ -32,7 +32,9 @@ def begin(call: Call) -> dict[str, Any]:
     ask: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
     fields = _fields(call)
     empty = library.dropped(call) if not fields and library.is_empty(call) else None
-    return {"thread": None, "turns": [], "asked": ask, "fields": fields, "empty": empty, **_threads(call)}
+    return {"thread": None, "turns": [], "asked": ask, "fields": fields, "empty": empty, "most_shown": None} | _threads(
+        call
+    )
 
 
 @pages.get("/chat/threads", READER, "chat_threads.html")
@@ -86,7 +88,7 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
     return {
         "thread": conversation,
         "turns": turns,
-        "most_turns": copilot.MOST_TURNS,
+        "most_shown": copilot.MOST_TURNS if len(turns) >= copilot.MOST_TURNS else None,
         "asked": {"pinned": pinned, "doc_id": None},
         "fields": _fields(call),
         "empty": None,
