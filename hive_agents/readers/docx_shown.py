@@ -34,7 +34,7 @@ _PICTURE = "pictures without text"
 _DRAWN = {"chart": "charts", "relIds": "diagrams", "blip": _PICTURE, "imagedata": _PICTURE}
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_POINTS = 10_000  # of a chart: what a place says is no reason for a table of millions of rows
+_CELLS = 10_000  # of a chart that is drawn as a table; a larger one is counted as left out
 _RELATED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _FORMS = {
     "f": ("fraction", "num den"),
@@ -135,7 +135,10 @@ def _drawn(element: Element) -> Iterator[Element]:
 
 
 def _charted(chart: Element) -> Iterator[Element]:
-    """Yield the title of a chart, and its numbers as a table: a row for each category, a column for each series."""
+    """Yield the title of a chart, and its numbers as a table: a row for each category, a column for each series.
+
+    One of very many numbers has no table.
+    """
     title = chart.find(f".//{_CHART}chart/{_CHART}title")
     yield from _drawn(title) if title is not None else ()
     columns: list[dict[int, str]] = []
@@ -145,9 +148,10 @@ def _charted(chart: Element) -> Iterator[Element]:
         named = series.find(_CHART + "tx")
         heading = "" if named is None else " ".join(part.text or "" for part in named.iter(_CHART + "v"))
         columns += [{-1: heading} | _points(part) for name in ("val", "yVal") for part in series.findall(_CHART + name)]
-    if any(columns):
+    places = sorted({at for column in columns for at in column})
+    if any(columns) and len(places) * len(columns) <= _CELLS:
         table = Element(W + "tbl")
-        for at in range(-1, 1 + max(at for column in columns for at in column)):
+        for at in places:
             row = ElementTree.SubElement(table, W + "tr")
             for column in columns:
                 ElementTree.SubElement(row, W + "tc").append(_paragraph_of(column.get(at, "")))
@@ -157,7 +161,7 @@ def _charted(chart: Element) -> Iterator[Element]:
 def _points(data: Element) -> dict[int, str]:
     """Return the values that a chart has cached, by their places."""
     points = [(point.get("idx", ""), point.findtext(_CHART + "v", "")) for point in data.iter(_CHART + "pt")]
-    return {int(at): _number(text) for at, text in points if at.isdecimal() and int(at) < _POINTS}
+    return {int(at): _number(text) for at, text in points if at.isdecimal() and len(at) < 10}
 
 
 def _number(text: str) -> str:
@@ -308,15 +312,16 @@ class _Shown:
 
     def _picture(self, element: Element) -> list[Element]:
         """Return the words of a picture; its text boxes have been taken out."""
-        data = [
-            self._related.get(part.get(_RELATED + ("dm" if _local(part) == "relIds" else "id"), ""))
-            for part in element.iter()
-            if _local(part) in ("relIds", "chart")
-        ]
-        drawn = [*_drawn(element)]
-        for tree in data:
-            drawn += () if tree is None else _charted(tree) if tree.tag == _CHART + "chartSpace" else _drawn(tree)
+        drawn, unread = [*_drawn(element)], Counter[str]()
+        for part in element.iter():
+            if (name := _local(part)) not in ("chart", "relIds"):
+                continue
+            tree = self._related.get(part.get(_RELATED + ("id" if name == "chart" else "dm"), ""))
+            told = [] if tree is None else [*(_charted(tree) if name == "chart" else _drawn(tree))]
+            unread[_DRAWN[name]] += not any(name != "chart" or each.tag == W + "tbl" for each in told)
+            drawn += told
         if drawn:
+            self.left_out += unread
             self._boxes[-1].append((self._has_text[-1], drawn))
             return []
         names = {_local(part) for part in element.iter()}

@@ -19,8 +19,8 @@ from hive_agents.sources.contract import (
     SourcePlace,
 )
 
-_TIMES, _SECONDS, _MOST_PAGES = (10, 60), 600.0, 10_000
-"""Seconds to connect and of a piece of an answer, and of all of it; pages of a listing, a thousand objects each."""
+_SECONDS, _MOST_PAGES = 600.0, 10_000
+"""Seconds of a whole answer; pages of a listing, a thousand objects each."""
 _DENIED = ("403", "AccessDenied", "AllAccessDisabled")
 _EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 _READING = ("READ", "FULL_CONTROL")
@@ -38,29 +38,19 @@ class S3Options(SourceOptions):
 
 
 class _Answers:
-    """Sends what botocore asks as that does, and ends answers that are longer, or take longer, than they may."""
+    """Sends what botocore asks by the client's own session, and ends answers that are longer, or take longer, than they
+    may. Only the session has the client's proxies and certificates."""
 
-    def __init__(self) -> None:
-        from botocore.httpsession import URLLib3Session
-        from botocore.utils import get_environ_proxies
-
-        self._made, self._proxies = URLLib3Session, get_environ_proxies
-        self._sessions: dict[str, Any] = {}
+    def __init__(self, client: Any) -> None:
+        self._session = client._endpoint.http_session
 
     def __call__(self, request: Any, **_: Any) -> Any:
-        place = "/".join(request.url.split("/", 3)[:3])
-        if place not in self._sessions:
-            self._sessions[place] = self._made(proxies=self._proxies(request.url), timeout=_TIMES)
         as_it_comes, request.stream_output = request.stream_output, True
-        answer = self._sessions[place].send(request)
+        answer = self._session.send(request)
         answer.raw = _BoundedBody(answer.raw)
         if not as_it_comes:
             answer.content  # noqa: B018  # it is read here
         return answer
-
-    def close(self) -> None:
-        for session in self._sessions.values():
-            session.close()
 
 
 class _BoundedBody:
@@ -103,13 +93,10 @@ class S3Source(DocumentSource[S3Options]):
             "s3",
             endpoint_url=options.endpoint or None,
             region_name=options.region or ("us-east-1" if options.endpoint else None),
-            config=Config(
-                connect_timeout=_TIMES[0], read_timeout=_TIMES[1], retries={"total_max_attempts": 3, "mode": "standard"}
-            ),
+            config=Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 3, "mode": "standard"}),
             **login,
         )
-        self._answered = _Answers()
-        self._client.meta.events.register("before-send.s3", self._answered)
+        self._client.meta.events.register("before-send.s3", _Answers(self._client))
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
         pages = self._client.get_paginator("list_objects_v2")
@@ -137,7 +124,6 @@ class S3Source(DocumentSource[S3Options]):
         return content
 
     def close(self) -> None:
-        self._answered.close()
         self._client.close()
 
     def _access(self, name: str) -> SourceAccess:

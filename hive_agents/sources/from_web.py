@@ -33,14 +33,13 @@ from hive_agents.sources.contract import (
     SourceOptions,
     SourcePlace,
 )
-from hive_agents.sources.http_answer import HttpClient
+from hive_agents.sources.http_answer import DENIED, GONE, HttpClient
 
 AGENT = "hive-agents"
 _LONGEST_PAUSE = 60.0
 """Seconds between two requests, for whatever site comes next."""
 _MOST_REDIRECTS, _MOST_SITEMAPS, _LONGEST_URL, _MOST_ROBOTS = 5, 1_000, 500, 512_000
 _MOVED = frozenset({301, 302, 303, 307, 308})
-_DENIED, _GONE = frozenset({401, 403}), frozenset({404, 410})
 # Nothing is given back: a sitemap costs what it is long.
 _LOCATION = re.compile(r"<(?:\w+:)?loc>\s*+(?:<!\[CDATA\[)?+([^<\]]++)(?:\]\]>)?+\s*+</(?:\w+:)?loc>", re.I)
 
@@ -115,12 +114,12 @@ class WebSource(DocumentSource[WebOptions]):
                     raise
                 yield MissedItem(key, str(failure), alone=not follow)
                 continue
-            if answer is None or answer.status in _GONE or (at := _key(url)) in keys:
+            if answer is None or answer.status in GONE or (at := _key(url)) in keys:
                 if number == 1 and follow:
                     raise SourceFailure(f"{self._start} answers {answer.status if answer else 'from elsewhere'}")
                 continue
             keys.add(at)
-            if answer.status in _DENIED:
+            if answer.status in DENIED:
                 yield MissedItem(at, f"the server answers {answer.status}", denied=True, alone=True)
                 continue
             if answer.status == 304:
@@ -199,7 +198,7 @@ class WebSource(DocumentSource[WebOptions]):
         for _ in range(_MOST_REDIRECTS):
             answer = self._get(url, revision)
             if answer.status not in _MOVED:
-                if answer.status not in (200, 304, *_DENIED, *_GONE):
+                if answer.status not in (200, 304, *DENIED, *GONE):
                     raise SourceFailure(f"the server answers {answer.status}")
                 return answer, url
             try:

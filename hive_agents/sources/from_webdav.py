@@ -20,10 +20,9 @@ from hive_agents.sources.contract import (
     SourceOptions,
     SourcePlace,
 )
-from hive_agents.sources.http_answer import HttpAnswer, HttpClient
+from hive_agents.sources.http_answer import DENIED, GONE, HttpAnswer, HttpClient
 
 _MOST_FOLDERS, _LONGEST_VALUE = 20_000, 10_000
-_DENIED, _GONE = frozenset({401, 403}), frozenset({404, 410})
 _NAMES = ("getcontentlength", "getetag", "getlastmodified", "resourcetype")
 _ASKED = f'<propfind xmlns="DAV:"><prop>{"".join(f"<{name}/>" for name in _NAMES)}</prop></propfind>'.encode()
 
@@ -117,10 +116,10 @@ class WebDavSource(DocumentSource[WebDavOptions]):
         target = self._url.copy_with(raw_path=quote(self._root + key).encode())
         asking = self._client.answer(method, target, self._headers | (headers or {}), content)
         answer = self._client.run(asking)
-        if answer.status in _DENIED:
+        if answer.status in DENIED:
             raise Denied(f"the server answers {answer.status}")
         if answer.status not in (200, 207):
-            raise SourceFailure("it isn't there" if answer.status in _GONE else f"the server answers {answer.status}")
+            raise SourceFailure("it isn't there" if answer.status in GONE else f"the server answers {answer.status}")
         return answer
 
 

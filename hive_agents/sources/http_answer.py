@@ -17,6 +17,7 @@ from hive_agents.sources.contract import SourceFailure
 
 _SECONDS = 120.0
 """Of one request with all that comes back, however slowly."""
+DENIED, GONE = frozenset({401, 403}), frozenset({404, 410})
 _WITH_A_BODY = frozenset({200, 207})
 T = TypeVar("T")
 

@@ -129,10 +129,25 @@ def test_what_a_drawing_a_diagram_and_a_chart_of_word_say_is_there() -> None:
         document.element.body.insert(-1, parse_xml(f"<w:p xmlns:w='{WORD}' xmlns:a='{drawing}'>{run}</w:p>"))
     imported = convert_bytes("a.docx", saved(document))
     assert imported.markdown == (
-        "Before.\n\nRain\n\n| | North | South |\n| --- | --- | --- |\n| May | 4.4 | 3 |\n| June |  |  |\n\n"
-        "Ask\n\nAdapt\n\nArrow up\n"
+        "Before.\n\nRain\n\n| | North | South |\n| --- | --- | --- |\n| May | 4.4 | 3 |\n| June |  |  |\n"
+        "| | 5 | 5 |\n\nAsk\n\nAdapt\n\nArrow up\n"
     )
     assert imported.left_out == {"charts": 1}
+
+
+def test_a_chart_of_very_many_numbers_is_counted_beside_its_title() -> None:
+    document = docx.Document()
+    chart = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006/main"
+    related = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    series = "".join(f"<c:ser><c:val><c:pt idx='{n * 10**5}'><c:v>1</c:v></c:pt></c:val></c:ser>" for n in range(200))
+    title = "<c:title><a:p><a:r><a:t>Rain</a:t></a:r></a:p></c:title>"
+    text = f"<c:chartSpace xmlns:c='{chart}' xmlns:a='{drawing}'><c:chart>{title}{series}</c:chart></c:chartSpace>"
+    id = document.part.relate_to(Part(PackURI("/word/charts/chart1.xml"), "application/xml", text.encode()), "drawn")
+    run = f"<w:r><w:drawing><c:chart xmlns:c='{chart}' xmlns:r='{related}' r:id='{id}'/></w:drawing></w:r>"
+    document.element.body.insert(-1, parse_xml(f"<w:p xmlns:w='{WORD}'>{run}</w:p>"))
+    imported = convert_bytes("a.docx", saved(document))
+    assert (imported.markdown, imported.left_out) == ("Rain\n", {"charts": 1})
 
 
 @pytest.mark.parametrize("name", ["toc 2", "TOC Heading", "table of figures"])
