@@ -35,7 +35,7 @@ def command(
     from hive_agents.base import HiveError
     from hive_agents.documents import collection_names
     from hive_agents.gate import TagChange, accept_generations, decide_generations
-    from hive_agents.host import advice
+    from hive_agents.host import language_advice
     from hive_agents.ranking import build_index
 
     if accept and not reason:
@@ -64,7 +64,7 @@ def command(
         if decision.decision != "passed":
             lines.append('  the old index stays in use; hive index --accept --reason "…" switches anyway')
     if report.added:
-        told = advice(place, collection_names(place))
+        told = language_advice(place, collection_names(place))
         lines += [*_undeclared(place), *(f"{what}: {fix}" for what, fix in told)]
     for skipped in report.skipped:
         location = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"

@@ -57,13 +57,12 @@ class TurnOutcome(Format):
 
     `rests_on` lists every document whose text an answer was made from, cited or not; `named` the values of fields that
     the turn reveals beyond the reader's words, `shared` the fields that have a value of a filter, too; `corrected` maps
-    mistyped words to corrections; `unknown` are words that
-    no document has, `unknown_version` a version that none is of. `left_out` tells that the active config's filters
-    exclude all documents that the plan's filters match, `by_words` that embeddings were unavailable, `by_own_index`
-    that the engine of words was, `away_since` since when an engine is, `by_meaning` that results could only be found by
-    meaning: no document has the words, or they are of another language. `count` is the number of documents where that
-    was asked; `tally` a figure over the documents that meet the filters, computed when the turn is rendered. With
-    `unfold` passages are shown at their greater length.
+    mistyped words to corrections; `unknown` are words that no document has, `unknown_version` a version that none is
+    of. `left_out` tells that the active config's filters exclude all documents that the plan's filters match,
+    `by_words` that embeddings were unavailable, `by_own_index` that the engine of words was, `away_since` since when an
+    engine is, `by_meaning` that results could only be found by meaning: no document has the words, or they are of
+    another language. `count` is the number of documents where that was asked; `tally` a figure over the documents that
+    meet the filters, computed when the turn is rendered. With `unfold` passages are shown at their greater length.
     """
 
     decision: RouterDecision

@@ -97,8 +97,8 @@ class Vocabulary:
 
     `noun` is what every document is by the folder that holds them all, if that is a plural: `tickets/`; else empty.
     `folders` are the stems of all plural names of folders and, beside a noun, what else is said for it; `flags` the two
-    values of columns of yes and no, or 1 and 0,
-    `years` the columns that hold years, `usual` the field that has a value of several fields in most documents.
+    values of columns of yes and no, or 1 and 0, `years` the columns that hold years, `usual` the field that has a value
+    of several fields in most documents.
     """
 
     fields: Mapping[str, FieldWords]

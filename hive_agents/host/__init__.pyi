@@ -34,7 +34,7 @@ from .imports import (
     record_document as record_document,
 )
 from .languages import (
-    advice as advice,
+    language_advice as language_advice,
 )
 from .moving import (
     move_records as move_records,

@@ -15,7 +15,7 @@ from hive_agents.evaluation import held_out, load_golden
 from hive_agents.gate import log_verdict
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.host.doctor_permissions import Check, CheckStatus, check_of, permissions
-from hive_agents.host.languages import advice
+from hive_agents.host.languages import language_advice
 from hive_agents.index import Generation, find_generation, index_is_stale
 from hive_agents.judging import load_rules
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, probed, told_of, tried_embedding, tried_reranker
@@ -193,7 +193,7 @@ def _index(workspace: Workspace) -> Check:
 
 
 def _languages(workspace: Workspace) -> Iterator[Check]:
-    told = list(advice(workspace, [generation.collection for generation in _live(workspace)]))
+    told = list(language_advice(workspace, [generation.collection for generation in _live(workspace)]))
     yield from (Check("languages", "warn", what, fix) for what, fix in told)
     if not told:
         yield Check("languages", "ok", "documents and questions are in languages that are searched as such")

@@ -22,7 +22,7 @@ _SOME = 10
 _INSTALL = f'pip install "hive-agents[multilingual]", set [models] embedding = "{MULTILINGUAL}", and index once more'
 
 
-def advice(place: Workspace, collections: Iterable[str]) -> Iterator[tuple[str, str]]:
+def language_advice(place: Workspace, collections: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield what is searched as another language than it is in, and the fix.
 
     It is told by the function words of the languages that the copilot reads.

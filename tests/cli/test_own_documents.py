@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.host import advice
+from hive_agents.host import language_advice
 from tests.conftest import write_document
 from tests.sample import hive
 
@@ -175,7 +175,7 @@ def test_questions_that_the_embedding_model_does_not_read_are_told_of(own: Works
     english = ["what is the order of the house", "when is it in force", "who may change the order", "where is it kept"]
     german = "was ist die Ordnung des Hauses"
     with_questions(own, [*english * 3, german])
-    assert list(advice(own, ["knowledge-base"])) == []
+    assert list(language_advice(own, ["knowledge-base"])) == []
     with_questions(own, [*english, german])
     checks = hive("doctor", "-w", own.root, "--json").json["checks"]
     told = [(one["status"], one["message"]) for one in checks if one["name"] == "languages"]

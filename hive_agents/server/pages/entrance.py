@@ -19,12 +19,12 @@ from hive_agents.server.pages import (
     approvals,
     chat,
     colony,
-    entering,
     golden,
     home,
     library,
     machine,
     optimize,
+    provider,
     settings,
 )
 from hive_agents.server.pages.assets import asset
@@ -76,7 +76,7 @@ async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, entering)
+PARTS = (home, chat, library, golden, approvals, optimize, colony, settings, machine, agents, provider)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     Route("/login", sign_in, methods=["GET"]),

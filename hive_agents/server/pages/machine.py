@@ -22,9 +22,9 @@ from hive_agents.judging import judge_stats
 from hive_agents.models import TAKE_A_LARGER, configured_chat, is_fit, price_of, probed, told_of, tried_embedding
 from hive_agents.server import colony
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.settings import changed, done_of
+from hive_agents.server.pages.settings import changed, done_of, missing
 from hive_agents.server.pages.view import Pages, seen_other
-from hive_agents.store import FileChange, audit, digest_of
+from hive_agents.store import FileChange, audit
 from hive_agents.triggers import (
     TriggerSpec,
     TriggerStore,
@@ -38,7 +38,6 @@ from hive_agents.triggers import (
     trigger_row,
 )
 from hive_agents.workspace import Workspace, is_trusted, trust, trusted
-from hive_agents.workspace.credentials import CredentialStore
 from hive_agents.workspace.settings import FILE, Settings, describe_settings, with_values
 
 pages = Pages()
@@ -76,13 +75,11 @@ def connect(call: Call) -> dict[str, Any] | Response:
     """Write an endpoint and its model to the settings, as the first that is asked, and trust both."""
     require_owner(call)
     name, url, model, place = call.sent("name"), call.sent("url"), call.sent("model"), anew(call)
-    keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
+    credential = f"model-{name}" if call.sent("keyed") else None
     for field in ("name", "url", "model"):
         if not call.sent(field):
             raise missing(field)
-    if keyed and call.sent("read") and not key:
-        raise missing("key")
-    reference = f"credential:model-{name}" if keyed else ""
+    reference = f"credential:{credential}" if credential else ""
 
     def made() -> list[FileChange]:
         before = settings_text(call)
@@ -95,9 +92,7 @@ def connect(call: Call) -> dict[str, Any] | Response:
     def trusted_now() -> None:
         trust(anew(call), ["models.chat", f"models.endpoints.{name}"])
 
-    if keyed and digest_of(made()) == call.sent("read"):
-        CredentialStore(place).set(f"model-{name}", key)
-    return changed(call, made, MODELS, "connected", then=trusted_now, asks_key=keyed)
+    return changed(call, made, MODELS, "connected", then=trusted_now, credential=credential)
 
 
 @pages.get(TRUST, ADMIN, "settings_trust.html")
@@ -228,10 +223,6 @@ def _waits(place: Workspace, name: str, roles: list[str]) -> bool:
     if endpoint in place.settings.models.endpoints:
         keys.append(f"models.endpoints.{endpoint}")
     return not all(is_trusted(place, key) for key in keys)
-
-
-def missing(field: str) -> HiveError:
-    return HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
 
 
 def _advice(one: Any) -> str:

@@ -24,13 +24,14 @@ from hive_agents.access import (
     owner_token,
     revoke,
 )
-from hive_agents.base import NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.base.files import load_value
 from hive_agents.runs import control
 from hive_agents.server.account import tenant_of
 from hive_agents.server.auth import ADMIN, Call
 from hive_agents.server.pages.view import Pages, seen_other
 from hive_agents.store import FileChange, digest_of, write_changes
+from hive_agents.workspace.credentials import CredentialStore
 
 pages = Pages()
 PEOPLE, PERSON, GROUP, TOKENS = "/settings/people", "/settings/person", "/settings/group", "/settings/tokens"
@@ -177,6 +178,10 @@ def names_in(call: Call, field: str) -> list[str]:
     return [name.strip() for name in call.sent(field).split(",") if name.strip()]
 
 
+def missing(field: str) -> HiveError:
+    return HiveError.of("HIVE-409", f"the {field} is missing", path=field, fix="fill it in", exit_code=2)
+
+
 def done_of(call: Call) -> str | None:
     done = call.request.query_params.get("done")
     return done if done in DONE else None
@@ -190,14 +195,20 @@ def changed(
     *,
     then: Callable[[], object] | None = None,
     entries: bool = False,
-    asks_key: bool = False,
+    credential: str | None = None,
 ) -> dict[str, Any] | Response:
     """Return the differences with a form to write them; once that came back, write them and return to the list.
 
     Differences that aren't those that were read are shown anew. Of a file with `entries` of tenants an admin of one is
-    shown the lines that are an entry of theirs. With `asks_key` the form below the difference asks for a key.
+    shown the lines that are an entry of theirs. With `credential` the form below the difference asks for its key, which
+    is stored with the change.
     """
-    read = call.sent("read")
+    read, key = call.sent("read"), call.request.state.sent.pop("key", [""])[0].strip()
+    if read and credential is not None:
+        if not key:
+            raise missing("key")
+        if digest_of(made()) == read:  # first: settings name no key that isn't there
+            CredentialStore(call.workspace).set(credential, key)
     if read and write_changes(call.workspace, made, read, call.by):
         if then is not None:
             then()
@@ -213,7 +224,7 @@ def changed(
         "kept": kept,
         "back": back,
         "another": bool(read),
-        "asks_key": asks_key,
+        "asks_key": credential is not None,
     }
 
 

@@ -12,13 +12,12 @@ from starlette.responses import Response
 
 from hive_agents.base.files import load_value
 from hive_agents.server.auth import ADMIN, Call
-from hive_agents.server.pages.machine import anew, missing, require_owner, settings_text
-from hive_agents.server.pages.settings import RANKED, changed, done_of, names_in
+from hive_agents.server.pages.machine import anew, require_owner, settings_text
+from hive_agents.server.pages.settings import RANKED, changed, done_of, missing, names_in
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.signin import BACK, origin_of
-from hive_agents.store import FileChange, digest_of
+from hive_agents.store import FileChange
 from hive_agents.workspace import is_trusted, trust
-from hive_agents.workspace.credentials import CredentialStore
 from hive_agents.workspace.settings import FILE, Settings, with_values
 
 pages = Pages()
@@ -47,22 +46,18 @@ def sign_in(call: Call) -> dict[str, Any]:
 def change_provider(call: Call) -> dict[str, Any] | Response:
     """Write the provider, and trust what was written."""
     require_owner(call)
-    keyed, key = bool(call.sent("keyed")), call.request.state.sent.pop("key", [""])[0].strip()
+    credential = CREDENTIAL if call.sent("keyed") else None
     wanted = {name: call.sent(name) for name in ("issuer", "client_id", "tenant", "groups_claim")}
     for field in ("issuer", "client_id", "tenant"):
         if not wanted[field]:
             raise missing(field)
-    if keyed and call.sent("read") and not key:
-        raise missing("key")
-    wanted["secret_ref"] = f"credential:{CREDENTIAL}" if keyed else ""
-    made = _made(call, "signin", wanted)
-    if keyed and digest_of(made()) == call.sent("read"):
-        CredentialStore(call.workspace).set(CREDENTIAL, key)
+    wanted["secret_ref"] = f"credential:{credential}" if credential else ""
 
     def trusted_now() -> None:
         trust(anew(call), [f"signin.{name}" for name, value in wanted.items() if value])
 
-    return changed(call, made, SIGN_IN, "written", then=trusted_now, asks_key=keyed)
+    made = _made(call, "signin", wanted)
+    return changed(call, made, SIGN_IN, "written", then=trusted_now, credential=credential)
 
 
 @pages.post(SIGN_IN_GROUP, ADMIN, "settings_change.html")
