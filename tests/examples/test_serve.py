@@ -8,7 +8,8 @@ import shutil
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -47,36 +48,46 @@ def place(tmp_path: Path) -> Workspace:
     return sample(tmp_path / "ws")
 
 
+@asynccontextmanager
+async def caddy(folder: Path, site: str, upstream: str) -> AsyncIterator[Callable[[], None]]:
+    """Caddy with the example's file, while the block runs; what is yielded fails once it has ended."""
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("caddy is not installed")
+    config, log = folder / "Caddyfile", folder / "log"
+    config.write_text(OPTIONS.format(storage=folder / "caddy", example=SERVE / "Caddyfile"), encoding="utf-8")
+    environment = {**os.environ, "HIVE_SITE": site, "HIVE_UPSTREAM": upstream, "HOME": str(folder)}
+    command = (program, "run", "--config", str(config), "--adapter", "caddyfile")
+    with log.open("wb") as told:
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stderr=told)
+
+    def runs() -> None:
+        assert process.returncode is None, log.read_text()
+
+    try:
+        yield runs
+    finally:
+        process.terminate()
+        await process.wait()
+
+
 @pytest.fixture
 async def client(place: Workspace, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client of Caddy before a host on which nobody works on runs; it trusts Caddy's own authority and no other."""
-    caddy = shutil.which("caddy")
-    if caddy is None:
-        pytest.skip("caddy is not installed")
-    config, storage = tmp_path / "Caddyfile", tmp_path / "caddy"
-    config.write_text(OPTIONS.format(storage=storage, example=SERVE / "Caddyfile"), encoding="utf-8")
-    port = lasting_port()
-    async with served(place, roles=("http",)) as direct:
-        names = {"HIVE_SITE": f"localhost:{port}", "HIVE_UPSTREAM": f"127.0.0.1:{direct.base_url.port}"}
-        environment = {**os.environ, **names, "HOME": str(tmp_path)}
-        command = (caddy, "run", "--config", config, "--adapter", "caddyfile")
-        log = (tmp_path / "log").open("wb")
-        with log:
-            process = await asyncio.create_subprocess_exec(*map(str, command), env=environment, stderr=log)
-        try:
-            authority = storage / "pki/authorities/local/root.crt"
-            while not authority.exists():
-                assert process.returncode is None, (tmp_path / "log").read_text()
+    site, authority = f"localhost:{lasting_port()}", tmp_path / "caddy/pki/authorities/local/root.crt"
+    async with (
+        served(place, roles=("http",)) as direct,
+        caddy(tmp_path, site, f"127.0.0.1:{direct.base_url.port}") as runs,
+    ):
+        while not authority.exists():
+            runs()
+            await asyncio.sleep(0.05)
+        context = ssl.create_default_context(cafile=authority)
+        async with httpx.AsyncClient(base_url=f"https://{site}", verify=context, timeout=60) as client:
+            while not await answers(client):
+                runs()
                 await asyncio.sleep(0.05)
-            context = ssl.create_default_context(cafile=authority)
-            async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context, timeout=60) as client:
-                while not await answers(client):
-                    assert process.returncode is None, (tmp_path / "log").read_text()
-                    await asyncio.sleep(0.05)
-                yield client
-        finally:
-            process.terminate()
-            await process.wait()
+            yield client
 
 
 async def answers(client: httpx.AsyncClient) -> bool:
@@ -107,10 +118,6 @@ async def test_nothing_that_a_proxy_says_is_a_proof(place: Workspace, client: ht
 
 
 async def test_what_is_read_is_answered_by_the_other_host_when_one_is_gone(tmp_path: Path) -> None:
-    caddy = shutil.which("caddy")
-    if caddy is None:
-        pytest.skip("caddy is not installed")
-
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
@@ -119,21 +126,15 @@ async def test_what_is_read_is_answered_by_the_other_host_when_one_is_gone(tmp_p
 
     hosts = [await asyncio.start_server(reply, "127.0.0.1", lasting_port()) for _ in range(2)]
     upstream = " ".join(f"127.0.0.1:{one.sockets[0].getsockname()[1]}" for one in hosts)
-    url, config = f"http://127.0.0.1:{lasting_port()}", tmp_path / "Caddyfile"
-    config.write_text(OPTIONS.format(storage=tmp_path / "caddy", example=SERVE / "Caddyfile"), encoding="utf-8")
-    environment = {**os.environ, "HIVE_SITE": url, "HIVE_UPSTREAM": upstream, "HOME": str(tmp_path)}
-    with (tmp_path / "log").open("wb") as log:
-        command = (caddy, "run", "--config", str(config), "--adapter", "caddyfile")
-        process = await asyncio.create_subprocess_exec(*command, env=environment, stderr=log)
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-            while not await answers(client):
-                assert process.returncode is None, (tmp_path / "log").read_text()
-                await asyncio.sleep(0.05)
-            hosts[0].close()
-            found = [(await client.get("/api/runs")).status_code for _ in range(8)]
-    finally:
-        process.terminate()
-        await process.wait()
-        hosts[1].close()
+    url = f"http://127.0.0.1:{lasting_port()}"
+    async with (
+        caddy(tmp_path, url, upstream) as runs,
+        httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client,
+    ):
+        while not await answers(client):
+            runs()
+            await asyncio.sleep(0.05)
+        hosts[0].close()
+        found = [(await client.get("/api/runs")).status_code for _ in range(8)]
+    hosts[1].close()
     assert found == [200] * 8
