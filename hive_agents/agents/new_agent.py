@@ -54,11 +54,11 @@ def {prefix}_send(to: str, text: str, context: ToolContext) -> str:
 '''
 
 
-def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
+def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool, dict[str, Any]]:
     """Write an agent of two nodes, its tools, its goal with eval cases, and a script that stands in for a model.
 
-    The pattern of the tools is added to `hive.toml` where it lacks them. Return the files, and whether they are
-    trusted: they are where the pattern was, or is added here.
+    The pattern of the tools is added to `hive.toml` where it lacks them. Return the files, whether they are
+    trusted, which they are where the pattern was, or is added here, and an input to try the agent with.
 
     Raises: HIVE-113 for an invalid name, HIVE-409 (exit code 2) where a file exists, HIVE-105 where the pattern can't
     be added to `hive.toml`.
@@ -71,7 +71,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
         f"scripts/{name}.jsonl": "".join(json.dumps(line) + "\n" for line in _script(prefix)),
     }
     load_value(AgentSpec, files[f"agents/{name}.json"], f"agents/{name}.json")
-    load_value(Goal, files[f"goals/{name}.json"], f"goals/{name}.json")
+    goal = load_value(Goal, files[f"goals/{name}.json"], f"goals/{name}.json")
     for file in files:
         if (workspace.root / file).exists():
             fix = "choose another name, or remove it first"
@@ -87,7 +87,7 @@ def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
         atomic_write_text(workspace.root / SETTINGS, settings)
     if trusted:
         trust(workspace, [f"tools/{name}.py", "tools.python"])
-    return [*files, *([SETTINGS] if settings is not None else [])], trusted
+    return [*files, *([SETTINGS] if settings is not None else [])], trusted, goal.eval_cases[0].input
 
 
 def _with_tools(workspace: Workspace) -> str | None:

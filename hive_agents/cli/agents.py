@@ -158,14 +158,12 @@ def _case_table(rows: list[dict[str, Any]]) -> Table:
 @with_surface()
 def new(surface: Surface, name: Annotated[str, typer.Argument(help="Its name: a-z, 0-9, . _ -")]) -> None:
     """Write a new agent with tools, a goal, eval cases with stubs, and a script that replaces a model."""
-    from hive_agents.agents import load_agent, new_agent
-    from hive_agents.goals import load_goal
+    from hive_agents.agents import new_agent
 
-    place = surface.workspace
-    files, trusted = new_agent(place, name)
-    input = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
+    files, trusted, input = new_agent(surface.workspace, name)
     steps = [] if trusted else ["hive trust --diff", "hive trust"]
-    steps += [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{input}'"]
+    steps += [f"hive agents validate {name}", f"hive agents eval {name}"]
+    steps.append(f"hive run {name} --input '{json.dumps(input)}'")
     hint = f'then remove "model" from agents/{name}.json, to use the models of hive.toml'
     value = {"agent": name, "files": files, "trusted": trusted, "next": steps}
     surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), hint)

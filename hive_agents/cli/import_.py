@@ -155,7 +155,7 @@ def _forget(surface: Surface, sources: Sequence[str], to: str | None, *, delete:
 
 def _skip_reporter(surface: Surface) -> Callable[[Skipped], None]:
     """Return a callback that prints, during a long import, the first file that is skipped for each reason."""
-    from hive_agents.readers import UNSUPPORTED
+    from hive_agents.sync import unsupported_kind
 
     started = time.monotonic()
     reported = set()
@@ -163,7 +163,7 @@ def _skip_reporter(surface: Surface) -> Callable[[Skipped], None]:
     def report(skipped: Skipped) -> None:
         if time.monotonic() - started < PROGRESS_AFTER or skipped["message"] in reported:
             return  # a short import ends with its report soon enough
-        if skipped["message"].endswith(UNSUPPORTED):
+        if unsupported_kind(skipped["message"]) is not None:
             return  # such as pictures, which are expected
         reported.add(skipped["message"])
         surface.say(f"skipped {skipped['file']}: {skipped['message']}")
@@ -262,18 +262,18 @@ def report_lines(place: Workspace, report: ImportReport, *, theirs: bool = True)
 
 def _skipped(skipped: list[Skipped]) -> list[str]:
     """Return a line for each skipped file, and one line for each reason that more than `ALIKE` files share."""
-    from hive_agents.readers import UNSUPPORTED
+    from hive_agents.sync import unsupported_kind
 
     by_message: dict[str, list[str]] = {}
     kinds: Counter[str] = Counter()
     for file in skipped:
         by_message.setdefault(file["message"], []).append(file["file"])
-        if file["message"].endswith(UNSUPPORTED):
-            kinds[file["message"].removesuffix(UNSUPPORTED).lower()] += 1
+        if (kind := unsupported_kind(file["message"])) is not None:
+            kinds[kind] += 1
     many = kinds.total() > ALIKE
     lines = []
     for message, files in sorted(by_message.items(), key=lambda item: len(item[1])):
-        if many and message.endswith(UNSUPPORTED):
+        if many and unsupported_kind(message) is not None:
             continue
         if len(files) <= ALIKE:
             lines += [f"skipped {file}: {message}" for file in files]

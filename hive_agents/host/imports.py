@@ -25,10 +25,9 @@ from hive_agents.base import Busy, EngineFault, HiveError, NotFound, Unwritable
 from hive_agents.base.files import atomic_write
 from hive_agents.events import Bell, Event, EventLog, EventType
 from hive_agents.ranking import build_index
-from hive_agents.readers import UNSUPPORTED
 from hive_agents.runs import Hold, Lease, Leases, leases_of, taken
 from hive_agents.store import audit, connected, transaction
-from hive_agents.sync import delete_document, import_documents, outcome_of, places
+from hive_agents.sync import delete_document, import_documents, outcome_of, places, unsupported_kind
 
 if TYPE_CHECKING:
     from hive_agents.store import RecordsConnection
@@ -207,7 +206,7 @@ class DocumentImports:
         why = next((one["message"] for one in report.skipped), refused)
         if not doc_ids or why is not None:
             why = why or "there is nothing to read in it"
-            return replace(file, status="skipped" if why.endswith(UNSUPPORTED) else "failed", message=why)
+            return replace(file, status="failed" if unsupported_kind(why) is None else "skipped", message=why)
         return replace(file, doc_id=doc_ids[0], status="converting")
 
     def _index_faults(self) -> str | None:

@@ -22,7 +22,6 @@ from hive_agents.optimizer.session import OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trials
 from hive_agents.runs import RunStore
-from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
 STEPS = 2
@@ -282,8 +281,7 @@ def _record(session: OptimizerSession, state: SearchState, type: EventType, payl
         )
         for n, payload in enumerate(payloads)
     ]
-    with connected(session.workspace.records) as connection, transaction(connection):
-        EventLog.record(connection, events)
+    EventLog(session.workspace).append(events)
 
 
 def _row(

@@ -28,6 +28,7 @@ from .report import (
     ImportReport as ImportReport,
     LeftOut as LeftOut,
     Skipped as Skipped,
+    unsupported_kind as unsupported_kind,
 )
 from .sources import (
     Listing as Listing,

@@ -6,10 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from hive_agents.readers import UNSUPPORTED
+
 
 class Skipped(TypedDict):
     file: str
     message: str
+
+
+def unsupported_kind(message: str) -> str | None:
+    """Return the kind of a file that was skipped because no reader takes its kind, None for another reason.
+
+    >>> unsupported_kind(".MOV: not a supported kind of file")
+    '.mov'
+    """
+    return message.removesuffix(UNSUPPORTED).lower() if message.endswith(UNSUPPORTED) else None
 
 
 class LeftOut(TypedDict):
