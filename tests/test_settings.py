@@ -138,6 +138,7 @@ read_seconds = 30.0
 rate_per_minute = 120
 concurrent_runs = 4
 streams_per_caller = 100
+kept_per_caller = 20000
 [signin]
 issuer = ""
 client_id = ""

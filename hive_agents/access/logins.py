@@ -57,13 +57,17 @@ def begin_session(workspace: Workspace, code: str) -> str:
 
 
 def session_of_token(workspace: Workspace, token: str) -> str:
-    """Return a session with the rights of a token, which ends with it at the latest. Raises: HIVE-417."""
+    """Return a session with the rights of a token, which ends with it at the latest.
+
+    Raises: HIVE-417; HIVE-433 for too many.
+    """
     if _kind(token) == _OWNER:
         recognised(workspace, token)
         claims, who = _claims(workspace, _OWNER, token), owner()
     else:
         claims = claims_of(workspace, token)
         who = holder_of(workspace, claims)
+    proofs.require_room(workspace, who)
     kept = {name: claims[name] for name in _OF_TOKEN if name in claims}
     seconds = max(0, min(SESSION_SECONDS, int(claims["exp"] - time.time())))
     return _begun(workspace, who, seconds, {"of": kept}, asked_by(who.user))
@@ -92,7 +96,11 @@ class ProvidedSession(NamedTuple):
 
 
 def session_of_provider(workspace: Workspace, who: Principal) -> ProvidedSession:
-    """Return a session for somebody whom a provider has authenticated, with the rights that it gives."""
+    """Return a session for somebody whom a provider has authenticated, with the rights that it gives.
+
+    Raises: HIVE-433 for too many.
+    """
+    proofs.require_room(workspace, who)
     now = int(time.time())
     rights = {"tenant": who.tenant, "sub": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)}
     claims = {"of": rights | {"iat": now, "exp": now + SESSION_SECONDS}, "by_provider": True}

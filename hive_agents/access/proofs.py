@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from hive_agents.access.keys import stamp
 from hive_agents.access.principal import LOCAL_TENANT, Principal
-from hive_agents.base import HiveError
+from hive_agents.base import HiveError, TooMany
 from hive_agents.base.files import read_bytes
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.store import RecordsConnection, audit, clock_of, connected, file_identity, transaction
@@ -24,6 +24,7 @@ from hive_agents.workspace import Workspace
 
 ProofKind = Literal["token", "session"]
 _ENDS = {"token": EventType.TOKEN_REVOKED, "session": EventType.SESSION_ENDED}
+MOST_SESSIONS = 200
 _ANY = ""
 """The tenant of an id that was revoked for all tenants."""
 _OLD = "revoked_tokens"
@@ -78,6 +79,23 @@ def begin(workspace: Workspace, kind: ProofKind, id: str, who: Principal, expire
             _tell(connection, EventType.TOKEN_MADE, who.tenant, about)
             rights = {"groups": sorted(who.groups), "roles": roles, "expires": expires}
             audit.append(workspace, EventType.TOKEN_MADE, tenant=who.tenant, **about, **rights)
+
+
+def require_room(workspace: Workspace, who: Principal) -> None:
+    """Raises: HIVE-433 where `MOST_SESSIONS` sessions that a user has begun would hold by now; those that they ended
+    count, since each end stays in the audit log."""
+    now = int(dt.datetime.now(dt.UTC).timestamp())
+    query = (
+        "SELECT count(*), min(expires_at) FROM proofs"
+        " WHERE kind = 'session' AND made_at IS NOT NULL AND tenant = ? AND user = ? AND expires_at > ?"
+    )
+    with _proofs(workspace) as connection:
+        begun, first = connection.execute(query, (who.tenant, who.user, now)).fetchone()
+    if begun >= MOST_SESSIONS:
+        message = f"{who.user} has signed in {begun} times within the life of a session"
+        error = TooMany.of("HIVE-433", message, fix="use a session that you have, or sign in later", exit_code=1)
+        error.retry_after = max(1, first - now)
+        raise error
 
 
 def use_once(workspace: Workspace, id: str, expires: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents import judging
 from hive_agents.access import Principal, ViewGate
-from hive_agents.base import NotFound
+from hive_agents.base import HiveError, NotFound
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -100,6 +100,26 @@ class ThreadStore:
                 (*self._owner, thread_id, _title(title), now, now),
             )
         return thread_id
+
+    def require_room(self, most: int) -> None:
+        """Raises: HIVE-433 where the records keep `most` conversations, questions or unreviewed opinions of the
+        reader."""
+        own = "tenant = ? AND user = ?"
+        with connected(self.workspace.records) as connection:
+            row = connection.execute(
+                f"SELECT (SELECT count(*) FROM threads WHERE {own}), (SELECT count(*) FROM turns WHERE {own}),"
+                " (SELECT count(*) FROM threads t JOIN runs r ON r.thread_id = t.thread_id"  # answered or not
+                " WHERE t.tenant = ? AND t.user = ?),"
+                " (SELECT count(*) FROM feedback WHERE status = 'pending' AND tenant = ? AND by = ?)",
+                self._owner * 4,
+            ).fetchone()
+        threads, turns, runs, opinions = row
+        kept = {"conversations": threads, "questions": max(turns, runs), "opinions that wait for a review": opinions}
+        for what, number in kept.items():
+            if number >= most:
+                fix = "delete conversations, or have the opinions reviewed; the owner can raise server.kept_per_caller"
+                why = f"{number:,} {what} of {self.reader.user} are kept, and {most:,} are the most"
+                raise HiveError.of("HIVE-433", why, path="server.kept_per_caller", fix=fix, exit_code=1)
 
     def require(self, thread_id: str) -> None:
         """Check that a thread is this reader's. Raises: HIVE-409."""

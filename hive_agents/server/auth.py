@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from hive_agents.access import ROLES, Asker, Principal
 from hive_agents.base import HiveError
-from hive_agents.copilot import Chat
+from hive_agents.copilot import Chat, ThreadStore
 from hive_agents.ranking import SearchEngine
 from hive_agents.runs import beside
 
@@ -137,6 +137,10 @@ class Call(CallContext):
         finally:
             self.request.state.rate = rates.left(self.principal)
         self.require(roles)
+
+    def require_kept(self) -> None:
+        """Raises: HIVE-433 where the records keep as much of the caller as they may."""
+        ThreadStore(self.workspace, self.principal).require_room(self.workspace.settings.server.kept_per_caller)
 
     async def _place(self) -> Callable[[], None]:
         give_back: Callable[[], None] = await self.request.app.state.places.take(self.principal)

@@ -261,6 +261,7 @@ def trace(call: Call, run_id: str) -> Explanation:
 @api.post("/api/feedback", READER, status=201)
 def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
     """Give feedback on a result of one's own turn; it replaces earlier feedback on the same result."""
+    call.require_kept()
     item = call.chat().feedback().add(
         body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment
     )  # fmt: skip

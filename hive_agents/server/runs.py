@@ -191,9 +191,7 @@ async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRo
 
 def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     key = call.own_key(key) if key else None
-    # A repeated request gets the run of its key, also while there is no room for another.
-    if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
-        call.request.app.state.rates.require_room(call.principal)
+    require_room(call, key, questions=wanted.graph == CHAT_GRAPH)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", "only event_loop runs an agent", fix='leave "agent" out', exit_code=2)
     if wanted.graph == CHAT_GRAPH:
@@ -208,6 +206,17 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
             call.workspace, wanted.agent, wanted.input, principal=call.principal, key=key, hold=False
         ).row
     return _optimize(call, load_value(OptimizeInput, wanted.input, "input"), key)
+
+
+def require_room(call: Call, key: str | None, *, questions: bool) -> None:
+    """Raises: HIVE-433 where the caller has too many runs under way, or, before `questions`, too many records.
+
+    A repeated request gets the run of its `key`, also while there is no room for another.
+    """
+    if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
+        call.request.app.state.rates.require_room(call.principal)
+        if questions:
+            call.require_kept()
 
 
 def ask(call: Call, question: QuestionInput, thread_id: str | None, key: str | None = None) -> RunRow:
@@ -340,12 +349,14 @@ def pause_run(call: Call, run_id: str) -> RunSummary:
 @api.post("/api/runs/{run_id}/resume", ANYBODY)
 def resume_run(call: Call, run_id: str) -> RunSummary:
     """Put a run that was paused or stopped back into the queue."""
+    call.request.app.state.rates.require_room(call.principal)
     return _controlled(call, run_id, control.resume)
 
 
 @api.post("/api/runs/{run_id}/retry", ANYBODY)
 def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     """Continue a failed run from its last successful step."""
+    call.request.app.state.rates.require_room(call.principal)
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
     call.wake()
     return RunSummary.of(row)

@@ -156,6 +156,7 @@ ACTING: dict[str, tuple[str, Callable[[Workspace], bool]]] = {
             *("port", "body_bytes", "bodies_bytes", "connections", "connections_per_address", "header_seconds"),
             *("upload_bytes", "body_seconds", "read_seconds", "rate_per_minute", "concurrent_runs"),
             "streams_per_caller",
+            "kept_per_caller",
         )
     },
 }

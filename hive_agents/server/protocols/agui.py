@@ -20,7 +20,7 @@ from hive_agents.server.api import Api, foreign, require_references
 from hive_agents.server.approvals import Decide
 from hive_agents.server.auth import ANYBODY, Call
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.runs import StartRun, started
+from hive_agents.server.runs import StartRun, require_room, started
 
 api = Api("protocols")
 
@@ -64,6 +64,7 @@ def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRu
         raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
     require_short(text)
     require_references({"threadId": sent.thread_id, "runId": sent.run_id})
+    require_room(call, call.own_key(key), questions=True)  # before a conversation begins that stays empty
     thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
     return StartRun(input={"text": text, "before": remembered(questions[:-1])}, thread_id=thread_id), key
 

@@ -420,8 +420,9 @@ def _origin(text: str) -> str:
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
     request and to read an answer; `upload_bytes` bounds a body of documents, and `bodies_bytes` all that are being
-    received. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any. `origins` are
-    the sites whose scripts may call with a token, "*" for all."""
+    received. `kept_per_caller` is the most conversations, questions and unreviewed opinions that the records keep of
+    one caller. `hosts` are the names under which it is asked for, such as that of a proxy; with none, any. `origins`
+    are the sites whose scripts may call with a token, "*" for all."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     hosts: list[str] = []
@@ -438,6 +439,7 @@ class ServerSettings(Format):
     rate_per_minute: Positive = 120
     concurrent_runs: Positive = 4
     streams_per_caller: Positive = 100
+    kept_per_caller: Positive = 20_000
 
 
 def _source_url(url: str) -> str:
