@@ -109,8 +109,10 @@ class DocumentImports:
         for name, data in files:
             for below in _names(name):
                 path = str(root / place / below)
+                if path in kept:
+                    continue
                 before, _ = outcome_of(self._workspace, self._workspace.root / path)
-                if path not in kept and gate.shows_all(before):
+                if gate.shows_all(before):
                     break
             atomic_write(self._workspace.root / path, data, mode=0o600)
             doc_id = before[0] if len(before) == 1 else str(PurePosixPath(place, next(places(below))))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -31,6 +32,7 @@ from hive_agents.base.files import FewEntries, ShortName
 from hive_agents.runs import control
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
+from hive_agents.server.forms import URLENCODED, fields
 from hive_agents.server.signin import is_secure, origin_of
 
 if TYPE_CHECKING:
@@ -157,7 +159,8 @@ async def login(request: Request) -> Response:
     workspace = request.app.state.host.workspace
     if request.method == "POST":
         require_same_site(request)  # against login CSRF: another site would choose the user
-        proof = await run_in_threadpool(session_of_token, workspace, await _sent_token(request))
+        sent = await run_in_threadpool(_sent_token, request, await request.body())
+        proof = await run_in_threadpool(session_of_token, workspace, sent)
         response: Response = JSONResponse({"ok": True}, headers=PRIVATE)
     else:
         proof = await run_in_threadpool(begin_session, workspace, request.query_params.get("code", ""))
@@ -182,13 +185,12 @@ async def logout(request: Request) -> Response:
     return response
 
 
-async def _sent_token(request: Request) -> str:
-    body = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/x-www-form-urlencoded":
-        from urllib.parse import parse_qs
-
-        return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+def _sent_token(request: Request, body: bytes) -> str:
+    if len(body) > 4 * MAX_TOKEN:  # of anybody: nothing is read of what can be no token
+        raise HTTPException(413, f"a token has at most {MAX_TOKEN:,} characters")
+    media = request.headers.get("content-type", "")
+    if media.partition(";")[0].strip().lower() == URLENCODED:
+        return fields(media, body).get("token", [""])[0].strip()
     from hive_agents.server.api import parsed
 
     class Login(Body):

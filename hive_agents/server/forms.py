@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST_PARTS = 500
+LONGEST_HEAD = 16_384
+LONGEST_TEXT = 1_000_000
+"""Bytes of the head of a part, and of a part that is no file."""
 MULTIPART = "multipart/form-data"
 URLENCODED = "application/x-www-form-urlencoded"
 M = TypeVar("M", bound="Form")
@@ -92,14 +95,17 @@ def _json(text: str, name: str) -> Any:
 
 def _values(sent: bytes, boundary: bytes) -> dict[str, Any]:
     """Return the fields by name; `file` has the list of all files. Raises: HIVE-101."""
-    parts = re.split(rb"\r\n--" + re.escape(boundary) + rb"(?=--|[ \t]*\r\n)", b"\r\n" + sent)
-    if len(parts) < 2 or not parts[-1].startswith(b"--"):
-        raise _unreadable("its end is missing")
+    ends = re.compile(rb"\r\n--" + re.escape(boundary) + rb"(?=--|[ \t]*\r\n)")
+    parts = ends.split(b"\r\n" + sent, MOST_PARTS + 2)  # each further one would cost memory
     if len(parts) - 2 > MOST_PARTS:
         raise _unreadable(f"it has more than {MOST_PARTS} parts")
+    if len(parts) < 2 or not parts[-1].startswith(b"--"):
+        raise _unreadable("its end is missing")
     values: dict[str, Any] = {}
     for part in parts[1:-1]:
         head, blank, data = part.lstrip(b" \t").partition(b"\r\n\r\n")
+        if len(head) > LONGEST_HEAD:
+            raise _unreadable(f"the head of a part has more than {LONGEST_HEAD:,} bytes")
         shown = HeaderParser().parsestr(head.decode("utf-8", "replace").removeprefix("\r\n"))
         about = _disposition(shown.get("content-disposition", ""))
         name = about.get("name")
@@ -108,6 +114,8 @@ def _values(sent: bytes, boundary: bytes) -> dict[str, Any]:
         if "filename" in about or name == "file":
             if about.get("filename"):  # a browser sends an empty one where nothing was chosen
                 values.setdefault(name, []).append(SentFile(about["filename"], data))
+        elif len(data) > LONGEST_TEXT:
+            raise _unreadable(f"{name[:40]} has more than {LONGEST_TEXT:,} bytes")
         elif name in values:
             raise _unreadable(f"{name[:40]} is sent twice")
         else:

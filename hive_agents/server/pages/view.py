@@ -62,7 +62,8 @@ class PageView:
         call = None
         try:
             if self.method == "POST":
-                request.state.sent = fields(request.headers.get("content-type", ""), await request.body())
+                media, body = request.headers.get("content-type", ""), await request.body()
+                request.state.sent = await run_in_threadpool(fields, media, body)  # of anybody, and may be long
             call = await run_in_threadpool(Call, request)
             await run_in_threadpool(call.admit, self.roles)
             parameters = dict(request.path_params)
