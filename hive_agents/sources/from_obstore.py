@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 from hive_agents.readers import MAX_BYTES
 from hive_agents.sources.contract import (
@@ -16,6 +17,10 @@ from hive_agents.sources.contract import (
     SourceOptions,
     SourcePlace,
 )
+
+_SECONDS, _AT_ONCE = 120.0, 100
+"""Seconds of what is asked for at once: so many objects of a listing, or one object."""
+T = TypeVar("T")
 
 
 class ObstoreOptions(SourceOptions):
@@ -36,6 +41,7 @@ class ObstoreSource(DocumentSource[ObstoreOptions]):
         from obstore.store import AzureStore, GCSStore
 
         self._obstore: Any = obstore
+        self._runner = asyncio.Runner()
         client: dict[str, Any] = {"allow_http": not options.tls, "timeout": "60s"}
         retries = {"max_retries": 2}
         config: dict[str, Any] = dict(options.config)
@@ -50,16 +56,24 @@ class ObstoreSource(DocumentSource[ObstoreOptions]):
             raise SourceFailure(f"{type(error).__name__}: {error}") from None
 
     def discover(self, seen: SeenItems) -> Iterator[SourceItem | MissedItem]:
-        stream = self._asked(lambda: iter(self._obstore.list(self._store)))
-        while (batch := self._asked(lambda: next(stream, None))) is not None:
+        stream: Any = self._obstore.list(self._store, chunk_size=_AT_ONCE)
+        listed: set[str] = set()
+
+        async def more() -> Any:
+            return await anext(aiter(stream), None)
+
+        while (batch := self._asked(more)) is not None:
             for found in batch:
+                if found["path"] in listed:  # the same page again, perhaps without an end
+                    raise SourceFailure(f"its listing names {found['path']} twice")
+                listed.add(found["path"])
                 changed = found["last_modified"].isoformat()
                 yield SourceItem(found["path"], f"{found['e_tag'] or ''} {changed} {found['size']}", found["size"])
 
     def fetch(self, item: SourceItem) -> bytes:
-        def read() -> bytes:
+        async def read() -> bytes:
             content = bytearray()
-            for part in self._obstore.get(self._store, item.key).stream():
+            async for part in (await self._obstore.get_async(self._store, item.key)).stream():
                 content += part
                 if len(content) > MAX_BYTES:
                     raise SourceFailure(f"larger than {MAX_BYTES // 1_000_000} MB")
@@ -67,11 +81,20 @@ class ObstoreSource(DocumentSource[ObstoreOptions]):
 
         return bytes(self._asked(read))
 
-    def _asked(self, ask: Any) -> Any:
+    def close(self) -> None:
+        self._runner.close()
+
+    def _asked(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
+        async def within() -> T:
+            async with asyncio.timeout(_SECONDS):
+                return await ask()
+
         try:
-            return ask()
+            return self._runner.run(within())
+        except TimeoutError:
+            raise SourceFailure(f"its answer has no end within {_SECONDS:g} s") from None
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise Denied(str(error)) from None
         except (BaseError, OSError) as error:

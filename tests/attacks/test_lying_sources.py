@@ -16,6 +16,7 @@ from hive_agents.sources import (
     SourceReport,
     add_source,
     from_imap,
+    from_obstore,
     from_s3,
     http_answer,
     run_source,
@@ -204,6 +205,49 @@ def test_pages_without_an_end_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with web(lambda *_: (200, bucket(True, str(next(tokens))), {})) as (url, asked):
         report = run(tmp_path, monkeypatch, "s3", "s3://b/docs", endpoint=url)
     assert (report.status, len(asked)) == ("failed", 6)
+
+
+def blobs(*names: str, size: object = len(TEXT), after: str = "") -> bytes:
+    """Return a page of a container's listing, as Azure has it."""
+    time = "Mon, 12 Jan 2026 09:25:56 GMT"
+    told = f"<Last-Modified>{time}</Last-Modified><Content-Length>{size}</Content-Length>"
+    told += "<Content-Type>text/plain</Content-Type><Etag>e</Etag>"
+    listed = "".join(f"<Blob><Name>{name}</Name><Properties>{told}</Properties></Blob>" for name in names)
+    return f"<EnumerationResults><Blobs>{listed}</Blobs><NextMarker>{after}</NextMarker></EnumerationResults>".encode()
+
+
+CONTAINERS = {
+    "a name that leads outside": blobs("docs/../../roof.md"),
+    "a size that is none": blobs("docs/roof.md", size="abc"),
+    "a name twice": blobs("docs/roof.md", "docs/roof.md"),
+    "the same page again": blobs("docs/roof.md", after="again"),
+    "empty pages without an end": blobs(after="again"),
+}
+
+
+@pytest.mark.parametrize("lie", CONTAINERS)
+def test_a_container_that_lies_fails_its_source_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    monkeypatch.setattr(from_obstore, "_SECONDS", 1.0)
+    monkeypatch.setattr(from_obstore, "_AT_ONCE", 5)
+    with web(lambda *_: (200, CONTAINERS[lie], {})) as (url, _):
+        config = {"account_name": "a", "endpoint": url, "skip_signature": "true"}
+        report = run(tmp_path, monkeypatch, "azure", "az://c/docs", config=config, secret_key="token", tls=False)
+    assert report.status == "failed"
+    assert documents(tmp_path) == []
+
+
+def test_a_container_that_says_what_it_has_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = {"ETag": "e", "Last-Modified": "Mon, 12 Jan 2026 09:25:56 GMT"}
+
+    def says(method: str, path: str) -> tuple[int, bytes, dict[str, str]]:
+        return (200, blobs("docs/roof.md", "docs/shed/floor.md"), {}) if "comp=list" in path else (200, TEXT, head)
+
+    with web(says) as (url, _):
+        config = {"account_name": "a", "endpoint": url, "skip_signature": "true"}
+        report = run(tmp_path, monkeypatch, "azure", "az://c/docs", config=config, secret_key="token", tls=False)
+    assert (report.status, documents(tmp_path)) == ("done", ["roof.md", "shed/floor.md"])
 
 
 def test_a_source_of_more_items_than_any_has_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
