@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hive_agents.copilot import Chat, DocumentFilter
 
-_SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<", "has": "~"}
+_SIGNS = dict(pair.split() for pair in "eq =|in =|not_in ≠|gte ≥|gt >|lte ≤|lt <|has ~|above >|below <".split("|"))
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}
 _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 

@@ -6,7 +6,7 @@ rows are called, or the grammar around them. In any other message such words may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import ge, gt, le, lt
 from typing import cast
 
@@ -22,7 +22,7 @@ from hive_agents.copilot.bounds import (
 )
 from hive_agents.copilot.dates import DateSpan
 from hive_agents.copilot.forms import word_key
-from hive_agents.copilot.language import word_list, word_table
+from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
 from hive_agents.copilot.roles import parts, role_of
 from hive_agents.copilot.sentence import (
@@ -53,6 +53,7 @@ _ANY_YEAR = frozenset({"year", "jahr", "année", "año"})
 _EVERYONE = frozenset({"all", "everyone", "everybody", "those"})
 _WHOLE = word_list("columns", "whole")
 _COME = frozenset({"come", "comes"})
+_SIGNS, _AGAINST = {">": "gt", "<": "lt"}, frozenset({"than", "to", "its", "their"})
 _OVER = (ADVERBS, BE, ARTICLES, _HAVE)
 
 
@@ -86,10 +87,7 @@ class _Columns:
         self.linking = linking_verbs(sentence, set()) if self.nouns else set[int]()
 
     def read(self) -> None:
-        rules: tuple[Callable[[int], Found | None], ...] = (
-            *(self._number, self._absent, self._present, self._level, self._flag),
-        )
-        for rule in rules:
+        for rule in (self._against, self._number, self._absent, self._present, self._level, self._flag):
             for place in range(len(self.s.words)):
                 found = None if place in self.used | self.dated else rule(place)
                 if found is not None and self.used.isdisjoint(found[1]):
@@ -104,7 +102,8 @@ class _Columns:
         """Return whether conditions on columns, or on rows that their folder names, are all that the message says."""
         s = self.s
         rest = [n for n in range(len(s.words)) if n not in self.used | self.nouns | self.linking]
-        skipped = EMPTY | _LINKS | word_table("columns.measures").keys() | {"'s"}
+        directions = " ".join(language("en")["columns"]["directions"]).split()
+        skipped = EMPTY.union(_LINKS, word_table("columns.measures"), directions, {"'s"})
         fields = {demand.field for demand in self.filters}
         # "operated by Bela", "3000 kg": words of a column that filters.
         skipped |= {s.at(n) for n in rest if s.stem(n) in {word_key([part]) for name in fields for part in parts(name)}}
@@ -193,6 +192,9 @@ class _Columns:
                     no = (self._negated(place) or inside) != bool(opposite)
                     value = flags[name][1 if no else 0]
                     return [DocumentFilter(field=name, value=value)], set(range(place, places[-1] + 1))
+        alike = [name for name in s.vocabulary.fields if s.at(place) == parts(name)[-1]]
+        if s.at(place).endswith("ed") and alike in [[name] for name in flags]:  # "evacuated" of `medically_evacuated`
+            return [DocumentFilter(field=alike[0], value=flags[alike[0]][self._negated(place)])], {place}
         found = self._named(place, list(flags))  # "members of the club" of `club_member`
         said = {_key(s.at(n)) for n in range(place, place + found[1])} if found is not None else set[str]()
         if found is not None and said.issuperset(_key(part) for part in parts(found[0]) if part not in BE | _HAVE):
@@ -219,7 +221,7 @@ class _Columns:
             return [DocumentFilter(field=name, value=s.vocabulary.flags[name][1])], places
         if not fields[name].values:
             return None
-        return [DocumentFilter(field=name, op="not_in", value=_listed(fields[name].values))], places
+        return [DocumentFilter(field=name, op="not_in", value=list(fields[name].values))], places
 
     def _present(self, place: int) -> Found | None:
         """Return the filter of "with an operator", "have spare parts in stock"."""
@@ -238,7 +240,7 @@ class _Columns:
             return [DocumentFilter(field=name, value=s.vocabulary.flags[name][0])], places
         if s.vocabulary.fields[name].type == "number":
             return [DocumentFilter(field=name, op="gt", value=0)], places
-        return [DocumentFilter(field=name, op="in", value=_listed(s.vocabulary.fields[name].values))], places
+        return [DocumentFilter(field=name, op="in", value=list(s.vocabulary.fields[name].values))], places
 
     def _level(self, place: int) -> Found | None:
         """Return the filter of "out of stock" and "in stock"."""
@@ -304,6 +306,26 @@ class _Columns:
         start = before if measuring == before else before + 1
         places = {*range(start, last + 1)} | {n for n in (measuring,) if n is not None}
         return self._bounded(name, bounds, more | places, unit) if name is not None else None
+
+    def _against(self, place: int) -> Found | None:
+        """Return the filter of two columns of one row: "tip higher than the fare", "paid < due"."""
+        s = self.s
+        sign = _SIGNS.get(s.words[place].gap.strip())
+        kind = (
+            sign or word_table("columns.against").get(s.at(place)) or word_table("fields.comparisons").get(s.at(place))
+        )
+        after = place if sign else place + 1
+        while s.at(after) in ARTICLES | _AGAINST:
+            after += 1
+        end = s.back(place, *_OVER) + 1
+        for names in (self._numbers(), s.vocabulary.of_type("date")) if kind in ("gt", "lt") else ():
+            right = self._named(after, names)
+            lefts = ((start, self._named(start, names, end - start)) for start in range(max(0, end - LONGEST), end))
+            left, start = next(((found, at) for at, found in lefts if found and at + found[1] == end), (None, end))
+            if right and left and right[0] != left[0] and not self._negated(place):
+                op: Operator = "above" if kind == "gt" else "below"
+                return [DocumentFilter(field=left[0], op=op, value=right[0])], set(range(start, after + right[1]))
+        return None
 
     def _holding(self, roots: Sequence[str]) -> str | None:
         """Return the column of what is measured: of several the one called so alone, or the one of the whole."""
@@ -396,7 +418,7 @@ class _Columns:
         for name, values in excluded.items():
             # Rows of other tables have no such column: what isn't from A is from one of the others.
             others = [value for value in s.vocabulary.fields[name].values if value not in values] if self.nouns else []
-            yield [DocumentFilter(field=name, op="in" if others else "not_in", value=_listed(others or values))], set()
+            yield [DocumentFilter(field=name, op="in" if others else "not_in", value=list(others or values))], set()
 
 
 def _key(word: str) -> str:
@@ -406,10 +428,6 @@ def _key(word: str) -> str:
 def _is_within(year: int, span: DateSpan) -> bool:
     tests = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
     return all(tests[op](year, day.year) for op, day in span.bounds)
-
-
-def _listed(values: Sequence[FilterValue]) -> list[FilterValue]:
-    return list(values)
 
 
 def linking_verbs(s: Sentence, used: set[int]) -> set[int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hive_agents.base import HiveError, did_you_mean
 from hive_agents.copilot.forms import spaced
-from hive_agents.copilot.plan import POSITIVE, DocumentFilter
+from hive_agents.copilot.plan import BY_ROW, POSITIVE, DocumentFilter
 from hive_agents.copilot.vocabulary import declared
 from hive_agents.documents import Collection as CollectionSchema
 from hive_agents.index import Condition, Mask, Scalar, ScopedIndex
@@ -57,8 +57,8 @@ bounds=(('gte', 2024),))}]
     """
     groups: list[dict[str, Condition]] = [{}]
     for demand in filters:
-        if demand.op == "has":
-            continue  # words of texts are no conditions of the index
+        if demand.op in BY_ROW:
+            continue
         group = next((one for one in groups if _fits(one.get(demand.field), demand)), None)
         if group is None:
             group = {}
@@ -67,14 +67,22 @@ bounds=(('gte', 2024),))}]
     return groups
 
 
-def with_words(index: ScopedIndex, demand: DocumentFilter) -> Mask:
-    """Return the chunks of documents whose field has words that begin with those of a filter, in that order."""
-    asked = spaced(str(demand.values[0])).rstrip()
-    texts = (
-        (doc_id, title if demand.field == "title" else row.get(demand.field))
-        for doc_id, title, row in index.documents()
-    )
-    return index.only(doc_id for doc_id, text in texts if asked and asked in spaced("" if text is None else str(text)))
+def meeting(index: ScopedIndex, demand: DocumentFilter) -> Mask:
+    """Return the chunks of documents that meet a filter by their row: `has` asks for words that begin with those given,
+    in that order; `above` and `below` compare two fields of one document, and none meets them without both."""
+    asked = str(demand.values[0])
+    words = spaced(asked).rstrip()
+
+    def meets(title: str, row: Mapping[str, Any]) -> bool:
+        value: Any = title if demand.field == "title" else row.get(demand.field)
+        if demand.op == "has":
+            return bool(words) and value is not None and words in spaced(str(value))
+        other = row.get(asked)
+        if value is None or other is None or list in (type(value), type(other)):
+            return False
+        return bool(value < other if demand.op == "below" else value > other)
+
+    return index.only(doc_id for doc_id, title, row in index.documents() if meets(title, row))
 
 
 def document_filters(filters: Mapping[str, Any]) -> list[DocumentFilter]:

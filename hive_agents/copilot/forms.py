@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -13,10 +14,21 @@ _VOWELS = frozenset("aeiouy")
 VERSION = re.compile(r"(?<![^\W_])[vV]?\d+(?:\.\d+)*(?![^\W_])")
 
 
+def unaccented(word: str) -> str:
+    """Return a word without accents, which people leave out: "linea" is "línea".
+
+    >>> unaccented("línea"), unaccented("größer")
+    ('linea', 'großer')
+    """
+    if word.isascii():
+        return word
+    return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
+
+
 def word_key(words: Sequence[str]) -> str:
     """Return what words are compared by: their stem, written together."""
     # Joined, so that "change log", "change-log" and "changelog" are one phrase.
-    joined = "".join(words)
+    joined = unaccented("".join(words))
     # Snowball doesn't stem "rfcs" and "slas"; in words of three letters the "s" may belong to the stem: "bus".
     if joined.endswith("s") and not _VOWELS.intersection(joined[:-2] if len(joined) > 3 else joined):
         joined = joined[:-1]

@@ -12,11 +12,13 @@ from pydantic import BeforeValidator, Field
 from hive_agents.base.files import AnyCase, Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
-Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has"]
+Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt", "has", "above", "below"]
 FilterValue = str | int | float | bool
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
+BY_ROW: frozenset[str] = frozenset({"has", "above", "below"})
+"""Operators that are met by what a row holds, and are no conditions of the index."""
 _IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
-_IN_WORDS |= {"has": "with "}
+_IN_WORDS |= {"has": "with ", "above": "above ", "below": "below "}
 
 
 class SearchStrategy(StrEnum):
@@ -43,7 +45,8 @@ def _strategy(value: object) -> object:
 
 
 class DocumentFilter(Format):
-    """One demand on a field of a document; `in` and `not_in` take a list, `has` a word or several of a text.
+    """One demand on a field of a document; `in` and `not_in` take a list, `has` a word or several of a text, `above`
+    and `below` the name of a field of the same type that the document has, too.
 
     >>> DocumentFilter(field="status", op="in", value=["draft", "effective"]).values
     ('draft', 'effective')
@@ -101,13 +104,15 @@ class Plan(Format):
 class FieldTally(Format):
     """What is counted or computed of the documents that meet the filters, for each value of the field `by`.
 
-    Of the largest and the smallest, `most` are told; None is one.
+    Of the largest and the smallest, `most` are told; None is one. Of groups, those with the largest figure are told
+    first, or with the smallest, where `first` says so.
     """
 
     of: Literal["count", "values", "sum", "average", "max", "min"] = "count"
     field: str | None = None
     by: str | None = None
     most: int | None = None
+    first: Literal["most", "fewest"] | None = None
 
 
 @dataclass(frozen=True)

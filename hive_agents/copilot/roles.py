@@ -11,6 +11,8 @@ from hive_agents.copilot.forms import word_key
 from hive_agents.copilot.language import word_list, word_table
 from hive_agents.documents import terms
 
+JOINTS = frozenset({"of", "de", "du", "des", "del", "der"})
+"""Words in names of fields that tell nothing: `type_de_produit`."""
 FieldRole = Literal[
     "kind", "status", "person", "place", "team", "audience", "language", "topic", "version", "party", "other"
 ]
@@ -63,7 +65,7 @@ def name_stems(name: str) -> tuple[list[str], tuple[str, str]]:
     """Return the stems of the words of a field's name, and of all together, with and without the "id" at its end."""
     named = parts(name)
     bare = named[:-1] if len(named) > 1 and named[-1] == "id" else [*named[:-1], named[-1].removesuffix("id")]
-    telling = named[named[0] in ("has", "is") and len(named) > 1 :]
+    telling = [part for part in named[named[0] in ("has", "is") and len(named) > 1 :] if part not in JOINTS] or named
     return [word_key([word]) for word in telling], (word_key(named), word_key(bare if any(bare) else named))
 
 

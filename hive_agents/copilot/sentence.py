@@ -8,7 +8,7 @@ from enum import Enum
 
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.forms import word_key
-from hive_agents.copilot.language import Word, at, pattern, spoken, word_list, word_table, words
+from hive_agents.copilot.language import Word, at, language, pattern, spoken, word_list, word_table, words
 from hive_agents.copilot.plan import FilterValue
 from hive_agents.copilot.roles import FieldRole, parts
 from hive_agents.copilot.vocabulary import LONGEST, Meaning, Vocabulary, is_everyday
@@ -70,8 +70,8 @@ class Mention:
 
     def values(self, meant: Meaning) -> list[FilterValue]:
         """Return the values of one of the meanings: of a version all that match ("1.12": 1.12.0 and 1.12.2)."""
-        versions = [one.value for one in self.meanings if one.field == meant.field]
-        return versions if meant.role == "version" else [meant.value]
+        alike = [one.value for one in self.meanings if one.field == meant.field]
+        return alike if meant.either else [meant.value]
 
 
 class Sentence:
@@ -92,8 +92,14 @@ class Sentence:
             return mention
         stems = {word_key([word.lower]) for n, word in enumerate(self.words) if n not in mention.places}
 
+        before = self.at(self.back(mention.first, ARTICLES, frozenset({"in", "at"})))
+        columns = language("en")["columns"]["directions"].items()
+        directions: list[str] = next((names.split() for said, names in columns if before in said.split()), [])
+
         def told(meaning: Meaning) -> int:
-            return len(stems.intersection(word_key([part]) for part in parts(meaning.field)))
+            own = parts(meaning.field)
+            led = not set(own).isdisjoint(directions)
+            return len(stems.intersection(word_key([part]) for part in own)) + led
 
         return replace(mention, meanings=tuple(sorted(mention.meanings, key=told, reverse=True)))
 

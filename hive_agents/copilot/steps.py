@@ -9,11 +9,11 @@ import numpy as np
 
 from hive_agents.access import permissions_of
 from hive_agents.base import NoModel
-from hive_agents.copilot.documents import conditions, ordered, page_of, require_known, with_words
+from hive_agents.copilot.documents import conditions, meeting, ordered, page_of, require_known
 from hive_agents.copilot.language import clean, every_pattern, in_english
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.passages import best_chunks
-from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
+from hive_agents.copilot.plan import BY_ROW, DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.roles import role_of
 from hive_agents.copilot.router import route as route_by_words, without_politeness
 from hive_agents.copilot.sentence import asks_how_many
@@ -231,7 +231,7 @@ def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
 def matching(index: ScopedIndex, filters: Sequence[DocumentFilter]) -> Mask:
     """Return the chunks of the documents that meet every filter."""
     masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
-    masks += [with_words(index, demand) for demand in filters if demand.op == "has"]
+    masks += [meeting(index, demand) for demand in filters if demand.op in BY_ROW]
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
 

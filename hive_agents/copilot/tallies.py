@@ -16,6 +16,7 @@ from hive_agents.copilot.roles import parts
 from hive_agents.copilot.vocabulary import LONGEST, Vocabulary
 
 MOST_GROUPS = 50
+_AMOUNTS = word_list("tallies", "fewest") | {"most"}
 _NEAR = 4
 """How many words behind "sum" or "highest" the name of the field may be."""
 
@@ -30,9 +31,9 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     >>> fields = {"kind": FieldWords("keyword", ("memo",)), "owner": FieldWords("keyword")}
     >>> fields["pages"] = FieldWords("number")
     >>> tally_in("how many memos per owner?", Vocabulary(fields))
-    (FieldTally(of='count', field=None, by='owner', most=None), 'how many memos')
+    (FieldTally(of='count', field=None, by='owner', most=None, first=None), 'how many memos')
     >>> tally_in("sum of the pages of memos", Vocabulary(fields))
-    (FieldTally(of='sum', field='pages', by=None, most=None), 'list memos')
+    (FieldTally(of='sum', field='pages', by=None, most=None, first=None), 'list memos')
     """
     sentence = words(text)
     used: set[int] = set()
@@ -40,6 +41,9 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
     measured = _measured(sentence, vocabulary, used) or (_first_by(sentence, vocabulary, used) if most else None)
     if most is not None and (measured is None or measured[0] not in ("max", "min")):
         return None
+    best = None if measured is None or most else _best_group(sentence, vocabulary, used, measured)
+    if best is not None:
+        return best, _rest(sentence, used, True)
     by = _grouped(sentence, vocabulary, used, counted=measured is None)
     asked = None if measured is not None else _amount(sentence, vocabulary, used, by)
     if measured is None and asked is None and by is None:
@@ -53,7 +57,44 @@ def tally_in(text: str, vocabulary: Vocabulary) -> tuple[FieldTally, str] | None
             for n, word in enumerate(sentence)
             if word_key([word.lower]) in {word_key([part]) for part in parts(asked[1])}
         )
-    return FieldTally(of=cast("Any", kind), field=field, by=by, most=most), _rest(sentence, used, asked is not None)
+    fewest = kind == "count" and any(at(sentence, n) in _AMOUNTS - {"most"} for n in used)
+    tally = FieldTally(of=cast("Any", kind), field=field, by=by, most=most, first="fewest" if fewest else None)
+    return tally, _rest(sentence, used, asked is not None)
+
+
+def _best_group(
+    sentence: list[Word], vocabulary: Vocabulary, used: set[int], measured: tuple[str, str]
+) -> FieldTally | None:
+    """Return the figures by the column that is asked for: "which team has the most hours", "… the lowest average age".
+
+    Without a measure of its own "most" asks for a sum, or an average of a rating; "highest" for the largest.
+    """
+    kind, field = measured
+    asks = at(sentence, 0) in ("which", "what") and kind in ("max", "min")
+    names = _by_told(sentence, vocabulary, vocabulary.of_type("keyword", "text"))
+    holder = _field(sentence, 1, vocabulary, names) if asks else None
+    if holder is None or not used.isdisjoint(range(1, 1 + holder[1])) or vocabulary.calls(at(sentence, holder[1])):
+        return None
+    measures = word_table("tallies.measures")
+    about = range(min(used), max(used) + 2)
+    own = {n: of for n in about if (of := measures.get(at(sentence, n), "")) in ("sum", "average")}
+    used.update(own)
+    of = next(iter(own.values()), None) or (_summed(field) if any(at(sentence, n) in _AMOUNTS for n in used) else kind)
+    used.update(range(1 + holder[1]))
+    return FieldTally(of=cast("Any", of), field=field, by=holder[0], first="most" if kind == "max" else "fewest")
+
+
+def _summed(field: str) -> str:
+    """Return the measure of a column's amounts: of a rating or an age an average, else a sum."""
+    return "sum" if word_list("tallies", "rates").isdisjoint(parts(field)) else "average"
+
+
+def _by_told(sentence: list[Word], vocabulary: Vocabulary, names: Collection[str]) -> list[str]:
+    """Return columns, first those of which the sentence names more words, last those that have one value and part
+    nothing: that of the folder gives way to a column of the same name."""
+    said = {word_key([word.lower]) for word in sentence}
+    told = {name: sum(word_key([part]) in said for part in parts(name)) for name in names}
+    return sorted(names, key=lambda name: (len(vocabulary.fields[name].values) == 1, -told[name]))
 
 
 def _how_many(sentence: list[Word], used: set[int]) -> int | None:
@@ -82,20 +123,16 @@ def _first_by(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
 
 
 def _amount(sentence: list[Word], vocabulary: Vocabulary, used: set[int], by: str | None) -> tuple[str, str] | None:
-    """Return the measure of a column of numbers that is asked for without one: "how many hours did …", "hours per …".
-
-    A rating or an age has an average and no sum.
-    """
+    """Return the measure of a column of numbers that is asked for without one: "how many hours did …"."""
     asks = (at(sentence, 0), at(sentence, 1)) in (("how", "many"), ("how", "much"))
     begin = next((n for n in range(2 * asks, len(sentence)) if at(sentence, n) not in word_list("tallies", "leads")), 0)
     found = _field(sentence, begin, vocabulary, vocabulary.of_type("number")) if asks or by is not None else None
     if found is None or at(sentence, begin) in word_list("words", "document"):
         return None
-    if by is not None and begin + found[1] not in used:
+    if by is not None and (begin + found[1] not in used or begin in used):
         return None
     used.update(range(begin + found[1]))
-    rates = word_list("tallies", "rates")
-    return "sum" if rates.isdisjoint(parts(found[0])) else "average", found[0]
+    return _summed(found[0]), found[0]
 
 
 def _distinct(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> tuple[str, str] | None:
@@ -127,24 +164,45 @@ def _measured(sentence: list[Word], vocabulary: Vocabulary, used: set[int]) -> t
     for place, word in enumerate(sentence):
         kind = measures.get(word.lower) if at(sentence, place - 1) != "at" else None
         for at_field in range(place + 1, place + 1 + _NEAR) if kind is not None else ():
-            if at(sentence, at_field)[:1].isdecimal():
+            if at(sentence, at_field)[:1].isdecimal() or at(sentence, at_field) in word_list("tallies", "groups"):
                 break
-            types = ("number", "date") if kind in ("max", "min") else ("number",)
+            of_dates = kind in ("max", "min") and word.lower not in _AMOUNTS
+            types = ("number", "date") if of_dates else ("number",)
             found = _field(sentence, at_field, vocabulary, vocabulary.of_type(*types))
             if found is not None and at(sentence, at_field + found[1]) in comparisons:
                 break  # "with an average price over 30" bounds them
             if kind is not None and found is not None:
-                used.update(range(place, at_field + found[1]))
+                used.update((place, *range(at_field, at_field + found[1])))
                 return kind, found[0]
+            if at(sentence, at_field) in word_list("words", "prepositions") - {"of"}:
+                break  # "lasted the longest in season 3"
+        before = _named_before(sentence, place, vocabulary) if kind is not None else None
+        if kind is not None and before is not None:
+            used.update(range(before[1], place + 1))
+            return kind, before[0]
         kind, *ends = (word_table("tallies.extremes").get(word.lower) or "none").split()
+        kind = {"max": "min", "min": "max"}.get(kind, kind) if at(sentence, place - 1) == "least" else kind
         name = _holding(vocabulary.of_type("number"), ends)
         if word.lower in word_list("tallies", "firsts") and place + 1 == len(sentence):
             dated = _field(sentence, place - 1, vocabulary, vocabulary.of_type("date"))
             kind, name = "min", None if dated is None else dated[0]
             used.update((place - 1,) if name is not None else ())
         if name is not None:
-            used.update(range(place - (at(sentence, place - 1) == "most"), place + 1))
+            used.update(range(place - (at(sentence, place - 1) in ("most", "least")), place + 1))
             return kind, name
+    return None
+
+
+def _named_before(sentence: list[Word], place: int, vocabulary: Vocabulary) -> tuple[str, int] | None:
+    """Return the column of numbers that is named before a measure, and its first place: "salary average by team", "who
+    lasted the longest"; where rows are told apart by another column ("which room is booked most"), none."""
+    end, after = place - (at(sentence, place - 1) == "the"), at(sentence, place + 1)
+    closed = not after or sentence[place + 1].opens_clause or after in word_list("words", "prepositions")
+    holds = at(sentence, 0) in ("which", "what") and _field(sentence, 1, vocabulary, vocabulary.of_type("keyword"))
+    for start in range(max(0, end - LONGEST), end) if (closed or after in ("per", "each")) and not holds else ():
+        found = _field(sentence, start, vocabulary, vocabulary.of_type("number"))
+        if found is not None and found[1] == end - start:
+            return found[0], start
     return None
 
 
@@ -161,27 +219,30 @@ def _holding(names: Collection[str], ends: Sequence[str]) -> str | None:
 def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, counted: bool) -> str | None:
     """Return the field that is counted by: "per owner", "does each author have", "who wrote the most"."""
     groups, ends = word_list("tallies", "groups"), word_list("tallies", "ends")
-    most = next((n for n, word in enumerate(sentence) if word.lower == "most"), None)
-    holder = _field(sentence, 1, vocabulary, vocabulary.of_type("keyword", "text"))
-    asks = counted and most is not None and at(sentence, 0) in ("which", "what")
-    if (
-        asks
-        and most
-        and holder
-        and {at(sentence, n) for n in range(1 + holder[1], most)} <= word_list("tallies", "leads")
-    ):
-        used.update(range(most + 1))
-        return holder[0]
+    ranked = next(
+        (n for n, word in enumerate(sentence) if word.lower in _AMOUNTS and at(sentence, n - 1) != "at"), None
+    )
+    named = _by_told(sentence, vocabulary, vocabulary.of_type("keyword", "text", "number"))
+    if counted and ranked is not None and at(sentence, 0) in ("which", "what"):
+        common = at(sentence, ranked + 1) in word_list("tallies", "common")
+        telling = _field(sentence, ranked + 2, vocabulary, named) if common else None
+        if telling is not None:  # "the most common colour"
+            used.update(range(ranked, ranked + 2 + telling[1]))
+            return telling[0]
+        holder = _field(sentence, 1, vocabulary, named)
+        between = {at(sentence, n) for n in range(1 + (holder[1] if holder else 0), ranked)}
+        if holder is not None and between <= word_list("tallies", "leads") | word_list("tallies", "neutral"):
+            own = {word_key([part]) for part in parts(holder[0])}  # "which borough has the fewest pickups"
+            used.update(range(ranked + 1 + common))
+            used.update(n for n, word in enumerate(sentence) if word_key([word.lower]) in own)
+            return holder[0]
     people = vocabulary.in_role("person")
-    if people and at(sentence, 0) == "who" and any(word.lower == "most" for word in sentence):
+    if people and at(sentence, 0) == "who" and ranked is not None:
         owning = word_table("fields.owning")
         holds = next((owning[word.lower].split() for word in sentence if word.lower in owning), [])
-        asking = {"who", "most", "the", *owning}
+        asking = {"who", "the", *_AMOUNTS, *owning}
         used.update(n for n, word in enumerate(sentence) if word.lower in asking)
         return next((name for hold in holds for name in people if hold in parts(name)), people[0])
-    # A field of one value parts nothing: that of the folder gives way to a column of the same name.
-    countable = vocabulary.of_type("keyword", "text", "number")
-    named = sorted(countable, key=lambda name: len(vocabulary.fields[name].values) == 1)
     for place, word in enumerate(sentence):
         groups_by = word.lower in groups and place not in used
         found = _field(sentence, place + 1, vocabulary, named) if groups_by else None
@@ -201,7 +262,10 @@ def _grouped(sentence: list[Word], vocabulary: Vocabulary, used: set[int], *, co
 def _field(sentence: list[Word], place: int, vocabulary: Vocabulary, names: Collection[str]) -> tuple[str, int] | None:
     """Return the field that the words from there on name, and how many they are, unless the first is a value."""
     asked = [word.lower for word in sentence[place : place + LONGEST]]
-    return vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
+    found = vocabulary.named_field(asked, names) if asked and not vocabulary.meanings(asked[:1]) else None
+    if found is not None and at(sentence, place + found[1]) in word_list("tallies", "endings"):
+        return found[0], found[1] + 1
+    return found
 
 
 def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
@@ -210,6 +274,8 @@ def _rest(sentence: list[Word], used: set[int], unnamed: bool) -> str:
     if [at(sentence, n) for n in kept[:2]] == ["how", "many"]:
         return " ".join(sentence[n].text for n in kept)
     leads = word_list("tallies", "leads")
+    said = word_list("tallies", "participles")
+    unnamed = unnamed or any(at(sentence, n) in said and n - 1 in used for n in kept)
     while kept and at(sentence, kept[0]) in leads:
         kept.pop(0)
     while kept and at(sentence, kept[-1]) in leads:
@@ -243,16 +309,30 @@ def tallied(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
     beside = f"; {without} without {name}" if without else ""
     if tally.of == "count":
         ranked = Counter({value: len(of_value) for value, of_value in groups.items()})
-        return f"{documents} by {name}: {_most_frequent(ranked)}{beside}."
-    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in sorted(groups.items())[:MOST_GROUPS]]
+        order = ", fewest first" if tally.first == "fewest" else ""
+        return f"{documents} by {name}{order}: {_frequencies(ranked, rising=bool(order))}{beside}."
+    listed = sorted(groups.items())
+    if tally.first is not None:
+        told = [pair for pair in listed if any(_values(row, str(tally.field)) for row in pair[1])]
+        told.sort(key=lambda pair: _computed(tally, pair[1]), reverse=tally.first == "most")
+        listed = told + [pair for pair in listed if pair not in told]
+    lines = [f"{value}: {_figure(tally, of_value)}" for value, of_value in listed[:MOST_GROUPS]]
     return "\n".join([f"{documents} by {name}{beside}:", *lines])
 
 
-def _most_frequent(counts: Counter[str]) -> str:
-    """Return values with their counts, the most frequent first."""
-    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_GROUPS]
+def _frequencies(counts: Counter[str], *, rising: bool = False) -> str:
+    """Return values with their counts, the most frequent first unless they are `rising`."""
+    listed = sorted(counts.items(), key=lambda pair: (pair[1] if rising else -pair[1], pair[0]))[:MOST_GROUPS]
     more = f", and {count(len(counts) - MOST_GROUPS, 'more value')}" if len(counts) > MOST_GROUPS else ""
     return ", ".join(f"{value} {n}" for value, n in listed) + more
+
+
+def _computed(tally: FieldTally, rows: Sequence[TitledRow]) -> Any:
+    """Return the sum, the average or the extreme of a field's values, of which there is one."""
+    values = [value for row in rows for value in _values(row, str(tally.field))]
+    if tally.of in ("max", "min"):
+        return (max if tally.of == "max" else min)(values)
+    return math.fsum(values) / (len(values) if tally.of == "average" else 1)
 
 
 def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
@@ -268,10 +348,9 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
         return f"None of {count(len(rows), 'document')} has {name}."
     if tally.of == "values":
         values = Counter(str(value) for value, _ in found)
-        return f"{count(len(values), 'value')} of {name}: {_most_frequent(values)}, {over}."
+        return f"{count(len(values), 'value')} of {name}: {_frequencies(values)}, {over}."
     if tally.of in ("sum", "average"):
-        total = math.fsum(value for value, _ in found)
-        figure = total if tally.of == "sum" else total / len(found)
+        figure = _computed(tally, rows)
         return f"The {tally.of} of {name} is {int(figure) if figure.is_integer() else round(figure, 6)}, {over}."
     largest = "largest" if tally.of == "max" else "smallest"
     if tally.most is not None:
@@ -281,7 +360,7 @@ def _figure(tally: FieldTally, rows: Sequence[TitledRow]) -> str:
         told = ", ".join(f"{value} ({row[1]})" for value, row in first[:MOST_GROUPS])
         more = f" and {len(first) - MOST_GROUPS} more" if len(first) > MOST_GROUPS else ""
         return f"The {len(first)} {largest} of {name} are {told}{more}, {over}."
-    extreme = (max if tally.of == "max" else min)(value for value, _ in found)
+    extreme = _computed(tally, rows)
     titles = [row[1] for value, row in found if value == extreme]
     named = ", ".join(titles[:3]) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
     return f"The {largest} {name} is {extreme} ({named}), {over}."

@@ -23,7 +23,7 @@ from hive_agents.copilot.forms import (
 )
 from hive_agents.copilot.language import language, word_list
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, RouterDecision
-from hive_agents.copilot.roles import FieldRole, date_role_of, name_stems, parts, role_of
+from hive_agents.copilot.roles import JOINTS, FieldRole, date_role_of, name_stems, parts, role_of
 from hive_agents.documents import LANGUAGES, Collection, FieldType, terms, words as spell
 from hive_agents.models.embedding import WordPieces
 
@@ -37,7 +37,7 @@ _UMLAUTS = str.maketrans("äöü", "aou")
 _SHORTEST_FORM, _SHORTEST_COMPOUND, _SHORTEST_PART = 6, 8, 4
 """Letters of a word in another form, of a compound, and of the part of it that names a field."""
 _INSIDE_NAMES = frozenset({"of", "the", "in"})
-"""Words between those of a field's name: "GB of memory" is `memory_gb`."""
+"""Words between those of a field's name: "GB of memory" is `memory_gb`; "by" may stand for "de"."""
 _YEAR, _YEARS = re.compile(r"1\d{3}|20\d\d"), 0.9
 """A year, and the share of a column's values that are years where it holds years."""
 _FOLDERS = word_list("fields", "folders")
@@ -66,6 +66,8 @@ class Meaning:
     role: FieldRole
     noun: bool
     """Whether the value names documents ("tutorials") rather than describes them ("effective")."""
+    either: bool = False
+    """Whether a phrase means all values of the field that it means one of: "1.12" of versions."""
 
     @property
     def is_topic(self) -> bool:
@@ -143,6 +145,7 @@ class Vocabulary:
         if noun:
             own = {word_key([part]) for name in fields for part in parts(name)}
             called |= {word_key(plurals[0][-1:])}.union(*(each for each in _things() if each & called)) - own
+            called |= _stems("people") - own if _stems("of_people") & own else set()
         shared = {value: found for value, found in holders.items() if len(found) > 1}
         usual = {value: max(found, key=lambda pair: pair[0])[1] for value, found in shared.items()}
         return cls(fields, noun, called, flags, years, usual)
@@ -174,7 +177,7 @@ class Vocabulary:
                 if stem and stem not in seen:
                     seen.add(stem)
                     length = n + 1
-                elif not n or word not in _INSIDE_NAMES:
+                elif not n or not (word in _INSIDE_NAMES or (word == "by" and not JOINTS.isdisjoint(parts(name)))):
                     break
             whole = whole or len(seen) == len(own)
             if len(seen) == 1 and not whole and seen.isdisjoint((own[0], own[-1])):
@@ -238,7 +241,7 @@ class Vocabulary:
             return []
         asked = version_parts(word)
         versions = [
-            (version_parts(value), Meaning(name, value, "version", False))
+            (version_parts(value), Meaning(name, value, "version", False, either=True))
             for name in self.in_role("version")
             for value in self.fields[name].values
             if VERSION.fullmatch(value)
@@ -318,11 +321,14 @@ class Vocabulary:
             if words.type == "boolean":
                 values.append((" ".join(parts(name)), Meaning(name, True, "status", False)))
                 continue
+            unfinished = _unfinished(words.values) if role == "status" else []
             for value in words.values:
-                meaning = Meaning(name, value, role, _names_documents(value, name, role))
+                either = role == "version" or value in unfinished
+                meaning = Meaning(name, value, role, _names_documents(value, name, role), either)
                 values.append((value, meaning))
                 synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
                 synonyms += [(phrase, meaning) for phrase in other_form(value) if role == "version"]
+                general += [("open", meaning)] if value in unfinished else []
                 general += [(phrase, meaning) for group in _groups("synonyms").find(spell(value)) for phrase in group]
                 nations += [(phrase, meaning) for group in _groups("nations").find(spell(value)) for phrase in group]
         phrased = [(spelt(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general, *nations)]
@@ -357,6 +363,18 @@ def _flag(kind: FieldType, values: Sequence[object]) -> tuple[FilterValue, Filte
     return found and ((1, 0) if kind == "number" else (str(shown.get(found[0], found[0])), str(shown[found[1]])))
 
 
+def _unfinished(values: Sequence[str]) -> list[str]:
+    """Return the states that "open" stands for: all but those at an end; none where a value says it itself.
+
+    >>> _unfinished(["new", "in progress", "closed"]), _unfinished(["open", "new", "closed"]), _unfinished(["new"])
+    (['new', 'in progress'], [], [])
+    """
+    ended = [value for value in values if value.lower() in word_list("fields", "ended")]
+    own = _groups("synonyms").find(["open"])
+    said = any(value.lower() in group for value in values for group in own)
+    return [] if said or not ended else [value for value in values if value not in ended]
+
+
 def declared(collection: Collection) -> Collection:
     """Return the collection without reserved fields, which a reader must not see even where it declares them."""
     fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
@@ -373,6 +391,11 @@ def _groups(name: str) -> _Phrases[tuple[str, ...]]:
 def _things() -> list[frozenset[str]]:
     """Return the stems of words for the same things, by group."""
     return [frozenset(word_key([word]) for word in group.split()) for group in language("en")["fields"]["things"]]
+
+
+@cache
+def _stems(name: str) -> frozenset[str]:
+    return frozenset(word_key([word]) for word in word_list("fields", name))
 
 
 @cache

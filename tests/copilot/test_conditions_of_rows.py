@@ -44,6 +44,24 @@ TOOLS = of_tables(
     "power_tools/1.md",
     "power_tools/2.md",
 )
+TRIPS = of_tables(
+    {
+        "origin_city": "keyword",
+        "target_city": "keyword",
+        "gender": "keyword",
+        "state": "keyword",
+        "arrived_on": "date",
+        "deadline": "date",
+        "late_cancelled": "boolean",
+    },
+    {
+        "origin_city": [("Ghent", 3), ("Lille", 3)],
+        "target_city": [("Ghent", 2), ("Lille", 4)],
+        "gender": [("Female", 3), ("Male", 3)],
+        "state": [("planned", 1), ("on the way", 2), ("done", 3)],
+    },
+    "trips/1.md",
+)
 LOANS = of_tables(
     {"review_status": "keyword", "payout_status": "keyword", "officer": "keyword", "term_months": "number"},
     {
@@ -89,7 +107,6 @@ def test_rows_are_found_by_their_readers_words(table: Vocabulary, text: str, fil
         (FILMS, "films longer than 3 km"),
         (FILMS, "films in hall R"),
         (TOOLS, "garden tools in the east hall"),
-        (FILMS, "films with a score below their budget"),
     ],
 )
 def test_a_unit_of_another_measure_and_other_words_list_nothing(table: Vocabulary, text: str) -> None:
@@ -119,6 +136,35 @@ def test_what_is_denied_is_excluded(table: Vocabulary, text: str, filters: list[
 )
 def test_a_negation_that_no_condition_explains_makes_no_exact_list(table: Vocabulary, text: str) -> None:
     decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "filters"),
+    [
+        (FILMS, "films with a score below their budget", ["score below budget"]),
+        (TOOLS, "how many tools have a rental fee higher than their weight", ["rental_fee above weight_kg"]),
+        (TOOLS, "tools where reach < weight", ["reach below weight_kg"]),
+        (TRIPS, "trips that arrived after the deadline", ["arrived_on above deadline"]),
+        (TRIPS, "trips from Ghent to Lille", ["origin_city eq Ghent", "target_city eq Lille"]),
+        (TRIPS, "rides that started in Lille and ended in Ghent", ["origin_city eq Lille", "target_city eq Ghent"]),
+        (TRIPS, "how many trips weren't cancelled", ["late_cancelled eq False"]),
+        (TRIPS, "how many women are there", ["gender eq Female"]),
+        (TRIPS, "people from Ghent", ["origin_city eq Ghent"]),
+        (TRIPS, "how many open trips are there", ["state in ['on the way', 'planned']"]),
+    ],
+)
+def test_columns_are_compared_and_told_apart_by_what_a_reader_calls_them(
+    table: Vocabulary, text: str, filters: list[str]
+) -> None:
+    decision = route(text, table, reader="raj", today=TODAY).decision
+    assert decision.strategy is SearchStrategy.METADATA_ONLY
+    assert sorted(f"{one.field} {one.op} {one.value}" for one in decision.filters) == sorted(filters)
+
+
+@pytest.mark.parametrize("text", ["tools not heavier than their reach", "tools with a weight above the usual reach"])
+def test_a_comparison_that_is_denied_or_has_another_word_lists_nothing(text: str) -> None:
+    decision = route(text, TOOLS, reader="raj", today=TODAY).decision
     assert decision.strategy in (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
 
 

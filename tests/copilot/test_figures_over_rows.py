@@ -50,12 +50,39 @@ RENTALS = Vocabulary(
         ("bottom two rentals by satisfaction rating", {"of": "min", "field": "satisfaction_rating", "most": 2}, ""),
         ("which branch has the most tandem rentals", {"by": "branch"}, "bike_class tandem"),
         ("who has the most rentals in Ghent?", {"by": "booked_by"}, "branch Ghent"),
+        ("which branch has the fewest tandem rentals", {"by": "branch", "first": "fewest"}, "bike_class tandem"),
+        ("welche branch hat die wenigsten rentals?", {"by": "branch", "first": "fewest"}, ""),
+        ("quelle branch a le moins de rentals ?", {"by": "branch", "first": "fewest"}, ""),
+        ("¿qué branch tiene menos rentals?", {"by": "branch", "first": "fewest"}, ""),
+        (
+            "which branch has the most hours rented",
+            {"of": "sum", "field": "hours_rented", "by": "branch", "first": "most"},
+            "",
+        ),
+        (
+            "what branch has the lowest average deposit",
+            {"of": "average", "field": "deposit", "by": "branch", "first": "fewest"},
+            "",
+        ),
+        ("deposit total in Lille", {"of": "sum", "field": "deposit"}, "branch Lille"),
+        ("quel est le deposit moyen par branch ?", {"of": "average", "field": "deposit", "by": "branch"}, ""),
+        ("¿cuál es el deposit más alto?", {"of": "max", "field": "deposit"}, ""),
+        ("average deposit per bike class type", {"of": "average", "field": "deposit", "by": "bike_class"}, ""),
+        ("which rental was hired the longest in Ghent", None, ""),
+        ("the rental rented longest in Ghent", {"of": "max", "field": "hours_rented"}, "branch Ghent"),
+        ("the most reliable deposit", None, ""),
+        ("what is the most common bike class", {"by": "bike_class"}, ""),
+        ("which bike class is used least in Ghent", {"by": "bike_class", "first": "fewest"}, "branch Ghent"),
+        ("sum of the deposits paid in Ghent", {"of": "sum", "field": "deposit"}, "branch Ghent"),
+        ("average leather deposit", None, ""),
     ],
 )
-def test_a_figure_is_over_the_rows_that_the_message_names(text: str, tally: dict[str, object], filters: str) -> None:
+def test_a_figure_is_over_the_rows_that_the_message_names(
+    text: str, tally: dict[str, object] | None, filters: str
+) -> None:
     routed = route(text, RENTALS, reader="mei", today=TODAY)
     found = None if routed.tally is None else routed.tally.model_dump(exclude_none=True)
-    assert found == {"of": "count", **tally}
+    assert found == (None if tally is None else {"of": "count", **tally})
     assert described(routed.decision.filters) == filters
 
 
@@ -66,7 +93,6 @@ def test_a_figure_is_over_the_rows_that_the_message_names(text: str, tally: dict
         "how many different brakes are there",
         "top 3 rentals by mileage",
         "top tips for rentals",
-        "which branch has the fewest rentals",
         "how many hours does a repair take",
         "who has the most experience with hydraulics",
     ],
@@ -87,6 +113,12 @@ def test_the_first_few_are_told_with_those_that_are_level_with_the_last() -> Non
     assert tallied(FieldTally(of="min", field="deposit", most=9), rows) == (
         "The 4 smallest of deposit are 2 (R4), 7 (R2), 7 (R3), 9 (R1), over 4 documents."
     )
+    assert tallied(FieldTally(by="deposit", first="fewest"), rows) == (
+        "4 documents by deposit, fewest first: 2 1, 9 1, 7 2."
+    )
+    by_branch = FieldTally(of="sum", field="deposit", by="branch", first="most")
+    lines = tallied(by_branch, [*rows[2:], ("5.md", "R5", {"deposit": 10, "branch": "Lille"})]).splitlines()
+    assert [line.partition(":")[0] for line in lines[1:]] == ["Lille", "Ghent"]
     assert (
         tallied(FieldTally(of="values", field="deposit"), rows[:3])
         == "2 values of deposit: 7 2, 9 1, over 3 documents."

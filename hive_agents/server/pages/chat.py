@@ -21,7 +21,7 @@ pages = Pages()
 OPEN = ("queued", "running", "waiting", "paused")
 STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
-SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<", "has": "~"}
+SIGNS = dict(pair.split() for pair in "eq =|in =|not_in ≠|gte ≥|gt >|lte ≤|lt <|has ~|above >|below <".split("|"))
 THREADS = 30
 _GAP = re.compile(r"\n\s*\n\s*\n")
 

@@ -18,7 +18,7 @@
     return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
-  const SIGNS = { eq: "=", in: "=", not_in: "≠", gte: "≥", gt: ">", lte: "≤", lt: "<" };
+  const SIGNS = { eq: "=", in: "=", not_in: "≠", gte: "≥", gt: ">", lte: "≤", lt: "<", has: "~", above: ">", below: "<" };
 
   function inWords(demand) {
     return `${demand.field} ${SIGNS[demand.op]} ${[].concat(demand.value).join(" | ")}`;
