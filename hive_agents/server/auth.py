@@ -143,7 +143,9 @@ class Call(CallContext):
         ThreadStore(self.workspace, self.principal).require_room(self.workspace.settings.server.kept_per_caller)
 
     async def _place(self) -> Callable[[], None]:
-        give_back: Callable[[], None] = await self.request.app.state.places.take(self.principal)
+        give_back: Callable[[], None] = await self.request.app.state.places.take(
+            self.principal, self.request.is_disconnected
+        )
         return give_back
 
     def wake(self) -> None:

@@ -7,11 +7,12 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import CapacityLimiter
+from starlette.requests import ClientDisconnect
 
 from hive_agents.access import take_requests
 from hive_agents.base import TooMany
@@ -34,6 +35,8 @@ THREADS = 5 * PLACES
 """Threads that work for all principals at once. Those that say who calls, or whether the host is well, are others."""
 LINE = 32
 """What else of one principal may wait for a place."""
+LOOK_SECONDS = 1.0
+"""Between two looks whether who waits has left."""
 
 
 class RequestsLeft(NamedTuple):
@@ -160,8 +163,11 @@ class Places:
         self.threads = CapacityLimiter(THREADS)
         self._gates: dict[tuple[str, str], _Gate] = {}
 
-    async def take(self, principal: Principal) -> Callable[[], None]:
-        """Wait for a place, and return what gives it back. Raises: HIVE-433 where as many wait as may."""
+    async def take(self, principal: Principal, left: Callable[[], Awaitable[bool]] | None = None) -> Callable[[], None]:
+        """Wait for a place, and return what gives it back. `left` says whether nobody waits for the answer any more.
+
+        Raises: HIVE-433 where as many wait as may; ClientDisconnect where their client left.
+        """
         key = (principal.tenant, principal.user)
         gate = self._gates.setdefault(key, _Gate())
         if gate.asked >= PLACES + LINE:
@@ -177,9 +183,14 @@ class Places:
             leave()
 
         gate.asked += 1
+        waiting = asyncio.ensure_future(gate.free.acquire())
         try:
-            await gate.free.acquire()
+            while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
+                if left is not None and await left():
+                    raise ClientDisconnect
         except BaseException:
+            if not waiting.cancel():  # the place was given in the same moment
+                gate.free.release()
             leave()
             raise
         return give_back

@@ -17,6 +17,7 @@ from hive_agents import HiveError, Workspace
 from hive_agents.access import Principal
 from hive_agents.models.breaker import forget_breakers
 from hive_agents.ranking.config import point_active
+from hive_agents.server import rates
 from hive_agents.server.rates import LINE, PLACES, Places
 from hive_agents.workspace.trusted import trust
 from tests.models.openai_server import model_server
@@ -160,6 +161,30 @@ async def test_places_are_given_back_after_errors_and_by_those_who_left(gate: Ga
         await stand(gate, PLACES, "late")  # each has a place
         gate.open["late"].set()
         assert {(await one).status_code for one in late} == {200}
+
+
+async def test_who_left_is_no_longer_in_the_line(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "LOOK_SECONDS", 0.05)
+    async with served(gate.place, roles=("http",)) as client:
+        dana = bearer(gate.place)
+        sent = ask(client, dana, PLACES)
+        await stand(gate, PLACES)
+        left = [asyncio.ensure_future(client.get("/api/session", headers=dana)) for _ in range(LINE)]
+        left[: LINE // 2] = ask(client, dana, LINE // 2)
+        await asyncio.wait(left, timeout=0.5)
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        async with asyncio.timeout(30):  # all places are taken meanwhile
+            while True:
+                waits = asyncio.ensure_future(client.get("/api/session", headers=dana))
+                done, _ = await asyncio.wait([waits], timeout=0.3)
+                if not done:
+                    break
+                assert waits.result().status_code == 429
+        assert len(gate.standing) == PLACES
+        gate.open["slow"].set()
+        assert {(await one).status_code for one in (*sent, waits)} == {200}
 
 
 async def test_who_is_cancelled_leaves_the_line_to_the_next() -> None:
