@@ -41,6 +41,8 @@ AWAY = dt.timedelta(hours=1)
 """How long another host, on whose disk the uploaded file is, has for it."""
 FOLDER = "uploads"
 LONGEST_PART = 180  # bytes of UTF-8; names of files have at most 255
+DEEPEST = 20
+"""Folders of an upload's name, and as many of the folder that it is put into."""
 NO_DOCUMENT = frozenset({"failed", "skipped"})
 ImportStatus = Literal["waiting", "converting", "indexed", "failed", "skipped"]
 _COLUMNS = "import_id, tenant, by, at, folder, fields, labels, status, files, ended_at"
@@ -287,7 +289,7 @@ def folder_below(folder: str) -> str:
     """
     below = folder.strip().removeprefix("documents/").rstrip("/")
     parts = PurePosixPath(below).parts
-    if below.startswith("/") or "\\" in below or any(_part(part) != part for part in parts):
+    if below.startswith("/") or "\\" in below or len(parts) > DEEPEST or any(_part(part) != part for part in parts):
         why, fix = f"{folder[:80]!a} is no folder of documents", 'name a folder below documents/, such as "handbook"'
         raise HiveError.of("HIVE-105", why, path="folder", fix=fix, exit_code=2)
     return "" if below in ("", "documents") else str(PurePosixPath(*parts))
@@ -296,7 +298,7 @@ def folder_below(folder: str) -> str:
 def _names(name: str) -> Iterator[PurePosixPath]:
     """Yield relative paths for an uploaded file, best first; none leaves its folder, is hidden or is a pattern."""
     given = re.split(r"[/\\]", name)
-    outside = ".." in given or given[0] == "" or given[0].endswith(":")
+    outside = ".." in given or given[0] == "" or given[0].endswith(":") or len(given) > DEEPEST
     parts = [_part(part) for part in (given[-1:] if outside else given)]
     *folders, last = [part for part in parts if part] or ["unnamed"]
     yield PurePosixPath(*folders, last)

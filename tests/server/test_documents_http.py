@@ -117,13 +117,13 @@ async def test_a_name_never_leaves_the_folder(empty: Workspace) -> None:
     async with served(empty) as client:
         headers = await owner(client, empty)
         names = ("../../evil.md", "/etc/passwd.md", "..\\..\\win.md", "a/../../b.md", ".hidden.md", "C:\\x\\y.md",
-                 "s*?[x].md", "~root.md", "ok/in/it.md")  # fmt: skip
+                 "s*?[x].md", "~root.md", "ok/in/it.md", "deep/" * 1500 + "end.md")  # fmt: skip
         done = await imported(client, headers, *((name, LAMP + name.encode()) for name in names), folder="in")
         assert {one["status"] for one in done["files"]} == {"indexed"}
         assert all(one["doc_id"].startswith("in/") and ".." not in one["doc_id"] for one in done["files"])
-        assert {"in/evil.md", "in/passwd.md", "in/ok/in/it.md"} <= set(await listed(client, headers))
+        assert {"in/evil.md", "in/passwd.md", "in/ok/in/it.md", "in/end.md"} <= set(await listed(client, headers))
         assert [path.name for path in empty.root.parent.iterdir()] == ["ws"]
-        for folder in ("../x", "/etc", "a/../b", ".git", "a\\b"):
+        for folder in ("../x", "/etc", "a/../b", ".git", "a\\b", "a/" * 300):
             refused = await sent(client, headers, ("lamp.md", LAMP), folder=folder)
             assert (refused.status_code, refused.json()["code"]) == (400, "HIVE-105"), folder
 
