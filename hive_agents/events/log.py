@@ -141,6 +141,11 @@ class EventLog:
         with connected(self.workspace.records, rows=True) as connection:
             return last_number(connection, "events", "seq")
 
+    @staticmethod
+    def forget(connection: RecordsConnection, of_runs: str, values: Sequence[str]) -> None:
+        """Delete the events of the runs that a query names, in the caller's transaction."""
+        connection.execute(f"DELETE FROM events WHERE run_id IN ({of_runs})", values)
+
     def prune(self, before: dt.datetime) -> int:
         """Delete the events before that moment, in short transactions; return their number."""
         limit = before.astimezone(dt.UTC).isoformat(timespec="milliseconds")

@@ -362,10 +362,10 @@ class RunStore:
         """Delete a thread's runs, which have no more than their rows, events and a lease, in the transaction of its
         owner."""
         where, owner = "tenant = ? AND user = ? AND thread_id = ?", (tenant, user, thread_id)
-        of_them = f"run_id IN (SELECT run_id FROM runs WHERE {where})"
-        connection.execute(f"DELETE FROM leases WHERE thread_id = ? AND {of_them}", (thread_id, *owner))
+        them = f"SELECT run_id FROM runs WHERE {where}"
+        connection.execute(f"DELETE FROM leases WHERE thread_id = ? AND run_id IN ({them})", (thread_id, *owner))
         # Nobody audits questions: whoever asks and deletes without an end leaves nothing behind.
-        connection.execute(f"DELETE FROM events WHERE {of_them}", owner)
+        events.EventLog.forget(connection, them, owner)
         connection.execute(f"DELETE FROM runs WHERE {where}", owner)
 
     def delete(self, *run_ids: str, also: Callable[[RecordsConnection, str], object] | None = None) -> None:
@@ -379,7 +379,7 @@ class RunStore:
                 if also is not None:
                     also(connection, run_id)
                 forget_run(connection, run_id)
-                connection.execute(f"DELETE FROM events WHERE run_id IN ({of_question})", (run_id, CHAT_GRAPH))
+                events.EventLog.forget(connection, of_question, (run_id, CHAT_GRAPH))
                 thread = "thread_id = (SELECT thread_id FROM runs WHERE run_id = ?)"
                 connection.execute(f"DELETE FROM leases WHERE {thread} AND run_id = ?", (run_id, run_id))
                 connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
