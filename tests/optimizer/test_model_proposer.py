@@ -156,6 +156,9 @@ def test_a_mended_patch_is_taken(tuned: Workspace) -> None:
     [
         ([{"op": "replace", "path": "/collection", "value": "other"}], "may not be changed"),
         ([{"op": "replace", "path": "", "value": {}}], "may not be changed"),
+        ([{"op": "add", "path": "/judge/threshold", "value": 0}], "may not be changed"),
+        ([{"op": "add", "path": "/filters/view", "value": "tenant"}], "HIVE-206: filters.view"),
+        ([{"op": "add", "path": "/boosts/tenant", "value": {"acme": 9}}], "HIVE-206: boosts.tenant"),
         ([{"op": "copy", "path": "/filters/a", "from": "/filters"}], "none of add, replace, remove"),
         ([{"op": "replace", "path": "/retrieval/top_k"}], "has no value"),
         ([{"op": "replace", "path": "/retrieval/top_k", "value": "five"}], "HIVE-104: retrieval.top_k"),
