@@ -39,21 +39,54 @@ async def answer(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> De
 
     Raises: Pending where a person has to answer first; BudgetExhausted.
     """
-    effects = work.session.effects
-    result = effects.find(key)
-    call_facts = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
+    if call.name == synthetic.SET:
+        work.session.effects.require_permission()
+        return await work.session.effects.write(lambda: output_set(work, key, call))
+    result = work.session.effects.find(key)
+    facts = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
     if result is None:
-        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **call_facts)
+        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **facts)
         result = await _carried_out(work, key, call, loop)
+    return _answered(work, key, result, facts)
+
+
+def output_set(work: NodeWork, key: str, call: ToolCall) -> Delivery:
+    """Return the result of a call of set_output, as `answer` does, in a transaction of the ledger."""
+    session, arguments = work.session, dict(call.args)
+
+    def do() -> Done:
+        faults = synthetic.wrong_arguments(work, synthetic.SET, arguments)
+        if faults:
+            result = ToolResult(f"{synthetic.SET} did not run: {'; '.join(faults[:5])}", True)
+        else:
+            try:
+                result = synthetic.set_outputs(work, synthetic.given_outputs(work, arguments) or {})
+            except Busy:
+                raise  # the database is unavailable: no model can mend that, so the run pauses
+            except HiveError as error:
+                result = _refused(error)
+        return _done(work, synthetic.SET, result, keep=False)
+
+    facts = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
+    session.tell_later(EventType.TOOL_STARTED, key, work.node.id, **facts)
+    result = session.effects.settle(key, "synthetic", synthetic.SET, do, node=work.node.id)
+    for output in synthetic.given_outputs(work, arguments) or {} if not result["is_error"] else ():
+        at = key if arguments.get("key") == output else f"{key}/{output}"
+        session.tell_later(EventType.OUTPUT_SET, at, work.node.id, key=output)
+    return _answered(work, key, result, facts)
+
+
+def _answered(work: NodeWork, key: str, result: Mapping[str, Any], facts: Mapping[str, Any]) -> Delivery:
+    """Return a recorded result as the conversation gets it, and tell of it later."""
     type = EventType.TOOL_FAILED if result["is_error"] else EventType.TOOL_COMPLETED
-    facts = {"error": result["content"][:300]} if result["is_error"] else {"chars": len(result["content"])}
-    await work.session.emit(type, key, work.node.id, **call_facts, **facts)
-    return Delivery(result["content"], result["is_error"], result["pointer"])
+    more = {"error": result["content"][:300]} if result["is_error"] else {"chars": len(result["content"])}
+    work.session.tell_later(type, key, work.node.id, **facts, **more)
+    return Delivery(result["content"], result["is_error"], result.get("pointer"))
 
 
 async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Any:
     name, arguments = call.name, dict(call.args)
-    if name not in (*FILE_TOOLS, synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT):
+    if name not in (*FILE_TOOLS, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT):
         return await _tool(work, key, name, arguments)
     faults = synthetic.wrong_arguments(work, name, arguments)
     if name == synthetic.DELEGATE and work.delegated:
@@ -73,9 +106,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
         return await _delegation(work, key, arguments, loop)
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
-    if name in FILE_TOOLS:
-        return await _file_tool(work, key, name, arguments)
-    return await _set_output(work, key, arguments)
+    return await _file_tool(work, key, name, arguments)
 
 
 async def _file_tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
@@ -125,25 +156,6 @@ async def _permitted(work: NodeWork, key: str, filing: Filing) -> dict[str, Any]
     return dict(request.context["args"])
 
 
-async def _set_output(work: NodeWork, key: str, arguments: dict[str, Any]) -> Any:
-    given = synthetic.given_outputs(work, arguments) or {}
-
-    def do() -> Done:
-        try:
-            result = synthetic.set_outputs(work, given)
-        except Busy:
-            raise  # the database is unavailable: no model can mend that, so the run pauses
-        except HiveError as error:
-            result = _refused(error)
-        return _done(work, synthetic.SET, result, keep=False)
-
-    delivered = await work.session.effects.within(key, "synthetic", synthetic.SET, do, node=work.node.id)
-    for output in given if not delivered["is_error"] else ():
-        at = key if arguments.get("key") == output else f"{key}/{output}"
-        work.session.tell_later(EventType.OUTPUT_SET, at, work.node.id, key=output)
-    return delivered
-
-
 def _refused(error: HiveError) -> ToolResult:
     diagnostic = error.diagnostics[0]
     fix = f" ({diagnostic.fix})" if diagnostic.fix else ""
@@ -190,9 +202,8 @@ async def by_code(work: NodeWork, key: str, name: str, arguments: dict[str, Any]
     if result is None:
         await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **facts)
         result = await _tool(work, key, name, arguments, code=True)
-    type = EventType.TOOL_FAILED if result["is_error"] else EventType.TOOL_COMPLETED
-    more = {"error": result["content"][:300]} if result["is_error"] else {"chars": len(result["content"])}
-    await work.session.emit(type, key, work.node.id, **facts, **more)
+    _answered(work, key, result, facts)
+    await work.session.tell_rest()
     return result
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hive_agents.agents.guards.budget import Budget, BudgetExhausted, BudgetSpent, Measure
 from hive_agents.agents.sent import Sent
@@ -35,6 +35,7 @@ class Done:
     usage: Usage = field(default_factory=Usage)
 
 
+T = TypeVar("T")
 COSTLY = ("model", "tool")
 """Kinds of effects that need room in the budget."""
 
@@ -84,7 +85,9 @@ class Effects:
         self._own: Counter[str] = Counter()
         """Requests of effects in progress in this process; `_sent` also counts those of other processes."""
         self.held_before_writing: AbstractContextManager[object] = nullcontext()
-        """A lock that `also` and the work of `within` take, too."""
+        """A lock that `also` and the work of `write` take, too."""
+        self.before_commit: Callable[[], object] = lambda: None
+        """Called at the end of each transaction in which more than the ledger is written."""
         self._turn = asyncio.Lock()
         """Keeps the event loop from waiting for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
@@ -237,28 +240,42 @@ class Effects:
             raise
         return done.result
 
-    async def within(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
-        """Return the result of `work`, or the recorded one. The work reads and writes nothing but the records.
+    async def write(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`, which reads and writes nothing but the records, in one transaction.
 
-        So it and its result are one transaction: unlike that of `once` it needs no record before, since a process that
-        dies in it has done nothing. Raises: LeaseLost, and what `permitted` and `work` raise.
+        Unlike what `once` does, it needs no record before: a process that dies in it has done nothing. Raises:
+        LeaseLost, and what `work` raises.
         """
         async with self._turn:
-            return await briefly(partial(self._within, key, kind, name, work, node))
+            return await briefly(partial(self._written, work))
 
-    def _within(self, key: str, kind: str, name: str, work: Callable[[], Done], node: str) -> Any:
+    def _written(self, work: Callable[[], T]) -> T:
+        with self._lock, self._together() as connection:
+            self._require_lease(connection)
+            return work()
+
+    async def within(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
+        """Return the result of `work`, or the recorded one: both in one transaction, as by `write`.
+
+        Raises: LeaseLost, and what `permitted` and `work` raise.
+        """
         found = self.find(key)
         if found is not None:
             return found
-        if self._permitted is not None:
-            self._permitted()
+        self.require_permission()
+        return await self.write(partial(self.settle, key, kind, name, work, node=node))
+
+    def settle(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
+        """Return what `within` does, in the transaction of `write` or of `also`, whose caller has the permission."""
+        found = self.find(key)
+        if found is not None:
+            return found
         self._known.add(key)  # before the commit, whose answer may be lost
         started = time.monotonic()
-        with self._lock, self._together() as connection:
-            self._require_lease(connection)
-            done = self._recorded(key, kind) if self._recorded is not None else None
-            done = done or work()
-            seconds, now = time.monotonic() - started, audit.now()
+        done = self._recorded(key, kind) if self._recorded is not None else None
+        done = done or work()
+        seconds, now = time.monotonic() - started, audit.now()
+        with connected(self._workspace.records) as connection:
             connection.execute(
                 "INSERT INTO effects (key, run_id, node_id, kind, name, status, seconds, started_at, ended_at, result,"
                 " mark, ended) VALUES (?, ?, ?, ?, ?, 'done', ?, ?, ?, ?, ?,"
@@ -282,6 +299,11 @@ class Effects:
             )
         self._spend(key, seconds=seconds)
         return done.result
+
+    def require_permission(self) -> None:
+        """Raise what `permitted` raises where the run's principal has lost its rights."""
+        if self._permitted is not None:
+            self._permitted()
 
     async def _record(self, key: str, done: Done, seconds: float, also: Callable[[Any], object] | None) -> None:
         """Record a result. While the records can't be written it is tried again for a while; a result that could not be
@@ -314,8 +336,8 @@ class Effects:
     def _begun(self, key: str, kind: str, name: str, node: str | None, needs: dict[str, Any]) -> tuple[Any, bool]:
         """Return the recorded result, or None once the effect is begun; and whether it had been begun before."""
         recorded = self.find(key)
-        if recorded is None and self._permitted is not None:
-            self._permitted()
+        if recorded is None:
+            self.require_permission()
         return recorded, recorded is None and self._begin(key, kind, name, node, **needs)
 
     def _begin(
@@ -440,6 +462,7 @@ class Effects:
         # The lock first: its other holders wait for the database.
         with self.held_before_writing, together(self._workspace.records, run_turn(self.run_id)) as connection:
             yield connection
+            self.before_commit()
 
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
         """Return what was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hive_agents.agents import calls, node_requests
@@ -17,20 +18,30 @@ from hive_agents.agents.guard_escalation import reprieved
 from hive_agents.agents.guards.budget import BudgetExhausted
 from hive_agents.agents.models import estimated, need, streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
-from hive_agents.agents.node_judge import LevelVerdict, at_level_0, is_judged, judgment_of, recorded, verdict
-from hive_agents.agents.node_messages import hear, judged_words, missed, turn_messages, why_here
+from hive_agents.agents.node_judge import LevelVerdict, is_judged, judgment_of, verdict
+from hive_agents.agents.node_messages import hear, judged_words, turn_messages, why_here
+from hive_agents.agents.node_records import (
+    VisitState,
+    after_calls,
+    after_turn,
+    ended,
+    implied,
+    recorded_turn,
+    reported,
+    say_result,
+    settled,
+    verdict_facts,
+)
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.progress import stuck
 from hive_agents.agents.routing import NoWay, targets
 from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools
-from hive_agents.base import HiveError, NoModel, cut
+from hive_agents.base import HiveError, NoModel
 from hive_agents.events import EventType
-from hive_agents.memory import Entry
+from hive_agents.memory import Delivery
 from hive_agents.models import Message, ModelError, ToolCall
 
-VisitState = Mapping[str, Any]
 UNREAD = 3
 """Unreadable turns in a row, such as arguments that aren't JSON, before the node fails."""
 SMALLER = 3
@@ -61,7 +72,9 @@ async def enter(work: NodeWork, _: VisitState) -> Update:
         return _unprompted(error)
     if advice:
         words += f"\n\n[Advice]: {advice}"
-    session.store.append(work.conversation, Message(role="user", content=words), key=f"{work.key}/enter")
+    message = Message(role="user", content=words)
+    # Its conversation may be a new one.
+    await session.effects.write(lambda: session.store.append(work.conversation, message, key=f"{work.key}/enter"))
     return {"iteration": 0, "tool_calls": 0, "next": "think"}
 
 
@@ -74,7 +87,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
     key = f"{work.key}/{iteration}"
     tools = [*work.tools.for_model(), *synthetic_tools(work)]
     messages: list[Message] = []
-    read = 0
+    read, changes = 0, Update()
 
     async def do(_: bool) -> Done:
         await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
@@ -104,6 +117,12 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         if not work.shared and not work.delegated and answer["text"].strip():
             mirrored = Message(role="assistant", content=f"[{node.id}]: {answer['text']}")
             session.store.append(session.conversation, mirrored, key=f"mirror:{key}")
+        session.tell_later(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(tool_calls))
+
+    def also(answer: Any) -> None:
+        nonlocal changes
+        said(answer)
+        changes = {} if "error" in answer else after_turn(work, {**state, "iteration": iteration}, key)
 
     try:
         if session.effects.find(f"{key}/model") is None:
@@ -114,7 +133,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         chain = session.models("chat")
         needed = need(chain, messages, tools)
         recorded = await session.effects.once(
-            f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed, also=said
+            f"{key}/model", "model", chain.name, do, node=node.id, steps=1, **needed, also=also
         )
     except HiveError as error:
         return _unprompted(error)
@@ -122,13 +141,13 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         return _mended(work, key, recorded, state)
     if "error" in recorded:
         return _fail(recorded.get("reason", "model_error"), f"no model answered: {recorded['error']}")
-    said(recorded)  # where it was recorded by an earlier release, or in another run
-    tool_calls = recorded["calls"]
-    await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(tool_calls))
+    if not changes:  # it was recorded by another process, or in another run
+        said(recorded)
+    await session.tell_rest()
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
         await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
-    return {"iteration": iteration, "next": "act" if tool_calls else "judge", "unread": 0}
+    return {"iteration": iteration, "next": "act" if recorded["calls"] else "judge", "unread": 0} | changes
 
 
 async def _code(work: NodeWork) -> Update:
@@ -155,21 +174,24 @@ async def act(work: NodeWork, state: VisitState) -> Update:
     """Carry out the turn's tool calls, all at once but for outputs and files; results are in the calls' order."""
     session, iteration = work.session, state["iteration"]
     key = f"{work.key}/{iteration}"
-    keyed_calls = [(f"{key}/{n}", call) for n, call in enumerate(_turn(work, key).message.tool_calls)]
+    keyed_calls = [(f"{key}/{n}", call) for n, call in enumerate(recorded_turn(work, key).message.tool_calls)]
     missing = [(at, call) for at, call in keyed_calls if session.store.find(work.conversation, at) is None]
     room = work.node.max_tool_calls - state["tool_calls"]
     counted = [at for at, call in keyed_calls if calls.counted(work, call)]
     over_limit = set(counted[room:])
     due = [(at, call) for at, call in missing if at not in over_limit]
     results = dict(zip([at for at, _ in due], await _all(work, due), strict=True))
-    for at, call in due:
-        result = results[at]
-        if isinstance(result, BaseException):
-            if not isinstance(result, Pending | BudgetExhausted):
-                raise result
-            continue
-        message = Message(role="tool", content=result.content, tool_call_id=call.id)
-        session.store.append(work.conversation, message, key=at, is_error=result.is_error, pointer=result.pointer)
+    for result in results.values():
+        if isinstance(result, BaseException) and not isinstance(result, Pending | BudgetExhausted):
+            raise result
+    done = [(at, call) for at, call in due if isinstance(results[at], Delivery)]
+
+    def write() -> Update:
+        for at, call in done:
+            say_result(work, at, call, results[at])
+        return after_calls(work, state, key) if len(done) == len(missing) else {}
+
+    changes = await session.effects.write(write) if done else {}
     exhausted = next((result for result in results.values() if isinstance(result, BudgetExhausted)), None)
     if exhausted is not None:
         raise exhausted
@@ -178,50 +200,31 @@ async def act(work: NodeWork, state: VisitState) -> Update:
     waiting = [id for result in results.values() if isinstance(result, Pending) for id in result.requests]
     if waiting:
         return _wait(waiting, "act")
-    return {"tool_calls": state["tool_calls"] + len(counted), "next": "judge"}
+    return {"tool_calls": state["tool_calls"] + len(counted), "next": "judge"} | changes
 
 
 async def judge(work: NodeWork, state: VisitState) -> Update:
     """Accept the work, retry with feedback, or ask a person; a loop without progress ends here."""
     session, node, iteration = work.session, work.node, state["iteration"]
-    key, reprieved_at = f"{work.key}/{iteration}", state.get("since", 0)
-
-    def complete() -> Done | None:
-        if session.effects.find(f"{work.key}/complete"):
-            return recorded(LevelVerdict("accept", 1, "it reported that it is complete"))
-        return None
-
-    def settled(decision: LevelVerdict) -> Done:
-        done = recorded(decision)
-        done.result["fault"] = (
-            None if decision.action in ("accept", "escalate") else stuck(work, iteration, reprieved_at)
-        )
-        # Recorded, so that a repeated step takes the same way.
-        if decision.action == "accept":
-            done.result["missed"] = missed(work, session.effects.find(f"{key}/model")["read"])
-        return done
-
-    def implied() -> Done:
-        decision = at_level_0(work, _turn(work, key).message, iteration)
-        assert decision is not None
-        return complete() or settled(decision)
+    key = f"{work.key}/{iteration}"
 
     async def do(_: bool) -> Done:
-        if (done := complete()) is not None:
+        if (done := reported(work)) is not None:
             return done
-        decision = await verdict(work, _turn(work, key).message, iteration)
+        decision = await verdict(work, recorded_turn(work, key).message, iteration)
         if decision.outage:
             await session.wait_out(f"{key}/verdict", decision.feedback or "")
-        return settled(decision)
+        return settled(work, state, key, decision)
 
     if is_judged(node):
         judged = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
     else:
-        judged = await session.effects.within(f"{key}/verdict", "judge", node.id, implied, node=node.id)
+        made = partial(implied, work, state, key)
+        judged = await session.effects.within(f"{key}/verdict", "judge", node.id, made, node=node.id)
     action, feedback = judged["action"], judged["feedback"]
     if judged.get("outage"):  # a person is asked about a judgement, not about a missing one
         return _fail("unavailable", feedback)
-    payload = {"level": judged["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
+    payload = verdict_facts(judged, iteration)
     if action == "accept":
         session.tell_later(EventType.JUDGMENT_MADE, key, node.id, **payload)
     elif action != "continue":
@@ -246,7 +249,7 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
         own = judged["level"] == 0 or judged["action"] == "escalate" or not feedback
         words = judged_words(feedback or "this is not good enough yet", own=own)
         session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/feedback")
-    elif not _turn(work, key).message.tool_calls:
+    elif not recorded_turn(work, key).message.tool_calls:
         # Providers require a message of the user between two of the model.
         session.store.append(work.conversation, Message(role="user", content="Go on."), key=f"{key}/feedback")
     return {"next": "think"}
@@ -254,37 +257,17 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
 
 async def leave(work: NodeWork, state: VisitState) -> Update:
     """End the visit: write the outputs of an accepted one to the data buffer, and choose the next nodes."""
-    session, node = work.session, work.node
     error = state.get("error")
     outputs = {} if error else work.outputs.values
-    buffer = work.buffer.for_node(node.input_keys, node.output_keys)
-    for key, value in outputs.items():
-        buffer.write(key, value)
-        if work.memory is not None:
+    if work.memory is not None:
+        for key, value in outputs.items():
             work.memory.add_output(key, value)
     next_nodes: list[str] = []
     try:
         next_nodes = [] if spent(error) else await targets(work, "failed" if error else "completed")
     except NoWay as no_way:
         error = no_way.fault
-    end = End(
-        node=node.id,
-        visit=work.visit,
-        status="failed" if error else "completed",
-        outputs=list(outputs),
-        targets=next_nodes,
-        conversation=work.conversation,
-        error=error,
-    )
-    type = EventType.NODE_FAILED if error else EventType.NODE_COMPLETED
-    payload = {
-        "visit": work.visit,
-        "iterations": state.get("iteration", 0),
-        "outputs": list(outputs),
-        "targets": next_nodes,
-    }
-    await session.emit(type, work.key, node.id, **payload, error=error)
-    return {"ends": [end], "next": "end"}
+    return await work.session.effects.write(lambda: ended(work, state, outputs, next_nodes, error))
 
 
 def _within_budget(step: Step) -> Step:
@@ -409,12 +392,6 @@ def _mended(work: NodeWork, key: str, failure: Mapping[str, Any], state: VisitSt
 def _listen(work: NodeWork, text: str) -> None:
     if work.session.on_text is not None:
         work.session.on_text(work.node.id, text)
-
-
-def _turn(work: NodeWork, key: str) -> Entry:
-    entry = work.session.store.find(work.conversation, key)
-    assert entry is not None, "a turn is stored before its step counts as done"
-    return entry
 
 
 def _named(tool_calls: list[ToolCall], iteration: int) -> list[ToolCall]:

@@ -31,13 +31,19 @@ async def targets(work: NodeWork, status: str) -> list[str]:
 
     Raises: NoWay where a condition can't be evaluated or the model doesn't choose; BudgetExhausted.
     """
-    edges = [edge for edge in work.agent.edges_from(work.node.id) if edge.on in ENDED[status] and _true(work, edge)]
-    highest = [edge for edge in edges if edge.priority == edges[0].priority]
-    choices = list(dict.fromkeys(edge.target for edge in highest if edge.on == "model"))
-    fixed = [edge.target for edge in highest if edge.on != "model"]
+    fixed, choices = ways(work, status)
     if len(choices) > 1:
         choices = [await _chosen(work, choices)]
     return list(dict.fromkeys([*fixed, *choices]))
+
+
+def ways(work: NodeWork, status: str) -> tuple[list[str], list[str]]:
+    """Return the targets of all matching edges of the highest priority: those to take, and those of which a model
+    chooses one. Raises: NoWay."""
+    edges = [edge for edge in work.agent.edges_from(work.node.id) if edge.on in ENDED[status] and _true(work, edge)]
+    highest = [edge for edge in edges if edge.priority == edges[0].priority]
+    choices = list(dict.fromkeys(edge.target for edge in highest if edge.on == "model"))
+    return [edge.target for edge in highest if edge.on != "model"], choices
 
 
 def _true(work: NodeWork, edge: EdgeSpec) -> bool:

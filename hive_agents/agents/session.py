@@ -14,7 +14,7 @@ from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, filed_by
 from hive_agents.base import Outage, encodable
-from hive_agents.events import Event, EventType, derived_id
+from hive_agents.events import DURABLE, Event, EventLog, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
@@ -79,10 +79,11 @@ class AgentSession:
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     budgets: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
-    _untold: list[Event] = field(default_factory=list)
+    _untold: dict[str, Event] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.effects.held_before_writing = self.store.lock
+        self.effects.before_commit = self._log
 
     @property
     def principal(self) -> Principal | None:
@@ -144,8 +145,26 @@ class AgentSession:
         await self._publish(self.event(type, at, node, **payload))
 
     def tell_later(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
-        """Publish an event with the next one, in one transaction, or at the end of the step (`tell_rest`)."""
-        self._untold.append(self.event(type, at, node, **payload))
+        """Publish an event with the next one, or at the end of the step (`tell_rest`).
+
+        It is logged in the ledger's next transaction, and comes to nothing with the one that this is called in.
+        """
+        event = self.event(type, at, node, **payload)
+        if event.id not in self._untold:
+            self._untold[event.id] = event
+            undone_by(lambda: self._untold.pop(event.id, None))
+
+    def _log(self) -> None:
+        """Log what `tell_later` was told, in the transaction that this is called in."""
+        due = {id: event for id, event in self._untold.items() if event.type in DURABLE and event.seq is None}
+        if not due:
+            return
+        undone_by(lambda: self._untold.update(due))
+        for event, new in EventLog(self.workspace).append([*due.values()]):
+            if new:
+                self._untold[event.id] = event
+            else:
+                self._untold.pop(event.id)
 
     async def tell_rest(self) -> None:
         """Publish what `tell_later` was told."""
@@ -153,7 +172,7 @@ class AgentSession:
             await self._publish()
 
     async def _publish(self, *events: Event) -> None:
-        untold, self._untold = [*self._untold, *events], []
+        untold, self._untold = [*self._untold.values(), *events], {}
         await self.publish(untold)
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:

@@ -97,18 +97,19 @@ class EventLog:
 
     async def tell(self, bus: Bus, events: Sequence[Event]) -> None:
         """Log events in one transaction and deliver them on a bus over this log; faster than `Bus.publish` for one
-        event after another.
+        event after another. Those that have their number are logged already.
 
         Raises: as `Bus.publish`.
         """
-        durable = [event for event in events if event.type in DURABLE]
-        logged = await briefly(partial(self._appended, durable, [_row(event) for event in durable])) if durable else []
-        for recorded, new in logged:
-            if new:
-                await bus.announce(recorded)
+        due = [event for event in events if event.type in DURABLE and event.seq is None]
+        logged = await briefly(partial(self._appended, due, [_row(event) for event in due])) if due else []
+        outcomes = {event.id: outcome for event, outcome in zip(due, logged, strict=True)}
         for event in events:
+            recorded, new = outcomes.get(event.id, (event, True))
             if event.type not in DURABLE:
                 await bus.publish(event)
+            elif new:
+                await bus.announce(recorded)
 
     def replay(
         self,

@@ -108,7 +108,7 @@ class DataBuffer:
         """
         self._permit(key, self.writes, "an output")
         place, text = self._place(scope), to_json(key, value)
-        with self._locks[scope], connected(self.workspace.records) as connection:
+        with connected(self.workspace.records) as connection:
             row = connection.execute(
                 "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT (tenant, scope, scope_key, key)"
                 " DO UPDATE"

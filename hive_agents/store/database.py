@@ -436,7 +436,7 @@ def together(place: DatabasePlace, turn: str) -> Iterator[RecordsConnection]:
             finally:
                 _local.together = None
     except BaseException:
-        for undo in undoing:
+        for undo in reversed(undoing):
             undo()
         raise
 

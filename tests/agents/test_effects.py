@@ -105,6 +105,21 @@ async def test_what_an_effect_does_within_the_records_is_there_with_its_result_o
     assert outputs.values == {"x": 2}  # it was not done again
 
 
+async def test_what_comes_before_a_commit_is_in_its_transaction(place: Workspace) -> None:
+    effects, _, run_id = held(place)
+    outputs, work = setting(place, run_id)
+
+    def fail() -> None:
+        raise RuntimeError
+
+    effects.before_commit = fail
+    with pytest.raises(RuntimeError):
+        await effects.within("a", "synthetic", "set_output", work, node="read")
+    with pytest.raises(RuntimeError):
+        await effects.write(lambda: outputs.set("x", 1))
+    assert (outputs.values, effects.find("a")) == ({}, None)
+
+
 async def test_a_worker_that_lost_its_run_does_nothing_within_the_records(place: Workspace) -> None:
     effects, taken_over, run_id = held(place)
     outputs, work = setting(place, run_id)

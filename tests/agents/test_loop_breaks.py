@@ -14,13 +14,14 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import lost
-from hive_agents.agents.guards.budget import Limits
+from hive_agents.agents.guards.budget import Budget, Limits
 from hive_agents.agents.guards.loops import fingerprint
 from hive_agents.agents.node_end import End, fault
 from hive_agents.agents.run import AgentRun
 from hive_agents.approvals import ApprovalStore
-from hive_agents.memory import DataFiles, run_folder
-from hive_agents.models import ModelError, ToolCall
+from hive_agents.events import EventLog
+from hive_agents.memory import DataBuffer, DataFiles, run_folder
+from hive_agents.models import Chain, ModelError, ToolCall
 from tests.agents.conftest import agent_json, edge, node, write_json
 from tests.agents.loops import Told, agent, events, said, say, sets, start, words
 
@@ -288,3 +289,29 @@ def test_events_show_which_calls_are_the_same(place: Workspace) -> None:
     assert prints[0] == fingerprint([ToolCall(name="page", args={"n": 1, "size": 2})])
     assert prints[0] == prints[1]
     assert len(set(prints)) == 3
+
+
+def test_a_turn_that_sets_its_outputs_is_recorded_with_all_that_follows_or_not_at_all(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answer, messages, outputs, verdict, buffer and events are one transaction: none is there where its end fails."""
+    heard: list[str] = []
+    model = said(ITEMS, ITEMS)
+    run = start(place, one(), model, on_event=lambda event: heard.append(str(event.type)))
+    append = EventLog.append
+
+    def fail(log: EventLog, events: Any) -> Any:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(EventLog, "append", fail)
+    with pytest.raises(RuntimeError, match="no"):
+        run.go()
+    monkeypatch.setattr(EventLog, "append", append)
+    assert Effects(place, run.run_id, Budget(Limits())).find("collect#1/1/model") is None
+    assert [text.partition(" ")[0] for text in words(run)] == ["Begin"]
+    assert DataBuffer(place, run_id=run.run_id).read_all("execution") == {}
+    assert not {"model.completed", "output.set", "tool.completed", "node.completed"} & set(heard)
+    resumed = AgentRun.resume(place, run.run_id, tools=ToolRegistry(), models=lambda _: Chain([model]))
+    assert resumed.go()["outputs"] == {"items": [1]}
+    once = ["output.set", "tool.completed", "judgment.made", "node.completed", "judgment.made"]
+    assert [str(event.type) for event in events(place, run, *once)] == once

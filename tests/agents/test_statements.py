@@ -13,7 +13,7 @@ import pytest
 from benchmarks.runtime import make_workspace
 from hive_agents.agents.run import AgentRun
 
-STATEMENTS, COMMITS = 242, 42
+STATEMENTS, COMMITS = 205, 23
 """Whoever saves some writes the new figures here."""
 
 
