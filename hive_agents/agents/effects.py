@@ -254,7 +254,7 @@ class Effects:
             self._require_lease(connection)
             return work()
 
-    async def within(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
+    async def within(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str | None = None) -> Any:
         """Return the result of `work`, or the recorded one: both in one transaction, as by `write`.
 
         Raises: LeaseLost, and what `permitted` and `work` raise.
@@ -263,17 +263,23 @@ class Effects:
         if found is not None:
             return found
         self.require_permission()
-        return await self.write(partial(self.settle, key, kind, name, work, node=node))
+        played = self._recorded(key, kind) if self._recorded is not None else None
+        return await self.write(
+            partial(self._settled, key, kind, name, work if played is None else lambda: played, node)
+        )
 
     def settle(self, key: str, kind: str, name: str, work: Callable[[], Done], *, node: str) -> Any:
         """Return what `within` does, in the transaction of `write` or of `also`, whose caller has the permission."""
+        played = self._recorded(key, kind) if self._recorded is not None else None
+        return self._settled(key, kind, name, work if played is None else lambda: played, node)
+
+    def _settled(self, key: str, kind: str, name: str, work: Callable[[], Done], node: str | None) -> Any:
         found = self.find(key)
         if found is not None:
             return found
         self._known.add(key)  # before the commit, whose answer may be lost
         started = time.monotonic()
-        done = self._recorded(key, kind) if self._recorded is not None else None
-        done = done or work()
+        done = work()
         seconds, now = time.monotonic() - started, audit.now()
         with connected(self._workspace.records) as connection:
             connection.execute(

@@ -91,61 +91,83 @@ def results(session: AgentSession) -> dict[str, Any]:
 
 
 async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Any:
+    needs_model = _needs_model(session.goal)
+
+    def told(recorded: Any) -> None:
+        judgment = recorded["judgment"]
+        session.tell_later(
+            EventType.JUDGMENT_MADE,
+            key,
+            level="goal",
+            action=recorded["action"],
+            feedback=cut(recorded["feedback"] or recorded["reasoning"], 500),
+            confidence=judgment["confidence"],
+            escalation_reason=judgment["escalation_reason"],
+            decision_id=judgment["decision_id"],
+        )
+
     async def do(_: bool) -> Done:
         result, context = results(session), _context(session, ends)
-        model = session.models("judge") if _needs_model(session.goal) else None
-        if model is not None:
-            shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
-            settings = session.workspace.settings.judge
-            examples = Message(role="user", content="x" * MOST_SHOWN if settings.examples_until is not None else "")
-            needed = need(model, [shown, examples])
-            needed["tokens"] *= settings.prompts or 1
-            await session.effects.require(key, **needed)
-        before = model.meter.usage if model is not None else Usage()
+        model = session.models("judge")
+        shown = Message(role="user", content=json.dumps(result, ensure_ascii=False))
+        settings = session.workspace.settings.judge
+        examples = Message(role="user", content="x" * MOST_SHOWN if settings.examples_until is not None else "")
+        needed = need(model, [shown, examples])
+        needed["tokens"] *= settings.prompts or 1
+        await session.effects.require(key, **needed)
+        before = model.meter.usage
         with sending(session.effects.sending(key)) as take_back:
-            judgment = await session.court.evaluate(
-                session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
-            )
+            judgment = await session.court.evaluate(session.goal, result, context, llm=model, attempt=n)
             if judgment.outage:
                 take_back()
         if judgment.outage:
             await session.wait_out(key, judgment.reasoning)
-        limited = _attempts(verdicts).after(judgment)[0]
-        if limited.action is RETRY and (entry := session.agent.node(session.agent.entry)).code is not None:
-            why = f"{entry.id} is code, which would do the same again. {limited.reasoning}"
-            changes = {"action": ESCALATE, "escalation_reason": "retries_exhausted", "reasoning": why}
-            limited = limited.model_copy(update=changes)
-        if limited.action is REPLAN and not _replanned(session, ends):
-            why = f"No edge leads to a new plan. {limited.reasoning}"
-            changes = {"action": ESCALATE, "escalation_reason": "replans_exhausted", "reasoning": why}
-            limited = limited.model_copy(update=changes)
-        context = context.model_copy(update={"constraints_violated": judgment.violations})
-        usage = _spent(before, model.meter.usage) if model is not None else Usage()
-        return Done(
-            {
-                "action": str(limited.action),
-                "outage": judgment.outage,
-                "feedback": limited.feedback,
-                "reasoning": limited.reasoning,
-                "judgment": limited.model_dump(mode="json"),
-                "context": context.model_dump(mode="json") | {"feedback": limited.feedback or limited.reasoning},
-            },
-            usage,
-        )
+        return Done(_limited(session, ends, verdicts, judgment, context), _spent(before, model.meter.usage))
 
-    recorded = await session.effects.once(key, "judge", "goal", do)
-    judgment = recorded["judgment"]
-    await session.emit(
-        EventType.JUDGMENT_MADE,
-        key,
-        level="goal",
-        action=recorded["action"],
-        feedback=cut(recorded["feedback"] or recorded["reasoning"], 500),
-        confidence=judgment["confidence"],
-        escalation_reason=judgment["escalation_reason"],
-        decision_id=judgment["decision_id"],
-    )
+    if needs_model:
+        recorded = await session.effects.once(key, "judge", "goal", do, also=told)
+    elif (recorded := session.effects.find(key)) is None:
+        result, context = results(session), _context(session, ends)
+        judgment, log = await session.court.weigh(session.goal, result, context, llm=every_node_accepted, attempt=n)
+
+        def work() -> Done:
+            logged = judgment.model_copy(update={"decision_id": log()})
+            done = Done(_limited(session, ends, verdicts, logged, context))
+            told(done.result)
+            return done
+
+        recorded = await session.effects.within(key, "judge", "goal", work)
+    told(recorded)
+    await session.tell_rest()
     return recorded
+
+
+def _limited(
+    session: AgentSession,
+    ends: Sequence[End],
+    verdicts: Sequence[GoalVerdict],
+    judgment: Judgment,
+    context: FeedbackContext,
+) -> dict[str, Any]:
+    """Return the judgment as it is recorded, with a person's decision in place of an action that leads nowhere."""
+    limited = _attempts(verdicts).after(judgment)[0]
+    if limited.action is RETRY and (entry := session.agent.node(session.agent.entry)).code is not None:
+        why = f"{entry.id} is code, which would do the same again. {limited.reasoning}"
+        changes = {"action": ESCALATE, "escalation_reason": "retries_exhausted", "reasoning": why}
+        limited = limited.model_copy(update=changes)
+    if limited.action is REPLAN and not _replanned(session, ends):
+        why = f"No edge leads to a new plan. {limited.reasoning}"
+        changes = {"action": ESCALATE, "escalation_reason": "replans_exhausted", "reasoning": why}
+        limited = limited.model_copy(update=changes)
+    context = context.model_copy(update={"constraints_violated": judgment.violations})
+    return {
+        "action": str(limited.action),
+        "outage": judgment.outage,
+        "feedback": limited.feedback,
+        "reasoning": limited.reasoning,
+        "judgment": limited.model_dump(mode="json"),
+        "context": context.model_dump(mode="json") | {"feedback": limited.feedback or limited.reasoning},
+    }
 
 
 async def _escalated(

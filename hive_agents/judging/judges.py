@@ -106,30 +106,47 @@ class Runtime:
         `model_error`, a rule file that can't be read `rule_error`: the work is done. Raises: HIVE-111 as `judge`, and
         errors of the log.
         """
+        judgment, log = await self.weigh(goal, result, context, llm=llm, panel=panel, rules=rules, attempt=attempt)
+        return judgment.model_copy(update={"decision_id": await asyncio.to_thread(log)})
+
+    async def weigh(
+        self,
+        goal: Goal,
+        result: Any,
+        context: FeedbackContext | None = None,
+        *,
+        llm: Any = None,
+        panel: Sequence[Any] = (),
+        rules: Iterable[EvaluationRule] = (),
+        attempt: int = 1,
+    ) -> tuple[Judgment, Callable[[], int]]:
+        """Return the judgment of `evaluate`, and what logs the decision and returns its number, in the transaction of
+        whoever records what comes of it."""
         spending = _Spending()
         try:
             evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
         except HiveError as error:
             evaluators = [Unavailable(error.diagnostics[0].message)]
-        judge: HybridJudge | str = "none"
-        try:
-            rules = [*rules, *await asyncio.to_thread(load_rules, self.workspace)]
-        except HiveError as error:
-            why = f"The rules can't be read: {error.diagnostics[0].message}"
+
+        def present() -> HybridJudge | HiveError:
+            try:
+                known = load_rules(self.workspace)
+            except HiveError as error:
+                return error
+            return self._judge(goal, evaluators, [*rules, *known])
+
+        judge = await asyncio.to_thread(present)
+        if isinstance(judge, HiveError):
+            why = f"The rules can't be read: {judge.diagnostics[0].message}"
             judgment = Judgment(action=ESCALATE, confidence=0.0, reasoning=why, escalation_reason="rule_error")
+            by = "none"
         else:
-            judge = await asyncio.to_thread(self._judge, goal, evaluators, rules)
             judgment = await judge.evaluate(goal, result, context, attempt=attempt)
-        number = await asyncio.to_thread(
-            self.log_decision,
-            goal,
-            result,
-            judgment,
-            judge=judge,
-            usage=spending.total,
-            llm_calls=spending.calls or None,
-        )
-        return judgment.model_copy(update={"decision_id": number})
+            by = judge.fingerprint
+        if judgment.tried:
+            await asyncio.to_thread(self._note_tried, judgment)
+        calls = spending.calls or None
+        return judgment, partial(self._logged, goal, result, judgment, ACTIONS, by, spending.total, calls)
 
     def log_decision(
         self,
@@ -150,21 +167,37 @@ class Runtime:
         """
         if judgment.decision_id is not None:
             return judgment.decision_id
-        number = DecisionLog(self.workspace).log(
+        by = judge.fingerprint if isinstance(judge, HybridJudge) else judge
+        number = self._logged(goal, result, judgment, options, by, usage, llm_calls)
+        if judgment.tried:
+            self._note_tried(judgment)
+        return number
+
+    def _logged(
+        self,
+        goal: Goal | str | None,
+        result: Any,
+        judgment: Judgment,
+        options: Sequence[str],
+        judge: str,
+        usage: Spent | None,
+        llm_calls: int | None,
+    ) -> int:
+        return DecisionLog(self.workspace).log(
             judgment,
             _type_of(goal) or UNTYPED,
             goal.id if isinstance(goal, Goal) else None,
             result,
             self._logged_run,
-            judge.fingerprint if isinstance(judge, HybridJudge) else judge,
+            judge,
             usage,
             self.tenant,
             llm_calls,
             options,
         )
-        if judgment.tried:
-            RuleBook(self.workspace).tried({name: bool(found) for name, found in judgment.tried.items()})
-        return number
+
+    def _note_tried(self, judgment: Judgment) -> None:
+        RuleBook(self.workspace).tried({name: bool(found) for name, found in judgment.tried.items()})
 
     def record_human(
         self, decision_id: int | None, action: str, by: str, *, blind: bool = False, comment: str | None = None
